@@ -1,0 +1,1 @@
+"""Compile pruned PyTorch models with Apache TVM into fast, deployable libraries."""
