@@ -1,0 +1,41 @@
+"""Storage of dense matrices: lanes of rows side by side, so that kernels read whole vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DenseFormat:
+    """All values, ``lanes`` rows side by side; the last block of rows is padded with zeros.
+
+    :meth:`encode` gives ``values`` ``(row_blocks, cols, lanes)`` in the matrix's dtype.
+    """
+
+    rows: int
+    cols: int
+    lanes: int = 16
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of ``lanes`` rows."""
+        return math.ceil(self.rows / self.lanes)
+
+    def nbytes(self, dtype: str = "float32") -> int:
+        """Return the bytes of ``values`` of ``dtype``."""
+        size = 2 if dtype in ("bfloat16", "float16") else np.dtype(dtype).itemsize
+        return self.row_blocks * self.lanes * self.cols * size
+
+    def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the array of ``matrix`` ``(rows, cols)``."""
+        padded = np.zeros((self.row_blocks * self.lanes, self.cols), matrix.dtype)
+        padded[: self.rows] = matrix
+        blocks = padded.reshape(self.row_blocks, self.lanes, self.cols)
+        return {"values": np.ascontiguousarray(blocks.transpose(0, 2, 1))}
+
+    def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
+        return arrays["values"].transpose(0, 2, 1).reshape(-1, self.cols)[: self.rows].copy()
