@@ -1,0 +1,1 @@
+"""Real data and small models for the demonstration and the tests."""
