@@ -1,0 +1,1 @@
+"""What is zero: families of masks that project scores, detect and describe themselves."""

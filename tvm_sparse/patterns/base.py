@@ -1,4 +1,4 @@
-"""What every sparsity pattern offers: project scores to a mask, detect itself in a weight, describe."""
+"""What every sparsity pattern offers: project scores to a mask, detect itself, describe itself."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ consecutive input channels of one tap are neighbours, as in an NHWC activation).
 
 
 def lower(weight: np.ndarray, order: str = "ihw") -> np.ndarray:
-    """Return ``weight`` ``(O, I)`` or ``(O, I, kh, kw)`` (also 3-D) as a matrix ``(O, I*kh*kw)``."""
+    """Return ``weight`` ``(O, I[, kh, kw])`` (also 3-D) as a matrix ``(O, I*kh*kw)``."""
     if weight.ndim > 2 and order == "hwi":
         weight = np.moveaxis(weight, 1, -1)
     return np.ascontiguousarray(weight).reshape(weight.shape[0], -1)
