@@ -1,0 +1,184 @@
+"""ExportedProgram as a model: names kept, weights as parameters, errors that name the layer."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import tvm
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.utils import _pytree as pytree
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.model import Model, build
+
+
+def from_exported(program: torch.export.ExportedProgram) -> Model:
+    """Import ``program``; parameters, buffers and constants become weights by their names.
+
+    Raises
+    ------
+    InputError
+        An operator cannot be imported (the message names its layer), or an output is no tensor.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = program.run_decompositions()
+    importer = ExportedProgramImporter()
+    _refuse_unknown_operators(program, importer)
+    importer.convert_map = {
+        name: _named(name, convert) for name, convert in importer.convert_map.items()
+    }
+    tensors = _tensors(program)
+    names = _drop_empty_outputs(program)
+    try:
+        module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
+    except SparseError:
+        raise
+    except Exception as error:
+        raise InputError("model", f"cannot be imported ({error})") from error
+    module = _rename_batch(module)
+    weights = {
+        spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
+        for spec in program.graph_signature.input_specs
+        if spec.kind is not InputKind.USER_INPUT
+    }
+    return build(module, weights, names)
+
+
+def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    """Return every parameter, buffer and constant of ``program`` by its name."""
+    return {**program.constants, **program.state_dict}
+
+
+def _view(program: torch.export.ExportedProgram, tensors: dict[str, torch.Tensor]) -> Any:
+    """Return what the importer reads of ``program``, with all tensors as plain parameters.
+
+    The importer would bind buffers and constants as Relax constants and attach a copy of all
+    parameters; as parameters they stay outside the graph, shared and named.
+    """
+    specs = []
+    for spec in program.graph_signature.input_specs:
+        if isinstance(spec.arg, ConstantArgument):
+            continue
+        if spec.kind is InputKind.USER_INPUT:
+            specs.append(spec)
+        elif isinstance(spec.arg, TensorArgument):
+            specs.append(
+                SimpleNamespace(kind=InputKind.PARAMETER, arg=spec.arg, target=spec.target)
+            )
+        else:
+            raise InputError(f"constant '{spec.target}'", f"is a {type(spec.arg).__name__}")
+    signature = SimpleNamespace(
+        input_specs=specs, output_specs=program.graph_signature.output_specs
+    )
+    return SimpleNamespace(
+        graph=program.graph,
+        graph_module=program.graph_module,
+        graph_signature=signature,
+        range_constraints=program.range_constraints,
+        state_dict=tensors,
+        constants={},
+        named_buffers=tuple,
+        named_parameters=tuple,
+    )
+
+
+def _drop_empty_outputs(program: torch.export.ExportedProgram) -> tuple[str, ...]:
+    """Remove ``None`` outputs from ``program``, which is ours, and return the names of the rest."""
+    specs = program.graph_signature.output_specs
+    user = [s for s in specs if s.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)]
+    kept, names = [], []
+    for spec, path in zip(user, _output_paths(program, len(user)), strict=True):
+        if isinstance(spec.arg, TensorArgument):
+            kept.append(spec)
+            names.append(path)
+        elif not isinstance(spec.arg, ConstantArgument) or spec.arg.value is not None:
+            raise InputError(
+                f"output '{path}'", f"is a {type(spec.arg).__name__}", "a tensor or None"
+            )
+    node = program.graph.output_node()
+    pairs = list(zip(node.args[0], specs, strict=True))
+    keep = [(arg, spec) for arg, spec in pairs if spec not in user or spec in kept]
+    node.args = (tuple(arg for arg, _ in keep),)
+    specs[:] = [spec for _, spec in keep]
+    return tuple(names)
+
+
+def _output_paths(program: torch.export.ExportedProgram, count: int) -> list[str]:
+    """Return a name for each output: its keys in the returned structure, or ``output``."""
+    tree = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
+    names = []
+    for path, _ in pytree.tree_flatten_with_path(tree)[0]:
+        keys = [
+            str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
+        ]
+        name = "_".join(keys) or "output"
+        names.append(f"output_{name}" if name[0].isdigit() else name)
+    return names
+
+
+def layer_of(node: torch.fx.Node) -> str:
+    """Return the fully qualified name of the module that ``node`` was traced in."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
+
+
+def _refuse_unknown_operators(
+    program: torch.export.ExportedProgram, importer: ExportedProgramImporter
+) -> None:
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target.__name__ not in importer.convert_map:
+            raise InputError(
+                layer_of(node),
+                f"operator '{node.target}' cannot be imported",
+                "operators that TVM's PyTorch importer knows",
+                "write the layer with other operators, or compile the model without it",
+            )
+
+
+def _named(name: str, convert: Callable[[torch.fx.Node], Any]) -> Callable[[torch.fx.Node], Any]:
+    """Wrap one converter so that its failure names the layer and the operator."""
+
+    @functools.wraps(convert)
+    def converted(node: torch.fx.Node) -> Any:
+        try:
+            return convert(node)
+        except SparseError:
+            raise
+        except Exception as error:
+            raise InputError(
+                layer_of(node), f"operator '{name}' cannot be imported ({error})"
+            ) from error
+
+    return converted
+
+
+def _rename_batch(module: tvm.IRModule) -> tvm.IRModule:
+    """Give a lone symbol in the leading extents of the inputs the name ``batch``.
+
+    Exporters number their symbols (``s77``), which no reader of an input specification knows.
+    """
+    main = module["main"]
+    inputs = main.params[: int(main.attrs["num_input"])]
+    symbols = {d for p in inputs for d in p.ty.shape if isinstance(d, tvm.tirx.Var)}
+    leading = {p.ty.shape[0] for p in inputs if len(p.ty.shape)}
+    if len(symbols) != 1 or not symbols <= leading:
+        return module
+    (symbol,) = symbols
+    function = main.bind_symbolic_vars({symbol: tvm.tirx.Var("batch", "int64")})
+    for bound in ("tir_var_lower_bound", "tir_var_upper_bound"):
+        if bound in main.attrs:
+            values = {("batch" if k == symbol.name else k): v for k, v in main.attrs[bound].items()}
+            function = function.with_attr(bound, values)
+    result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    result.update_func(result.get_global_var("main"), function)
+    return relax.transform.Normalize()(result)

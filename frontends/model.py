@@ -1,0 +1,95 @@
+"""What every frontend returns: a Relax module, its weights by name, its inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_sparse.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape and dtype of an input or output; a dynamic extent is its symbol's name."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """An imported model, ready for the passes.
+
+    Parameters
+    ----------
+    module
+        Relax module with ``main(*inputs, *weights) -> Tuple(*outputs)``; its attribute
+        ``num_input`` is the number of inputs. Weights that nothing reads are left out.
+    weights
+        Parameters, buffers and constants by fully qualified name, in the order of ``main``'s
+        parameters after the inputs. The arrays may share memory with the caller's model and must
+        not be written to.
+    inputs, outputs
+        Name, shape and dtype of each; a dynamic extent is the name of its symbol.
+    """
+
+    module: tvm.IRModule
+    weights: dict[str, np.ndarray]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+def build(
+    module: tvm.IRModule,
+    weights: dict[str, tuple[str, np.ndarray]],
+    output_names: tuple[str, ...] = (),
+) -> Model:
+    """Return ``module`` as a :class:`Model`.
+
+    Parameters
+    ----------
+    module
+        Relax module whose ``main`` takes ``num_input`` inputs and then weights.
+    weights
+        Fully qualified name and value of each weight by the name of its parameter of ``main``;
+        those that ``main`` reads nowhere are dropped, from the function too.
+    output_names
+        Names of the outputs; numbered names are used when empty.
+
+    Raises
+    ------
+    UnsupportedError
+        An input or output is not a tensor.
+    """
+    function = module["main"]
+    count = int(function.attrs["num_input"])
+    inputs, rest = list(function.params[:count]), list(function.params[count:])
+    used = set(relax.analysis.free_vars(function.body))
+    rest = [p for p in rest if p in used]
+    returned = function.ret_ty
+    fields = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    if not output_names:
+        output_names = tuple(f"output_{i}" for i in range(len(fields)))
+    trimmed = relax.Function(
+        [*inputs, *rest], function.body, returned, function.is_pure, function.attrs
+    ).without_attr("params")
+    result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    result.update_func(result.get_global_var("main"), trimmed)
+    return Model(
+        result,
+        dict(weights[p.name] for p in rest),
+        tuple(_spec(p.name, p.ty, "input") for p in inputs),
+        tuple(_spec(n, t, "output") for n, t in zip(output_names, fields, strict=True)),
+    )
+
+
+def _spec(name: str, type_: Any, role: str) -> TensorSpec:
+    if not isinstance(type_, relax.TensorType) or type_.shape is None:
+        raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known rank")
+    shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else str(d) for d in type_.shape)
+    return TensorSpec(name, shape, str(type_.dtype))

@@ -1,0 +1,102 @@
+"""PyTorch modules as models: export an inference copy, batch static or dynamic."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.model import Model
+
+Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
+
+
+def from_module(
+    module: nn.Module, example_inputs: Examples, *, dynamic_batch: bool | tuple[int, int] = False
+) -> Model:
+    """Import ``module`` through :func:`torch.export.export`; the module itself is not changed.
+
+    Parameters
+    ----------
+    module
+        Exported in evaluation mode with every mask folded into its weight.
+    example_inputs
+        A tensor, a sequence of positional arguments, or a mapping of keyword arguments.
+    dynamic_batch
+        Keep the leading extent of the inputs symbolic (named ``batch``); a pair bounds it. Every
+        input whose first extent equals that of the first input takes part.
+
+    Raises
+    ------
+    InputError
+        The examples do not run, the model cannot be exported, or an operator cannot be imported.
+    """
+    args, kwargs = _arguments(example_inputs)
+    copy = inference_copy(module)
+    name = type(module).__name__
+    shapes = None
+    if dynamic_batch:
+        args, kwargs, shapes = _with_dynamic_batch(args, kwargs, dynamic_batch)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(copy, args, kwargs, dynamic_shapes=shapes)
+        except Exception as error:
+            raise InputError(
+                f"model '{name}'",
+                f"torch.export cannot trace it ({_first_line(error)})",
+                "a model without data-dependent control flow, and inputs that fit it",
+                "run the model on the example inputs first, or pass your own ExportedProgram",
+            ) from error
+    return from_exported(program)
+
+
+def _arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(examples, torch.Tensor):
+        return (examples,), {}
+    if isinstance(examples, Mapping):
+        return (), dict(examples)
+    return tuple(examples), {}
+
+
+def _with_dynamic_batch(
+    args: tuple[Any, ...], kwargs: dict[str, Any], bounds: bool | tuple[int, int]
+) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return the examples with a batch of at least two, and the dynamic shapes to export with.
+
+    An extent of one in an example would be specialised by the exporter, so it is doubled.
+    """
+    low, high = (1, None) if isinstance(bounds, bool) else bounds
+    if low < 1 or (high is not None and high < max(low, 2)):
+        raise InputError("dynamic_batch", f"bounds {bounds}", "1 <= low <= high and high >= 2")
+    leaves = pytree.tree_leaves((args, kwargs))
+    batches = [x.shape[0] for x in leaves if isinstance(x, torch.Tensor) and x.dim()]
+    if not batches:
+        raise InputError("dynamic_batch", "no example input has a leading extent", "a tensor")
+    batch = torch.export.Dim("batch", min=low, max=high)
+
+    def follows(x: Any) -> bool:
+        return isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == batches[0]
+
+    def widen(x: Any) -> Any:
+        return torch.cat([x, x]) if follows(x) and batches[0] == 1 else x
+
+    def dims(x: Any) -> dict[int, Any] | None:
+        return {0: batch} if follows(x) else None
+
+    shapes = pytree.tree_map(dims, (args, kwargs))
+    args, kwargs = pytree.tree_map(widen, (args, kwargs))
+    # The exporter wants keyword shapes by name when there are keyword arguments only.
+    return args, kwargs, shapes[1] if kwargs else shapes[0]
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(" .")
