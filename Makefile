@@ -1,0 +1,64 @@
+# Every target works in a fresh clone with only Python >= 3.10, a C++ compiler, make and a
+# package index: it makes $(VENV), installs what it needs and does its job.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+ARGS   ?=
+
+BIN := $(VENV)/bin
+# Reinstall when the package list or anything the native library is built from changes.
+SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f)
+# Both are children of the environment, so that removing it removes them.
+BASE := $(VENV)/.installed
+DEV  := $(VENV)/.installed-dev
+
+# tvm-ffi would compile a torch extension at import; TVM would pin the caller's thread to a core.
+export TVM_FFI_DISABLE_TORCH_C_DLPACK := 1
+export TVM_BIND_THREADS := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(BASE)  ## Train, prune, compile, check and export a small network (under 3 minutes)
+	$(BIN)/tvm-sparse demo $(ARGS)
+
+test: $(DEV)  ## Run the tests, slow ones left out
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-slow: $(DEV)  ## Run the slow tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(DEV)  ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python tools/staged_tree.py mypy
+	$(BIN)/python tools/staged_tree.py imports
+
+format: $(DEV)  ## Rewrite the sources in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(BASE)  ## Run the demo as a benchmark and refresh the figures of README.md
+	$(BIN)/tvm-sparse demo --json $(ARGS) > build/demo.json
+	mkdir -p benchmarks/results
+	mv build/demo.json benchmarks/results/demo.json
+	$(BIN)/python tools/readme_figures.py
+
+clean:  ## Remove the environment and everything built
+	rm -rf $(VENV) build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
+
+$(VENV)/pyvenv.cfg:
+	sh tools/make_venv.sh $(PYTHON) $(VENV)
+
+$(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(BASE) $@

@@ -1,0 +1,42 @@
+"""What every test gets: a calm environment, fixed seeds, and no slow tests unless asked for."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+
+# Before the first import of tvm_ffi, tvm or torch, here and in every process a test starts.
+os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"
+os.environ["TVM_BIND_THREADS"] = "0"
+os.environ.setdefault("TVM_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# Machines differ in speed and CI must not flicker: no deadline, the same examples every time.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out unless the command line chooses tests by marker or by name."""
+    chosen = any("::" in argument for argument in config.args)
+    if config.option.markexpr or config.option.keyword or chosen:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    """Seed the global generators; torch's only where something imported it already."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 (libraries under test use the global generator)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
