@@ -1,0 +1,103 @@
+"""Questions that schedule rules ask about blocks and loops, and the steps that they share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import s_tir
+
+from tvm_sparse.ops.marks import KIND
+
+REDUCTION = 2
+SPATIAL = 0
+
+
+def divisors(extent: int, most: int) -> list[int]:
+    """Return the divisors of ``extent`` up to ``most``."""
+    return [d for d in range(1, most + 1) if extent % d == 0]
+
+
+def extent(sch: s_tir.Schedule, loop: Any) -> Any:
+    """Return a loop's static extent, or ``None`` if it is symbolic."""
+    value = sch.get(loop).extent
+    return int(value) if hasattr(value, "value") else None
+
+
+def all_blocks(sch: s_tir.Schedule) -> list[Any]:
+    """Return the blocks under the root, in order."""
+    return list(sch.get_child_blocks(sch.get_sblock("root")))
+
+
+def marked(sch: s_tir.Schedule, kinds: tuple[str, ...]) -> Any:
+    """Return the block whose operator mark is one of ``kinds``, or ``None``."""
+    for block in all_blocks(sch):
+        annotations = sch.get(block).annotations
+        if KIND in annotations and str(annotations[KIND]) in kinds:
+            return block
+    return None
+
+
+def is_reduction(sch: s_tir.Schedule, block: Any) -> bool:
+    """Whether a block reduces over some axis."""
+    return any(int(v.iter_type) == REDUCTION for v in sch.get(block).iter_vars)
+
+
+def spatial_count(sch: s_tir.Schedule, block: Any) -> int:
+    """Return how many of a block's axes are not reduced."""
+    return sum(int(v.iter_type) == SPATIAL for v in sch.get(block).iter_vars)
+
+
+def domain(sch: s_tir.Schedule, block: Any) -> list[str]:
+    """Return the extents of a block's spatial axes, comparable."""
+    axes = sch.get(block).iter_vars
+    return [str(v.dom.extent) for v in axes if int(v.iter_type) == SPATIAL]
+
+
+def flops(sch: s_tir.Schedule, block: Any) -> float:
+    """Return two operations for each point of a block's domain; symbolic axes count once."""
+    extents = (v.dom.extent for v in sch.get(block).iter_vars)
+    return 2.0 * math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+
+
+def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
+    """Inline every element-wise block into its consumers, except ``keep`` and the outputs."""
+    for block in all_blocks(sch):
+        if sch.get(block).name_hint in keep or is_reduction(sch, block):
+            continue
+        try:
+            sch.compute_inline(block)
+        except s_tir.ScheduleError:
+            continue  # an output, or not element-wise: it stays a loop of its own
+
+
+def isolate(sch: s_tir.Schedule, anchor: Any) -> Any:
+    """Leave one block behind ``anchor`` that stores its result, and return that block.
+
+    A consumer with another domain (a broadcast that enlarges it, a padding) is not pulled into
+    the anchor's tile: the chain is cut before it.
+    """
+    name = sch.get(anchor).name_hint
+    cut = [
+        sch.get(q).name_hint
+        for q in all_blocks(sch)
+        if q is not anchor
+        and sch.get(q).name_hint != name
+        and any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
+    ]
+    inline(sch, keep=(name, *cut))
+    (epilogue,) = sch.get_consumers(anchor)
+    return epilogue
+
+
+def factors(sch: s_tir.Schedule, loop: Any, inner: int, tunable: bool) -> list[Any]:
+    """Return split factors ``[outer, inner]``: ``inner`` by default, sampled when tunable."""
+    if tunable and extent(sch, loop) is not None:
+        return list(sch.sample_perfect_tile(loop, n=2, max_innermost_factor=16))
+    return [None, inner]
+
+
+def word_banks(keep: int, banks: int) -> int:
+    """Return how many banks to unroll, so that indices come from whole words."""
+    most = max(1, 8 // keep)
+    return max(d for d in range(1, most + 1) if banks % d == 0)

@@ -1,0 +1,70 @@
+"""The contract of a schedule rule, and the pass that tries rules in order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+SCHEDULED = "tirx.is_scheduled"
+
+
+class ScheduleRule(ABC):
+    """Turns one function's definition into code for a target (dlight's contract)."""
+
+    @abstractmethod
+    def apply(
+        self, func: tirx.PrimFunc, target: Target, tunable: bool
+    ) -> s_tir.Schedule | list[s_tir.Schedule] | None:
+        """Return a schedule of ``func``, or ``None``: "not mine".
+
+        With ``tunable`` the tile sizes are sampled decisions of the schedule's trace instead of
+        the rule's own choice.
+        """
+
+
+def first_schedule(
+    func: tirx.PrimFunc, target: Target, rules: tuple[ScheduleRule, ...]
+) -> tuple[s_tir.Schedule, str] | None:
+    """Return the default schedule of the first rule that takes ``func``, with the rule's name."""
+    for rule in rules:
+        schedule = rule.apply(func, target, tunable=False)
+        if isinstance(schedule, list):
+            schedule = schedule[0]
+        if schedule is not None:
+            return schedule, type(rule).__name__
+    return None
+
+
+@tvm.transform.module_pass(opt_level=0, name="ApplySchedules")
+class ApplySchedules:
+    """Schedule every function that is not scheduled yet.
+
+    before: ``PrimFunc`` definitions --> after: scheduled ``PrimFunc``, marked so. ``report`` is
+    called with the function's name and the rule's name (``None``: no rule took it).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        rules: tuple[ScheduleRule, ...],
+        report: Callable[[str, str | None], None] = lambda name, rule: None,
+    ) -> None:
+        self.target, self.rules, self.report = target, rules, report
+
+    def transform_module(
+        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        """Return ``mod`` with its functions scheduled."""
+        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
+        for name, func in mod.functions_items():
+            if not isinstance(func, tirx.PrimFunc) or SCHEDULED in func.attrs:
+                continue
+            found = first_schedule(func, self.target, self.rules)
+            self.report(name.name_hint, found[1] if found else None)
+            if found:
+                result[name] = found[0].mod["main"].with_attr(SCHEDULED, True)
+        return result

@@ -1,0 +1,89 @@
+"""What linear layers and convolutions have in common: one contraction over rows, taps and columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Extent = Any
+"""A static extent (int) or a symbolic one (``tirx.Var``)."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A linear layer or an NHWC convolution with ``groups=1``, without its weight's storage.
+
+    ``lead`` are the extents of all output axes but the last: ``(..., rows)`` of a linear layer,
+    ``(batch, height, width)`` of a convolution. ``columns`` are the input features or channels,
+    ``features`` the outputs. ``taps``, ``strides`` and ``dilation`` have one entry a spatial
+    axis and are empty for linear layers. The input of a convolution is padded already; its
+    spatial extents are ``padded`` (at least what the windows touch).
+    """
+
+    lead: tuple[Extent, ...]
+    columns: int
+    features: int
+    taps: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+    padded: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+    @property
+    def input_shape(self) -> tuple[Extent, ...]:
+        """Shape of the (padded) input."""
+        plain = len(self.lead) - len(self.taps)
+        return (*self.lead[:plain], *self.padded, self.columns)
+
+    @property
+    def output_shape(self) -> tuple[Extent, ...]:
+        """Shape of the output."""
+        return (*self.lead, self.features)
+
+    @property
+    def matrix_shape(self) -> tuple[int, int]:
+        """Shape of the weight matrix, columns in ``hwi`` order."""
+        return self.features, math.prod(self.taps) * self.columns
+
+    def input_index(self, lead: list[Any], taps: list[Any]) -> tuple[Any, ...]:
+        """Index of the input row that output row ``lead`` reads at ``taps`` (without the column)."""
+        plain = len(lead) - len(taps)
+        window = zip(lead[plain:], taps, self.strides, self.dilation, strict=True)
+        return (*lead[:plain], *(y * s + k * d for y, k, s, d in window))
+
+    def flops(self, batch: int = 1) -> float:
+        """Floating-point operations of the dense contraction; symbolic extents count as ``batch``."""
+        rows = math.prod(e if isinstance(e, int) else batch for e in self.lead)
+        return 2.0 * rows * math.prod(self.matrix_shape)
+
+
+def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Compute the contraction naively in float64.
+
+    Parameters
+    ----------
+    x
+        Input of ``contraction.input_shape``.
+    matrix
+        Dense weight ``(features, taps * columns)``, columns in ``hwi`` order.
+
+    Returns
+    -------
+    The output, of ``contraction.output_shape``, float64.
+    """
+    c = contraction
+    lead = c.lead
+    weight = matrix.astype(np.float64).reshape(c.features, *c.taps, c.columns)
+    out = np.zeros((*lead, c.features))
+    plain = len(lead) - len(c.taps)
+    for tap in np.ndindex(*c.taps):
+        window = tuple(
+            slice(k * d, k * d + (n - 1) * s + 1, s)
+            for k, d, s, n in zip(tap, c.dilation, c.strides, lead[plain:], strict=True)
+        )
+        patch = x.astype(np.float64)[(slice(None),) * plain + window]
+        out += patch @ weight[(slice(None), *tap)].T
+    return out

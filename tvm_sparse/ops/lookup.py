@@ -1,0 +1,41 @@
+"""In-register table lookup: pick, for each lane, one of the columns of a bank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.target import Target
+
+Lookup = Callable[[Any, tuple[Any, ...], Any, Any], Any]
+"""``(buffer, row index, first column, indices) -> vector of as many lanes as indices``."""
+
+
+def host_features(target: Target) -> set[str]:
+    """Return LLVM's feature names of ``target``."""
+    from tvm.target.codegen import llvm_get_cpu_features
+
+    with target:
+        return set(llvm_get_cpu_features(target))
+
+
+def avx512_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+    """One ``vpermps``: only the low four bits of each index count, so no mask is needed."""
+    table = buffer[(*row, tirx.Ramp(start, 1, 16))]
+    name = "llvm.x86.avx512.permvar.sf.512"
+    return tirx.call_llvm_pure_intrin("float32x16", name, table, index)
+
+
+def plain_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+    """Index the bank in memory; correct on every target, LLVM chooses the instructions."""
+    lanes = 16
+    inner = tirx.bitwise_and(index, tirx.Broadcast(tirx.const(15, "int32"), lanes))
+    return buffer[(*row, tirx.Broadcast(tirx.Cast("int32", start), lanes) + inner)]
+
+
+def lookup_for(target: Target) -> Lookup:
+    """Return the fastest lookup in a bank of 16 fp32 columns that ``target`` has."""
+    if target.kind.name == "llvm" and "avx512f" in host_features(target):
+        return avx512_lookup
+    return plain_lookup

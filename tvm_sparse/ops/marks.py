@@ -1,0 +1,39 @@
+"""What operator definitions share: the marks that schedule rules look for, and index helpers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+KIND = "ts.kind"
+"""Block annotation: ``"dense"``, ``"balanced"``, ``"depthwise"``, … survives operator fusion."""
+
+ROWS = "ts.rows"
+"""Block annotation: position of the axis of rows that a register tile should span."""
+
+
+OUT_FUSABLE = 4
+"""Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
+
+
+def row_axis(lead: tuple[object, ...]) -> int:
+    """Return the last static leading axis longer than one (the last one if there is none)."""
+    for axis in range(len(lead) - 1, -1, -1):
+        extent = lead[axis]
+        if isinstance(extent, int) and extent > 1:
+            return axis
+    return len(lead) - 1
+
+
+def int64(extents: tuple[Any, ...]) -> list[Any]:
+    """Return extents as int64 constants: operator fusion wants that of every buffer."""
+    return [tirx.const(e, "int64") if isinstance(e, int) else e for e in extents]
+
+
+def flat(index: list[Any], extents: tuple[int, ...]) -> Any:
+    """Return the row-major position of ``index`` in ``extents``."""
+    position: Any = 0
+    for i, extent in zip(index, extents, strict=True):
+        position = position * extent + i
+    return position
