@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
 
 import numpy as np
 import torch
@@ -10,23 +10,27 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from tvm_sparse.demo.training import Images, Labels, accuracy, predict, train
+from tvm_sparse.demo.iterative import StepResult, prune_iteratively
+from tvm_sparse.demo.training import Split, accuracy, predict, train
 
-__all__ = ["Digits", "accuracy", "build_model", "load", "predict", "train"]
+__all__ = [
+    "Digits",
+    "StepResult",
+    "accuracy",
+    "build_model",
+    "load",
+    "predict",
+    "prune_iteratively",
+    "train",
+]
 
 CHANNELS = (32, 64, 128, 128)
 HIDDEN = (1024, 512)
 CLASSES = 10
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(Split):
     """1797 real digits of 8x8 pixels in [0, 1], float32 ``(n, 1, 8, 8)``, split by class."""
-
-    train_images: Images
-    train_labels: Labels
-    test_images: Images
-    test_labels: Labels
 
 
 def load(test_share: float = 0.2, seed: int = 0) -> Digits:
@@ -54,7 +58,7 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         features = nn.Sequential()
-        for i, (before, after) in enumerate(zip((1, *channels), channels, strict=False)):
+        for i, (before, after) in enumerate(itertools.pairwise((1, *channels))):
             features.append(nn.Conv2d(before, after, 3, padding=1, bias=False))
             features.append(nn.BatchNorm2d(after))
             features.append(nn.ReLU())
@@ -62,7 +66,7 @@ def build_model(
                 features.append(nn.MaxPool2d(2))
         sizes = (channels[-1] * 2 * 2, *hidden)
         head = nn.Sequential(nn.Flatten())
-        for before, after in zip(sizes, sizes[1:], strict=False):
+        for before, after in itertools.pairwise(sizes):
             head.extend([nn.Linear(before, after), nn.ReLU()])
         head.append(nn.Linear(sizes[-1], CLASSES))
     model = nn.Sequential()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,9 @@ Progress = Callable[[str, int, int], None]
 """Called as ``progress(what, done, total)`` after every unit of work."""
 
 
-class Split(Protocol):
-    """A data set: images ``(n, channels, height, width)`` and labels ``(n,)``."""
+@dataclass(frozen=True)
+class Split:
+    """A data set: float32 images ``(n, channels, height, width)`` and int64 labels ``(n,)``."""
 
     train_images: Images
     train_labels: Labels

@@ -1,0 +1,1 @@
+"""Pruning PyTorch models by the papers' methods, with masks that survive training."""

@@ -1,0 +1,149 @@
+"""Which weights of a model can be pruned, chosen by fully qualified name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import torch
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.masks import find_mask
+
+LINEAR, CONV, GROUPED, DEPTHWISE = "linear", "conv", "grouped conv", "depthwise conv"
+MATRIX = (LINEAR, CONV)
+"""The sorts of layer whose weight is one matrix ``(out, in * taps)``."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One prunable weight. ``name`` is the module's fully qualified name in the model."""
+
+    name: str
+    module: nn.Module
+    sort: str
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The weight as the forward pass sees it, that is with its mask, detached."""
+        weight = self.module.weight
+        assert isinstance(weight, torch.Tensor)
+        return weight.detach()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weight, ``(O, I[, kh, kw])``."""
+        return tuple(self.weight.shape)
+
+    def magnitude(self) -> np.ndarray:
+        """Return ``|weight|`` as float32 or float64; a weight that is not finite is refused."""
+        weight = self.weight.abs().cpu()
+        if weight.dtype != torch.float64:
+            weight = weight.float()
+        if not torch.isfinite(weight).all():
+            raise InputError(
+                self.name, "the weight holds NaN or infinite values", "finite weights", "retrain it"
+            )
+        return weight.numpy()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The layers to prune by name, in network order, and why the others were left out."""
+
+    layers: Mapping[str, Layer]
+    skipped: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers.values())
+
+
+def sort_of(module: nn.Module) -> str | None:
+    """Return what sort of prunable layer ``module`` is, ``None`` if it is not one."""
+    if isinstance(module, nn.Linear):
+        return LINEAR
+    if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return None
+    if module.groups == 1:
+        return CONV
+    single = module.groups == module.in_channels == module.out_channels
+    return DEPTHWISE if single else GROUPED
+
+
+def select(
+    model: nn.Module,
+    include: Sequence[str] = ("*",),
+    ignore: Sequence[str] = (),
+    sorts: Sequence[str] = MATRIX,
+) -> Selection:
+    """Choose the layers of ``model`` that a method can prune.
+
+    Parameters
+    ----------
+    include, ignore
+        Globs over fully qualified names. ``ignore`` wins. A glob that matches no prunable layer
+        is refused, since it is a misspelling.
+    sorts
+        The sorts of layer that the method handles; others are skipped with that reason.
+
+    Raises
+    ------
+    InputError
+        If a glob matches nothing, or nothing is left to prune.
+    """
+    found = {name: (m, s) for name, m in model.named_modules() if (s := sort_of(m)) is not None}
+    for pattern in (*include, *ignore):
+        _check_glob(pattern, list(found))
+    layers: dict[str, Layer] = {}
+    skipped: dict[str, str] = {}
+    owner: dict[int, str] = {}
+    for name, (module, sort) in found.items():
+        if not any(fnmatchcase(name, g) for g in include):
+            skipped[name] = "not in include"
+        elif any(fnmatchcase(name, g) for g in ignore):
+            skipped[name] = "in ignore"
+        elif sort not in sorts:
+            skipped[name] = f"a {sort}; the method prunes {', '.join(sorts)}"
+        elif (first := owner.setdefault(id(_parameter(name, module)), name)) != name:
+            skipped[name] = f"shares its weight with {first}"
+        else:
+            layers[name] = Layer(name, module, sort)
+    if not layers:
+        raise InputError(
+            type(model).__name__,
+            f"no layer to prune ({len(skipped)} skipped)",
+            f"at least one of: {', '.join(sorts)}",
+            "look at include and ignore",
+        )
+    return Selection(layers, skipped)
+
+
+def _parameter(name: str, module: nn.Module) -> nn.Parameter:
+    """Return the parameter behind the weight of ``module``; a computed weight is refused."""
+    if find_mask(module) is not None:
+        module = module.parametrizations["weight"]  # type: ignore[index]
+        return module.original
+    if not isinstance(module.weight, nn.Parameter):
+        raise InputError(
+            name,
+            "its weight is computed, not a parameter",
+            "an ordinary weight",
+            "remove torch.nn.utils.prune masks and other parametrizations first",
+        )
+    return module.weight
+
+
+def _check_glob(pattern: str, names: Sequence[str]) -> None:
+    if any(fnmatchcase(name, pattern) for name in names):
+        return
+    near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.4)
+    raise InputError(
+        f"layer glob '{pattern}'",
+        "matches no prunable layer",
+        "a fully qualified name or a glob over them",
+        f"did you mean '{near[0]}'" if near else "",
+    )

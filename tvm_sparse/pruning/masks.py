@@ -1,0 +1,68 @@
+"""Masks as torch parametrizations: the weight stays a parameter, its zeros stay zero."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+
+class WeightMask(nn.Module):
+    """Parametrization ``weight = where(mask, original, 0)``; ``mask`` is a bool buffer.
+
+    Gradients of masked entries are zero, so optimizers leave them alone (whatever momentum does to
+    ``original`` never shows). The mask is changed in place, so that a compiled module and an
+    optimizer's references stay valid.
+    """
+
+    mask: torch.Tensor
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones_like(weight, dtype=torch.bool))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return ``weight`` with exact zeros where the mask is False."""
+        return torch.where(self.mask, weight, 0.0)
+
+    def right_inverse(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return what ``original`` becomes when someone assigns ``module.weight = weight``."""
+        return weight
+
+
+def find_mask(module: nn.Module, name: str = "weight") -> WeightMask | None:
+    """Return the mask on parameter ``name`` of ``module``, ``None`` if it has none."""
+    if not parametrize.is_parametrized(module, name):
+        return None
+    chain = module.parametrizations[name]  # type: ignore[index]
+    return next((p for p in chain if isinstance(p, WeightMask)), None)
+
+
+def attach_mask(module: nn.Module, name: str = "weight") -> WeightMask:
+    """Put a mask of ones on parameter ``name``, or return the mask that is there."""
+    mask = find_mask(module, name)
+    if mask is None:
+        mask = WeightMask(getattr(module, name))
+        parametrize.register_parametrization(module, name, mask)
+    return mask
+
+
+def squash_mask(module: nn.Module, name: str = "weight") -> None:
+    """Write the zeros into parameter ``name`` and remove its mask; does nothing without one."""
+    if find_mask(module, name) is None:
+        return
+    # torch keeps the property `weight` on a class made for this module, but a deep copy shares that
+    # class: removing the property there would break the other module.
+    shared = type(module)
+    module.__class__ = type(shared.__name__, shared.__bases__, dict(shared.__dict__))
+    parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+
+
+def squashed_copy(model: nn.Module) -> nn.Module:
+    """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks."""
+    copied = copy.deepcopy(model)
+    for module in list(copied.modules()):
+        squash_mask(module)
+    return copied

@@ -1,0 +1,145 @@
+"""Balanced sparsity and N:M: every bank of a row keeps the same number of weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.patterns.ranking import kept_count
+from tvm_sparse.pruning.layers import Selection
+from tvm_sparse.pruning.methods.base import (
+    Criterion,
+    Importance,
+    Method,
+    Proposal,
+    check_order,
+    check_sparsity,
+    scores_of,
+)
+
+Rounding = Literal["nearest", "reach"]
+
+
+@dataclass(frozen=True)
+class BalancedPruning(Method):
+    """Keep the ``k`` best of every ``bank`` consecutive columns (Yao et al., AAAI 2019).
+
+    Every bank of a layer keeps the same ``k``, so only the sparsities ``1 - k / bank`` exist.
+
+    Parameters
+    ----------
+    sparsity
+        Wanted fraction of zeros.
+    bank
+        Columns in a bank. The kernels like 16.
+    order
+        Column order of a convolution's matrix: ``"hwi"`` (a bank is neighbouring input channels of
+        one tap, as the kernels read them) or ``"ihw"`` (the papers). Linear layers: no difference.
+    rounding
+        ``"nearest"``: every layer takes the ``k`` nearest to the target. ``"reach"``: the model as
+        a whole has at least the target; each layer keeps the next ``k`` above or below it, and
+        those layers go below that lose the smallest share of their scores by it.
+    criterion
+        ``"magnitude"`` (the paper) or ``"taylor"``.
+    """
+
+    sparsity: float
+    bank: int = 16
+    order: str = "hwi"
+    rounding: Rounding = "nearest"
+    criterion: Criterion = "magnitude"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that describe no mask."""
+        check_sparsity(self.sparsity)
+        check_order(self.order)
+        Balanced(self.bank, self.bank)
+
+    @property
+    def gradients(self) -> bool:
+        """Only Taylor scores need gradients."""
+        return self.criterion == "taylor"
+
+    def propose(
+        self, selection: Selection, share: float, importance: Importance
+    ) -> dict[str, Proposal]:
+        """Return one balanced mask a layer at ``share * sparsity``."""
+        target = share * self.sparsity
+        scores = {
+            layer.name: lower(scores_of(layer, self.criterion, importance), self.order)
+            for layer in selection
+        }
+        if self.rounding == "reach":
+            keeps = reaching_keeps(scores, self.bank, target)
+        else:
+            keeps = dict.fromkeys(scores, kept_count(self.bank, target, "balanced pruning"))
+        return {
+            layer.name: self._proposal(scores[layer.name], layer.shape, keeps[layer.name], target)
+            for layer in selection
+        }
+
+    def _proposal(
+        self, scores: np.ndarray, shape: tuple[int, ...], keep: int, target: float
+    ) -> Proposal:
+        pattern = Balanced(self.bank, keep)
+        mask = raise_(pattern.project(scores), shape, self.order)
+        reached = 1 - keep / self.bank
+        note = "" if math.isclose(reached, target) else f"bank {self.bank} reaches {reached:.2%}"
+        return Proposal(mask, f"{pattern.describe()}, {self.order}", target, note)
+
+    def describe(self) -> str:
+        """Return the method with its parameters."""
+        return f"balanced {self.sparsity:.2%}, bank {self.bank} ({self.order}), {self.rounding}"
+
+
+def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -> dict[str, int]:
+    """Return how many each bank of a layer keeps so that all layers together reach ``target``.
+
+    Each layer keeps the next count above or below ``bank * (1 - target)``. Layers go below one
+    after the other, first those that lose the smallest share of their scores by it, until the
+    fraction of zeros over all layers is at least ``target``.
+
+    Parameters
+    ----------
+    scores
+        Matrices ``(rows, cols)`` by layer.
+
+    Raises
+    ------
+    InputError
+        If the target needs banks that keep nothing, or is out of reach (short last banks).
+    """
+    exact = bank * (1 - target)
+    high = math.ceil(exact - 1e-9)
+    low = max(high - 1, 0 if target == 1 else 1)
+    masks = {
+        n: (Balanced(bank, high).project(s), Balanced(bank, low).project(s))
+        for n, s in scores.items()
+    }
+    loss = {
+        n: float(s[masks[n][0] & ~masks[n][1]].sum()) / max(float(s.sum()), 1e-30)
+        for n, s in scores.items()
+    }
+    keeps = dict.fromkeys(scores, high)
+    weights = sum(s.size for s in scores.values())
+    kept = sum(int(above.sum()) for above, _ in masks.values())
+    for name in sorted(scores, key=lambda n: loss[n]):
+        if 1 - kept / weights >= target - 1e-9:
+            return keeps
+        keeps[name] = low
+        kept += int(masks[name][1].sum()) - int(masks[name][0].sum())
+    if 1 - kept / weights >= target - 1e-9:
+        return keeps
+    raise InputError(
+        "balanced pruning",
+        f"banks of {bank} reach {1 - kept / weights:.2%} zeros at most",
+        f"{target:.2%} with at least one weight in every bank",
+        "take a larger bank",
+    )

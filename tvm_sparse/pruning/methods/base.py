@@ -1,0 +1,93 @@
+"""What every pruning method offers, and the scores it may rank by."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.lowering import ORDERS
+from tvm_sparse.pruning.layers import MATRIX, Layer, Selection, select
+
+Criterion = Literal["magnitude", "taylor"]
+Importance = Mapping[str, npt.NDArray[np.floating]]
+"""Taylor importance, ``(g * w) ** 2`` summed over batches, by layer, in the weight's shape."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The mask a method wants for one layer (True = kept, in the weight's shape)."""
+
+    mask: npt.NDArray[np.bool_]
+    pattern: str
+    wanted: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A pruning method. Fields are its parameters; it keeps no state between steps."""
+
+    sorts: ClassVar[Sequence[str]] = MATRIX
+
+    @property
+    def gradients(self) -> bool:
+        """Whether the method needs :meth:`Pruner.accumulate` called during training."""
+        return False
+
+    def select(self, model: nn.Module, include: Sequence[str], ignore: Sequence[str]) -> Selection:
+        """Choose the layers this method prunes (see :func:`tvm_sparse.pruning.layers.select`)."""
+        return select(model, include, ignore, self.sorts)
+
+    @abstractmethod
+    def propose(
+        self, selection: Selection, share: float, importance: Importance
+    ) -> dict[str, Proposal]:
+        """Return the mask of every selected layer when ``share`` of the target is due."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return a phrase for reports, with the parameters."""
+
+
+def scores_of(layer: Layer, criterion: Criterion, importance: Importance) -> np.ndarray:
+    """Return the scores of ``layer`` in the shape of its weight, all ``>= 0``.
+
+    ``magnitude`` is ``|w|``; ``taylor`` the accumulated ``(g * w) ** 2`` (Guo et al., Eq. 1).
+    """
+    if criterion == "magnitude":
+        return layer.magnitude()
+    scores = importance.get(layer.name)
+    if scores is None:
+        raise InputError(
+            layer.name,
+            "no gradients were accumulated",
+            "Taylor scores",
+            "call pruner.accumulate() after backward() for some batches before step()",
+        )
+    if not np.isfinite(scores).all():
+        raise InputError(
+            layer.name,
+            "a gradient was NaN or infinite",
+            "finite gradients",
+            "skip batches whose scaled gradients overflowed before accumulate()",
+        )
+    return np.asarray(scores)
+
+
+def check_sparsity(sparsity: float, option: str = "sparsity") -> None:
+    """Refuse a ``sparsity`` outside [0, 1]."""
+    if not 0 <= sparsity <= 1:
+        raise InputError(option, str(sparsity), "0 to 1 (the fraction of zeros)")
+
+
+def check_order(order: str) -> None:
+    """Refuse an unknown column order."""
+    if order not in ORDERS:
+        raise InputError("order", repr(order), " or ".join(ORDERS))

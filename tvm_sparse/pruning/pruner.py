@@ -1,0 +1,163 @@
+"""The pruner: attaches masks to a model and renews them step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.distributed import broadcast_masks, sum_importance
+from tvm_sparse.pruning.masks import WeightMask, attach_mask, squash_mask
+from tvm_sparse.pruning.methods.base import Method, Proposal
+from tvm_sparse.pruning.report import LayerReport, Report
+from tvm_sparse.pruning.schedule import OneShot, Schedule
+
+
+class Pruner:
+    """Prunes ``model`` in place by ``method``, following ``schedule``.
+
+    The chosen weights get a mask as a torch parametrization (all ones at first), so that training
+    keeps zeros at zero under autocast, ``torch.compile`` and data-parallel training. A weight that
+    was pruned once stays pruned, and later steps rank it last.
+
+    Parameters
+    ----------
+    model
+        Any module. Create the pruner before ``torch.compile`` or ``DistributedDataParallel``, and
+        give the unwrapped model.
+    method
+        One of :mod:`tvm_sparse.pruning.methods`.
+    schedule
+        When and how far :meth:`step` prunes.
+    include, ignore
+        Globs over the fully qualified names of layers; ``ignore`` wins.
+
+    Examples
+    --------
+    >>> pruner = Pruner(model, BalancedPruning(0.9), schedule=Levels([0.75, 0.9]))
+    >>> for _ in range(2):
+    ...     pruner.step()
+    ...     fine_tune(model)
+    >>> pruner.squash_mask()
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        method: Method,
+        *,
+        schedule: Schedule | None = None,
+        include: Sequence[str] = ("*",),
+        ignore: Sequence[str] = (),
+    ) -> None:
+        self.model, self.method = model, method
+        self.schedule: Schedule = OneShot() if schedule is None else schedule
+        self.selection = method.select(model, include, ignore)
+        self._masks: dict[str, WeightMask] = {
+            layer.name: attach_mask(layer.module) for layer in self.selection
+        }
+        self._importance: dict[str, torch.Tensor] = {}
+        self._step = 0
+        self.report: Report | None = None
+
+    @property
+    def masks(self) -> dict[str, torch.Tensor]:
+        """The masks by layer (bool, True = kept, in the weight's shape), as they are now."""
+        return {name: mask.mask for name, mask in self._masks.items()}
+
+    def accumulate(self, grad_scale: float = 1.0) -> None:
+        """Add this batch's Taylor importance ``(g * w) ** 2``; call it after ``backward()``.
+
+        Parameters
+        ----------
+        grad_scale
+            What the loss was multiplied by (``GradScaler.get_scale()``), unless the gradients are
+            unscaled already.
+        """
+        for layer in self.selection:
+            original: Any = layer.module.parametrizations["weight"].original  # type: ignore[index]
+            if original.grad is None:
+                continue
+            taylor = (original.grad.detach().float() / grad_scale * layer.weight.float()).square()
+            if layer.name in self._importance:
+                self._importance[layer.name] += taylor
+            else:
+                self._importance[layer.name] = taylor
+
+    def step(self) -> Report | None:
+        """Prune if the schedule says so; return what was done, ``None`` if nothing was due.
+
+        In data-parallel training every process calls it; the first one decides and the others
+        take over its masks.
+        """
+        share = self.schedule.share(self._step)
+        self._step += 1
+        if share is None:
+            return None
+        sum_importance(self._importance)
+        importance = {name: t.cpu().numpy() for name, t in self._importance.items()}
+        proposals = self.method.propose(self.selection, share, importance)
+        for name, proposal in proposals.items():
+            mask = self._masks[name].mask
+            mask &= torch.from_numpy(np.ascontiguousarray(proposal.mask)).to(mask.device)
+        broadcast_masks(self.masks)
+        self._importance.clear()
+        self.report = self._reported(proposals)
+        return self.report
+
+    def squash_mask(self) -> nn.Module:
+        """Write the zeros into the weights, remove the masks, and return the model."""
+        for layer in self.selection:
+            squash_mask(layer.module)
+        return self.model
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what resuming needs beside the model's own state (which holds the masks)."""
+        return {
+            "method": repr(self.method),
+            "step": self._step,
+            "masks": {name: mask.clone() for name, mask in self.masks.items()},
+            "importance": {name: t.clone() for name, t in self._importance.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken, with the same method and layers."""
+        if state["method"] != repr(self.method):
+            raise InputError(
+                "pruner state", f"was saved by '{state['method']}'", f"'{self.method.describe()}'"
+            )
+        if set(state["masks"]) != set(self._masks):
+            odd = sorted(set(state["masks"]) ^ set(self._masks))
+            raise InputError(
+                "pruner state",
+                f"other layers ({', '.join(odd[:3])})",
+                "the same include and ignore",
+            )
+        self._step = int(state["step"])
+        for name, mask in state["masks"].items():
+            self._masks[name].mask.copy_(mask)
+        device = {name: mask.mask.device for name, mask in self._masks.items()}
+        self._importance = {n: t.to(device[n]).clone() for n, t in state["importance"].items()}
+
+    def _reported(self, proposals: Mapping[str, Proposal]) -> Report:
+        layers = []
+        for layer in self.selection:
+            if layer.name not in proposals:
+                continue
+            proposal, mask = proposals[layer.name], self._masks[layer.name].mask
+            layers.append(
+                LayerReport(
+                    layer.name,
+                    layer.shape,
+                    proposal.pattern,
+                    proposal.wanted,
+                    1.0 - int(mask.sum()) / mask.numel(),
+                    mask.numel(),
+                    proposal.note,
+                )
+            )
+        return Report(self.method.describe(), tuple(layers), self.selection.skipped)

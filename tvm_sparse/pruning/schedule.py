@@ -1,0 +1,77 @@
+"""How the sparsity rises from step to step, as a share of the final target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tvm_sparse.errors import InputError
+
+
+class Schedule(Protocol):
+    """Says which share of the target is due when ``step()`` is called for the ``n``-th time."""
+
+    def share(self, step: int) -> float | None:
+        """Return the share in [0, 1] due at ``step`` (0, 1, ...), ``None`` to leave masks alone."""
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """The whole target at the first step."""
+
+    def share(self, step: int) -> float | None:
+        """Return 1 at step 0, then ``None``."""
+        return 1.0 if step == 0 else None
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Given sparsities one after the other, the last being the target (Yao et al.: iterative).
+
+    ``Levels([0.75, 0.9])`` with a target of 0.9 prunes to 75 %, then to 90 %.
+    """
+
+    sparsities: Sequence[float]
+
+    def __post_init__(self) -> None:
+        """Refuse levels that fall, or lie outside (0, 1]."""
+        levels = tuple(self.sparsities)
+        if not levels or list(levels) != sorted(levels) or not 0 < levels[0] <= levels[-1] <= 1:
+            raise InputError("schedule levels", str(list(levels)), "rising sparsities in (0, 1]")
+
+    def share(self, step: int) -> float | None:
+        """Return the level of ``step`` over the last level; ``None`` after the last."""
+        if step >= len(self.sparsities):
+            return None
+        return self.sparsities[step] / self.sparsities[-1]
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """``1 - (1 - (e - start) / total) ** exponent`` (Guo et al., Eq. 4 and 5), one step an epoch.
+
+    Pruning happens at epochs ``start``, ``start + every``, ... and at ``start + total``, where the
+    target is reached. The paper: 160 epochs, ``start=20``, ``every=20``, ``exponent=3``; it does
+    not say whether its ``e_total`` counts the dense epochs. Here ``total`` counts from ``start``,
+    so that the last epoch has the whole target.
+    """
+
+    total: int = 140
+    start: int = 20
+    every: int = 20
+    exponent: float = 3.0
+
+    def __post_init__(self) -> None:
+        """Refuse lengths below one epoch."""
+        if min(self.total, self.every) < 1 or self.start < 0 or self.exponent <= 0:
+            raise InputError(
+                "exponential schedule", str(self), "total, every >= 1; start >= 0; exponent > 0"
+            )
+
+    def share(self, step: int) -> float | None:
+        """Return the share due at epoch ``step``; ``None`` between two pruning epochs."""
+        since = step - self.start
+        if not 0 <= since <= self.total or (since % self.every and since != self.total):
+            return None
+        return 1.0 - (1.0 - since / self.total) ** self.exponent
