@@ -1,0 +1,20 @@
+"""Load and run exported models without the compiler and without torch."""
+
+from .engine import start
+from .errors import RuntimeArtifactError, SparseRuntimeError, TensorError
+from .library import Library, load
+from .manifest import Manifest
+from .session import Session
+from .spec import TensorSpec
+
+__all__ = [
+    "Library",
+    "Manifest",
+    "RuntimeArtifactError",
+    "Session",
+    "SparseRuntimeError",
+    "TensorError",
+    "TensorSpec",
+    "load",
+    "start",
+]

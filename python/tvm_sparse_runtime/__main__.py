@@ -1,0 +1,105 @@
+"""``python -m tvm_sparse_runtime``: describe, run and time an artifact."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import SparseRuntimeError, shown
+from .library import Library, load
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 done, 1 refused, 2 wrong usage)."""
+    options = _parser().parse_args(argv)
+    try:
+        print(_run(options))
+    except SparseRuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tvm_sparse_runtime",
+        description="Run an exported model. Without --input, print what it takes and gives.",
+    )
+    parser.add_argument("artifact", help="directory that library.export() wrote")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="X.npy", help="once for each input"
+    )
+    parser.add_argument(
+        "--output", action="append", default=[], metavar="Y.npy", help="once for each output"
+    )
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="timed runs (default 1)")
+    parser.add_argument("--threads", type=int, help="default: all physical cores")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> str:
+    """Do what the options ask for and return the text for stdout."""
+    begin = time.perf_counter()
+    library = load(options.artifact, threads=options.threads)
+    record: dict[str, Any] = {
+        "artifact": str(library.path),
+        "inputs": [spec.to_json() for spec in library.inputs],
+        "outputs": [spec.to_json() for spec in library.outputs],
+        "threads": int(os.environ["TVM_NUM_THREADS"]),
+        "load_ms": (time.perf_counter() - begin) * 1e3,
+    }
+    if options.output and len(options.output) != len(library.outputs):
+        raise SparseRuntimeError(
+            "--output", f"{len(options.output)} names", f"{len(library.outputs)} or none"
+        )
+    lines = [f"{library.path}", *(f"  input  {spec}" for spec in library.inputs)]
+    lines += [f"  output {spec}" for spec in library.outputs]
+    if options.input:
+        results, times = _timed(library, [_read(name) for name in options.input], options.repeat)
+        for name, result in zip(options.output, results, strict=False):
+            np.save(name, result)
+        record["runs"] = len(times)
+        record["median_ms"] = float(np.median(times))
+        record["p99_ms"] = float(np.percentile(times, 99))
+        lines.append(
+            f"  {len(times)} runs after warm-up, {record['threads']} threads: "
+            f"median {record['median_ms']:.3f} ms, p99 {record['p99_ms']:.3f} ms"
+        )
+    return json.dumps(record) if options.json else "\n".join(lines)
+
+
+def _read(name: str) -> np.ndarray:
+    """Read one array; never runs code from the file."""
+    try:
+        array = np.load(name, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise SparseRuntimeError(
+            name, f"cannot be read ({shown(str(error), 120)})", "a .npy file"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise SparseRuntimeError(name, "several arrays", "a .npy file")
+    return array
+
+
+def _timed(
+    library: Library, inputs: list[np.ndarray], repeat: int
+) -> tuple[tuple[np.ndarray, ...], list[float]]:
+    """Return the outputs and the milliseconds of ``repeat`` runs after one that warms up."""
+    result, times = library(*inputs), []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        library(*inputs)
+        times.append((time.perf_counter() - begin) * 1e3)
+    return result if isinstance(result, tuple) else (result,), times
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""The one place that starts TVM's runtime library, without its compiler and without torch."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .errors import SparseRuntimeError
+from .spec import nbytes
+
+_CPU, _POOLED = 1, 2
+"""DLPack's device type of the host; TVM's allocator that keeps released memory for reuse."""
+
+
+@functools.cache
+def ffi() -> Any:
+    """Return ``tvm_ffi`` with TVM's runtime library loaded behind it.
+
+    Raises
+    ------
+    SparseRuntimeError
+        If apache-tvm or apache-tvm-ffi is not installed.
+    """
+    with _torch_left_alone():
+        try:
+            import tvm_ffi
+        except ImportError as error:
+            raise _not_installed("apache-tvm-ffi", error) from error
+    try:
+        ctypes.CDLL(str(_runtime_library()), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise _not_installed("apache-tvm", error) from error
+    return tvm_ffi
+
+
+def start(executable: Any, device: str = "cpu") -> Any:
+    """Make a virtual machine of a loaded or just-compiled Relax executable.
+
+    Parameters
+    ----------
+    executable
+        A module with the function ``vm_load_executable``: a loaded library, or
+        ``tvm.compile(...).jit()``.
+    device
+        ``"cpu"``.
+
+    Returns
+    -------
+    vm
+        The initialised virtual machine; its functions are its items (``vm["main"]``).
+    """
+    if device != "cpu":
+        raise SparseRuntimeError("device", f"{device!r}", "'cpu'")
+    ffi()
+    vm = executable["vm_load_executable"]()
+    vm["vm_initialization"](_CPU, 0, _POOLED)
+    return vm
+
+
+def set_threads(count: int) -> None:
+    """Set the threads of every thread pool that TVM makes from now on.
+
+    TVM makes one pool for each calling thread, on its first parallel region. The caller's CPU
+    affinity is left alone (``TVM_BIND_THREADS=0``) unless the user has set that variable.
+    """
+    os.environ["TVM_NUM_THREADS"] = str(count)
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
+
+
+def tensor(array: Any) -> Any:
+    """Return a ``tvm_ffi.Tensor`` on the memory of ``array``, also when that is read-only.
+
+    TVM asks for the oldest DLPack, which cannot say "read-only", so NumPy refuses; the newer
+    capsule is asked for first. Compiled functions never write to their inputs.
+    """
+    module = ffi()
+    if isinstance(array, module.Tensor):
+        return array
+    if not hasattr(type(array), "__dlpack_c_exchange_api__"):
+        try:
+            return module.from_dlpack(array.__dlpack__(max_version=(1, 0)))
+        except (TypeError, AttributeError):
+            pass  # the producer does not know versions
+    return module.from_dlpack(array)
+
+
+def empty(shape: Sequence[int], dtype: str) -> Any:
+    """Return a new host tensor, aligned as kernels need it."""
+    module = ffi()
+    allocate = _function("runtime.TVMTensorAllocWithScope")
+    cpu = module.device("cpu", 0)
+    return allocate(module.Shape(tuple(shape)), module.dtype(dtype), cpu, None)
+
+
+def copy(source: Any, destination: Any) -> Any:
+    """Copy a contiguous tensor of any alignment into an equal one and return that."""
+    ctypes.memmove(destination.data_ptr(), source.data_ptr(), span(source)[1])
+    return destination
+
+
+def span(tensor: Any) -> tuple[int, int]:
+    """Return the address and the bytes of a contiguous host tensor."""
+    return tensor.data_ptr(), nbytes(tensor.shape, str(tensor.dtype))
+
+
+def view(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
+    """Return a tensor of another shape and dtype on the memory of the tensor ``buffer``."""
+    module = ffi()
+    create = _function("runtime.TVMTensorCreateView")
+    return create(buffer, module.Shape(tuple(shape)), module.dtype(dtype), 0)
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    """Return a function of TVM's registry."""
+    return ffi().get_global_func(name)
+
+
+def _runtime_library() -> Path:
+    """Return the path of ``libtvm_runtime.so`` inside the wheel, without importing ``tvm``."""
+    spec = importlib.util.find_spec("tvm")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(place) / "lib" / "libtvm_runtime.so"
+        if path.is_file():
+            return path
+    raise OSError("libtvm_runtime.so was not found")
+
+
+def _not_installed(distribution: str, error: Exception) -> SparseRuntimeError:
+    return SparseRuntimeError(
+        distribution,
+        f"cannot be loaded ({error})",
+        "an installed wheel",
+        f"pip install {distribution}",
+    )
+
+
+class _NoTorch:
+    """Import hook that hides torch from the thread that made it."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        """Raise for torch in our thread; know nothing of other modules."""
+        if name == "torch" and threading.get_ident() == self.thread:
+            raise ModuleNotFoundError("torch is not needed here", name=name)
+        result: ModuleSpec | None = None
+        return result
+
+
+@contextmanager
+def _torch_left_alone() -> Iterator[None]:
+    """Keep ``tvm_ffi`` from importing torch (seconds, 300 MB) and from compiling against it."""
+    hook, variable = _NoTorch(), "TVM_FFI_DISABLE_TORCH_C_DLPACK"
+    unset = variable not in os.environ
+    os.environ.setdefault(variable, "1")
+    sys.meta_path.insert(0, hook)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(hook)
+        if unset:
+            del os.environ[variable]

@@ -1,0 +1,123 @@
+"""An artifact on disk, verified, opened and ready to call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import engine, fields, host, verification
+from .errors import RuntimeArtifactError, SparseRuntimeError, shown
+from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
+from .session import Session
+from .spec import TensorSpec
+
+
+class Library(Session):
+    """A :class:`Session` that came from an artifact.
+
+    Attributes
+    ----------
+    path
+        The artifact's directory.
+    manifest
+        What it says about itself.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, vm: Any, weights: list[Any]) -> None:
+        super().__init__(vm, manifest.inputs, manifest.outputs, weights)
+        self.path, self.manifest = path, manifest
+
+    def __repr__(self) -> str:
+        def listed(specs: tuple[TensorSpec, ...]) -> str:
+            return ", ".join(map(str, specs))
+
+        return f"Library({str(self.path)!r}: {listed(self.inputs)} -> {listed(self.outputs)})"
+
+
+def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -> Library:
+    """Open the artifact in the directory ``path``.
+
+    Loading an artifact runs its code. The checksums find damage, not malice: load only artifacts
+    whose origin you trust.
+
+    Parameters
+    ----------
+    path
+        Directory that ``library.export()`` wrote.
+    verify
+        Compare the SHA-256 of every file (about a second for each gigabyte). Everything else is
+        always checked.
+    threads
+        Threads to run with. Default: ``TVM_NUM_THREADS`` if set, else what the artifact asks for,
+        else all physical cores of this process.
+
+    Returns
+    -------
+    library
+        Its weights are mapped from the file, read-only and shared with other processes.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        If the artifact is damaged or made for another machine or version; nothing of it has been
+        opened then.
+    """
+    directory = Path(path)
+    manifest = verification.verified_manifest(directory, hashes=verify)
+    _choose_threads(threads, manifest)
+    tvm_ffi = engine.ffi()
+    file = (directory / manifest.library).resolve()
+    module = tvm_ffi.load_module(str(file))  # kept open for good: tensors point into it
+    weights = _mapped_weights(file, manifest)
+    return Library(directory, manifest, engine.start(module), weights)
+
+
+def _choose_threads(threads: int | None, manifest: Manifest) -> None:
+    """Set TVM's threads: the caller's wish, the user's, the artifact's, or every core."""
+    if threads is None:
+        if os.environ.get("TVM_NUM_THREADS"):
+            return
+        threads = min(manifest.threads or host.physical_cores(), host.physical_cores())
+    elif threads < 1:
+        raise SparseRuntimeError("threads", shown(threads), "at least 1")
+    engine.set_threads(threads)
+
+
+def _mapped_weights(file: Path, manifest: Manifest) -> list[Any]:
+    """Return tensors on the weight section of the opened library, in the manifest's order."""
+    if not manifest.weights:
+        return []
+    handle = ctypes.CDLL(str(file))
+    try:
+        first, end = (
+            ctypes.addressof(ctypes.c_uint8.in_dll(handle, WEIGHTS_SYMBOL + suffix))
+            for suffix in ("", "_end")
+        )
+    except ValueError as error:
+        raise RuntimeArtifactError(
+            str(file), "no weight section", f"the symbol {WEIGHTS_SYMBOL}", fields.DAMAGED
+        ) from error
+    tensors = []
+    for weight in manifest.weights:
+        if first + weight.offset + weight.nbytes > end:
+            raise RuntimeArtifactError(
+                f"{file}: weight {weight.name}",
+                f"ends at {weight.offset + weight.nbytes}",
+                f"a section of {end - first} bytes",
+                fields.DAMAGED,
+            )
+        tensors.append(_mapped(first + weight.offset, weight))
+    return tensors
+
+
+def _mapped(address: int, weight: Weight) -> Any:
+    """Return a tensor on mapped memory, which outlives it because libraries are never closed."""
+    if not weight.nbytes:
+        return engine.empty(weight.shape, weight.dtype)
+    raw = (ctypes.c_uint8 * weight.nbytes).from_address(address)
+    section = np.frombuffer(memoryview(raw), np.uint8)
+    return engine.view(engine.tensor(section), weight.shape, weight.dtype)

@@ -1,0 +1,111 @@
+"""A started program with its weights, called with tensors of any framework."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import engine, tensors
+from .errors import SparseRuntimeError, TensorError
+from .spec import ALIGNMENT, TensorSpec
+
+
+class Session:
+    """One compiled program, ready to run.
+
+    Parameters
+    ----------
+    vm
+        Virtual machine from :func:`~tvm_sparse_runtime.engine.start`, whose function ``main``
+        takes the inputs, then the weights.
+    inputs, outputs
+        Specifications in call order.
+    weights
+        Tensors in the order of ``main``; anything with DLPack. Used where they lie when aligned
+        to 64 bytes, else copied once.
+
+    Notes
+    -----
+    Calls from several threads are safe; they run one after another.
+    """
+
+    def __init__(
+        self,
+        vm: Any,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        weights: Iterable[Any],
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._weights = [_aligned(weight) for weight in weights]
+        self._weight_span = _bounds(self._weights)
+        self._main, self._lock = vm["main"], threading.Lock()
+        arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
+        if arity != given:
+            raise SparseRuntimeError(
+                "main", f"takes {arity} tensors", f"{given} inputs and weights as described"
+            )
+
+    def __call__(self, *values: Any) -> Any:
+        """Run the program once.
+
+        Parameters
+        ----------
+        *values
+            One tensor for each input: NumPy, torch, or anything with DLPack, in host memory.
+
+        Returns
+        -------
+        outputs
+            A tensor, or a tuple if the program has several outputs, in the framework of the first
+            input. It shares no memory with inputs or weights.
+
+        Raises
+        ------
+        TensorError
+            If a tensor does not fit its specification.
+        """
+        if len(values) != len(self.inputs):
+            expected = "; ".join([f"{len(self.inputs)}", *map(str, self.inputs)])
+            raise TensorError("inputs", f"{len(values)} tensors", expected)
+        dims: dict[str, int] = {}
+        arguments = [
+            tensors.accept(value, spec, dims)
+            for value, spec in zip(values, self.inputs, strict=True)
+        ]
+        with self._lock:
+            result = self._main(*arguments, *self._weights)
+        if isinstance(result, engine.ffi().Tensor):
+            result = (result,)
+        if len(result) != len(self.outputs):
+            raise SparseRuntimeError("main", f"{len(result)} outputs", str(len(self.outputs)))
+        borrowed = [engine.span(a) for a in arguments] + [self._weight_span]
+        export = tensors.exporter(values[0] if values else None)
+        exported = tuple(export(_owned(tensor, borrowed)) for tensor in result)
+        return exported if len(exported) > 1 else exported[0]
+
+
+def _aligned(weight: Any) -> Any:
+    """Return ``weight`` as an aligned tensor."""
+    tensor = engine.tensor(weight)
+    if not tensor.is_contiguous():
+        raise SparseRuntimeError("weights", f"strides {tensor.strides}", "a contiguous tensor")
+    if tensor.data_ptr() % ALIGNMENT:
+        return engine.copy(tensor, engine.empty(tensor.shape, str(tensor.dtype)))
+    return tensor
+
+
+def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
+    """Return the address and the length of the smallest range that holds all ``parts``."""
+    spans = [engine.span(tensor) for tensor in parts]
+    first = min((address for address, _ in spans), default=0)
+    return first, max((address + size for address, size in spans), default=0) - first
+
+
+def _owned(tensor: Any, borrowed: Sequence[tuple[int, int]]) -> Any:
+    """Return ``tensor``, copied if it lies in borrowed memory: a program may hand out its input."""
+    address = tensor.data_ptr()
+    if any(start <= address < start + size for start, size in borrowed):
+        return engine.copy(tensor, engine.empty(tensor.shape, str(tensor.dtype)))
+    return tensor

@@ -1,0 +1,59 @@
+"""What a tensor must look like: name, shape (numbers and symbols) and dtype."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+ITEM_BYTES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+}
+"""Bytes of one element of each dtype that inputs, outputs and weights may have."""
+
+ALIGNMENT = 64
+"""Bytes on which compiled kernels assume that every tensor begins."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output.
+
+    Parameters
+    ----------
+    name
+        The name in the exported program.
+    shape
+        An integer for each static dimension, a symbol such as ``"batch"`` for each dynamic one. A
+        symbol that occurs several times stands for one length.
+    dtype
+        A key of :data:`ITEM_BYTES`.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        dims = ", ".join(str(d) for d in self.shape)
+        return f"{self.name}: {self.dtype}[{dims}]"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plain form that the manifest holds."""
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+
+
+def nbytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Return the bytes of a dense tensor."""
+    return math.prod(shape) * ITEM_BYTES[dtype]

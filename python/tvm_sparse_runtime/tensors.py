@@ -1,0 +1,108 @@
+"""Tensors at the border: any framework in, aligned TVM tensors inside, the same framework out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import engine
+from .errors import TensorError, shown
+from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+
+_HOST = 1
+"""DLPack's device type of host memory."""
+
+
+def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
+    """Return ``value`` as an aligned, contiguous host tensor that fits ``spec``.
+
+    Parameters
+    ----------
+    value
+        NumPy array, torch tensor, or anything else with ``__dlpack__``. Its memory is used as it
+        is when it is contiguous and 64-byte aligned, else it is copied: compiled kernels use
+        aligned moves, and a misaligned pointer would end the process.
+    spec
+        What it has to be.
+    dims
+        Lengths of the symbols met so far in this call; extended.
+
+    Raises
+    ------
+    TensorError
+        Wrong kind, device, dtype, rank or shape.
+    """
+    tensor = _imported(value, spec)
+    if str(tensor.dtype) != spec.dtype:
+        raise TensorError(f"input {spec.name}", f"dtype {tensor.dtype}", spec.dtype)
+    _check_shape(tensor.shape, spec, dims)
+    if tensor.data_ptr() % ALIGNMENT:
+        return engine.copy(tensor, engine.empty(tensor.shape, spec.dtype))
+    return tensor
+
+
+def exporter(example: Any) -> Callable[[Any], Any]:
+    """Return the function that turns a TVM tensor into the framework of ``example``, zero copy."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(example, torch.Tensor):
+        return torch.from_dlpack
+    if example is None or isinstance(example, np.ndarray):
+        return _to_numpy
+    if hasattr(example, "__array_namespace__"):
+        return lambda tensor: example.__array_namespace__().from_dlpack(tensor)
+    return lambda tensor: tensor
+
+
+def _imported(value: Any, spec: TensorSpec) -> Any:
+    """Return a contiguous host tensor on the memory of ``value``, or on that of a copy."""
+    where = f"input {spec.name}"
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(value, torch.Tensor):
+            value = value.detach().resolve_neg().contiguous()
+        elif isinstance(value, np.ndarray):
+            value = np.asarray(value, order="C")
+        elif not hasattr(value, "__dlpack__"):
+            raise TensorError(
+                where, f"a {type(value).__name__}", "a NumPy array, torch tensor or DLPack tensor"
+            )
+        if not isinstance(value, np.ndarray) and value.__dlpack_device__()[0] != _HOST:
+            raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
+        tensor = engine.tensor(value)
+    except TensorError:
+        raise
+    except Exception as error:  # each framework has its own types for what it cannot export
+        raise TensorError(
+            where, f"cannot be read through DLPack ({shown(str(error), 120)})", str(spec)
+        ) from error
+    if str(tensor.dtype) in ITEM_BYTES and not tensor.is_contiguous():
+        tensor = engine.tensor(np.asarray(_to_numpy(tensor), order="C"))
+    return tensor
+
+
+def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int]) -> None:
+    """Compare a shape with its specification; bind symbols on their first use."""
+    where = f"input {spec.name}"
+    if len(shape) != len(spec.shape):
+        raise TensorError(where, f"shape {shape}", f"{len(spec.shape)} dimensions, {spec}")
+    for axis, (length, expected) in enumerate(zip(shape, spec.shape, strict=True)):
+        if isinstance(expected, str):
+            if dims.setdefault(expected, length) != length:
+                raise TensorError(
+                    where,
+                    f"shape {shape}, {expected} is {length} on axis {axis}",
+                    f"{expected} = {dims[expected]} as before",
+                )
+        elif length != expected:
+            raise TensorError(where, f"shape {shape}", f"{expected} on axis {axis}, {spec}")
+
+
+def _to_numpy(tensor: Any) -> np.ndarray:
+    if str(tensor.dtype) == "bfloat16":
+        raise TensorError(
+            "output", "bfloat16, which NumPy lacks", "another framework", "pass torch tensors"
+        )
+    return np.from_dlpack(tensor)

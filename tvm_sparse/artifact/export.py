@@ -1,0 +1,189 @@
+"""Write an artifact: one library with its weights inside, and a manifest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm.support import cc
+
+from tvm_sparse.artifact import cpu, staging
+from tvm_sparse.artifact.weights import weight_object, weight_table
+from tvm_sparse.errors import ArtifactError
+from tvm_sparse_runtime import verification
+from tvm_sparse_runtime.errors import SparseRuntimeError
+from tvm_sparse_runtime.manifest import (
+    FILE_NAME,
+    FileRecord,
+    Manifest,
+    TargetRecord,
+    library_name,
+    parse,
+)
+from tvm_sparse_runtime.spec import TensorSpec
+
+
+def export(
+    executable: Any,
+    weights: Mapping[str, np.ndarray],
+    *,
+    directory: Path,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    target: Any,
+    decisions: Sequence[Mapping[str, Any]] = (),
+    threads: int | None = None,
+    force: bool = False,
+) -> Manifest:
+    """Write the artifact ``directory``; it appears whole or not at all.
+
+    Parameters
+    ----------
+    executable
+        What ``tvm.compile`` returned for a module whose ``main`` takes the inputs, then the
+        weights in the order of ``weights``.
+    weights
+        Arrays by name.
+    directory
+        Place of the artifact.
+    inputs, outputs
+        Specifications in call order.
+    target
+        The ``tvm.target.Target`` it was compiled for.
+    decisions
+        Free JSON, one object for each layer.
+    threads
+        Threads that the loader shall use; None for all physical cores.
+    force
+        Replace an existing artifact.
+
+    Returns
+    -------
+    manifest
+        What was written to ``manifest.json``.
+
+    Raises
+    ------
+    ArtifactError
+        If ``directory`` is taken, there is no C++ compiler, or linking or writing fails.
+    InputError
+        If a weight is not finite or has a dtype that artifacts do not hold.
+    """
+    directory = Path(directory).absolute()
+    _check_place(directory, force)
+    compiler = _compiler()
+    table = weight_table(weights)
+    try:
+        with staging.staged(directory) as place:
+            library = _library(executable, weights, place, compiler)
+            manifest = Manifest(
+                versions=_versions(),
+                target=_target_record(target),
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                weights=table,
+                library=library.name,
+                files={library.name: _file_record(library)},
+                threads=threads,
+                decisions=tuple(decisions),
+            )
+            (place / FILE_NAME).write_bytes(_document(manifest))
+            for path in place.iterdir():
+                staging.sync(path)
+    except OSError as error:
+        raise ArtifactError(str(directory), f"cannot be written ({error})") from error
+    return manifest
+
+
+def _check_place(directory: Path, force: bool) -> None:
+    """Refuse a place where something else lies."""
+    if not os.path.lexists(directory):
+        return
+    if not directory.is_dir() or directory.is_symlink():
+        raise ArtifactError(str(directory), "it is a file or a link", "a new directory")
+    names = {path.name for path in directory.iterdir()}
+    if not names:
+        return
+    if not names <= _artifact_files(directory):
+        raise ArtifactError(
+            str(directory),
+            "it holds files that are not of an artifact",
+            "a new directory",
+            "choose another place or remove it yourself",
+        )
+    if not force:
+        raise ArtifactError(
+            str(directory), "there is an artifact already", "a new directory", "or use force"
+        )
+
+
+def _artifact_files(directory: Path) -> set[str]:
+    """Return the names that belong to the artifact in ``directory``; empty if it is none."""
+    try:
+        return {FILE_NAME, *verification.read_manifest(directory).files}
+    except SparseRuntimeError:
+        return set()
+
+
+def _compiler() -> str:
+    """Return the system's C++ compiler, which assembles and links."""
+    compiler = cc.get_cc()
+    if compiler is None or shutil.which(compiler) is None:
+        raise ArtifactError(
+            compiler or "C++ compiler",
+            "not found",
+            "a C++ compiler that links libraries",
+            "install one (for example the package g++) or set CXX",
+        )
+    return str(compiler)
+
+
+def _library(
+    executable: Any, weights: Mapping[str, np.ndarray], place: Path, compiler: str
+) -> Path:
+    """Link the library into ``place``, under the name that its content gives it."""
+    workspace = place / "build"
+    workspace.mkdir()
+    addons = [str(weight_object(weights, workspace, compiler))] if weights else []
+    linked = place / "model.so"
+    try:
+        executable.export_library(
+            str(linked), addons=addons, workspace_dir=str(workspace), cc=compiler
+        )
+    except RuntimeError as error:
+        raise ArtifactError(compiler, f"cannot link the library ({error})") from error
+    shutil.rmtree(workspace)
+    return linked.rename(place / library_name(verification.sha256(linked)))
+
+
+def _file_record(path: Path) -> FileRecord:
+    return FileRecord(verification.sha256(path), path.stat().st_size)
+
+
+def _versions() -> dict[str, str]:
+    names = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "tvm_sparse": "tvm-sparse"}
+    return {key: importlib.metadata.version(name) for key, name in names.items()}
+
+
+def _target_record(target: Any) -> TargetRecord:
+    return TargetRecord(
+        kind=str(target.kind.name),
+        machine=cpu.machine(target),
+        mcpu=str(target.attrs.get("mcpu") or "generic"),
+        cpu_features=tuple(cpu.required_cpu_features(target)),
+    )
+
+
+def _document(manifest: Manifest) -> bytes:
+    """Return the manifest's text, read back once so that nothing unreadable is ever written."""
+    try:
+        document = manifest.to_bytes()
+        parse(document)
+    except (TypeError, ValueError, SparseRuntimeError) as error:
+        raise ArtifactError(FILE_NAME, f"cannot be written ({error})") from error
+    return document
