@@ -1,0 +1,98 @@
+"""Evaluate operators whose arguments are all constants, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, shape_of
+
+_BINARY: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+_UNARY: dict[str, Callable[..., np.ndarray]] = {
+    "negative": np.negative,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "zeros_like": np.zeros_like,
+    "ones_like": np.ones_like,
+}
+
+
+def _permute(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    axes = call.attrs.axes
+    return x.transpose(None if axes is None else [int(a) for a in axes])
+
+
+def _reshape(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return x.reshape(shape_of(call))
+
+
+def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return x.astype(str(call.ty.dtype))
+
+
+def _broadcast(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x, shape_of(call))
+
+
+_SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
+    "permute_dims": _permute,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "astype": _astype,
+    "broadcast_to": _broadcast,
+}
+
+
+def _fold(sweep: Rewriter, call: Any) -> Any | None:
+    name = op_name(call)
+    if name in _BINARY:
+        operands = list(call.args)
+    elif name in _UNARY or name in _SHAPED:
+        operands = list(call.args)[:1]
+    else:
+        return None
+    constants = [sweep.constant(a) for a in operands]
+    if any(c is None for c in constants) or not _static(call):
+        return None
+    values = [c.value.numpy() for c in constants]
+    label = next((name_of(c) for c in constants if name_of(c)), "")
+    if name in _BINARY:
+        return constant(_BINARY[name](*values).astype(values[0].dtype), label)
+    if name in _UNARY:
+        return constant(_UNARY[name](values[0]), label)
+    return constant(_SHAPED[name](call, values[0]), label)
+
+
+def _static(call: relax.Call) -> bool:
+    shape = shape_of(call)
+    return shape is not None and all(isinstance(e, int) for e in shape)
+
+
+@tvm.transform.module_pass(opt_level=0, name="FoldConstants")
+@dataclass(frozen=True)
+class FoldConstants:
+    """Evaluate transposes, reshapes and arithmetic on weights; the result keeps the weight's name.
+
+    before: ``multiply(weight, mask)`` --> after: ``const``
+
+    TVM's own ``FoldConstant`` compiles a program for each constant and takes seconds a model.
+    """
+
+    def transform_module(
+        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        """Return ``mod`` with constants folded."""
+        return rewrite(mod, _fold)

@@ -1,0 +1,143 @@
+"""What graph passes share: reading shapes and constants, naming constants, one mutator base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GenericConst, SourceName, Span
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+Shape = list[Any]
+
+
+def constant(value: np.ndarray, name: str = "") -> GenericConst:
+    """Return ``value`` as a Relax constant that remembers where it came from.
+
+    ``name`` is the fully qualified name of the weight; it travels in the constant's source span
+    and survives every pass that keeps the constant.
+    """
+    plain = relax.const(np.ascontiguousarray(value))
+    if not name:
+        return plain
+    return GenericConst(plain.value, plain.ty, Span(SourceName(name), 0, 0, 0, 0))
+
+
+def name_of(const: Any) -> str:
+    """Return the weight name that :func:`constant` stored, or an empty string."""
+    return const.span.source_name.name if getattr(const, "span", None) is not None else ""
+
+
+def shape_of(expr: Any) -> Shape | None:
+    """Return extents (int where static) of a tensor expression, ``None`` if unknown."""
+    shape = getattr(getattr(expr, "ty", None), "shape", None)
+    if shape is None:
+        return None
+    values = shape.values if hasattr(shape, "values") else shape
+    return [int(v) if hasattr(v, "value") else v for v in values]
+
+
+def same_shape(a: Shape | None, b: Shape | None) -> bool:
+    """Whether two shapes are known and equal, symbolic extents included."""
+    if a is None or b is None or len(a) != len(b):
+        return False
+    return all(same_extent(x, y) for x, y in zip(a, b, strict=True))
+
+
+def same_extent(x: Any, y: Any) -> bool:
+    """Whether two extents are equal, symbolic ones structurally."""
+    if isinstance(x, int) or isinstance(y, int):
+        return isinstance(x, int) and isinstance(y, int) and x == y
+    return bool(tvm_ffi.structural_equal(x, y, map_free_vars=False))
+
+
+def op_name(expr: Any) -> str:
+    """Return the operator name of a call without ``relax.``, else an empty string."""
+    if not isinstance(expr, relax.Call):
+        return ""
+    return str(getattr(expr.op, "name", "")).removeprefix("relax.")
+
+
+@mutator
+class Rewriter(PyExprMutator):
+    """A forward sweep that asks :attr:`rule` for a replacement of each call.
+
+    The rule gets this rewriter and the call with its arguments already rewritten, and returns an
+    expression or ``None`` (keep). :attr:`original` is the same call before its arguments changed.
+    """
+
+    def __init__(
+        self, mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]
+    ) -> None:
+        super().__init__(mod)
+        self.rule = rule
+        self.original: Any = None
+
+    def visit_call_(self, call: relax.Call) -> Any:
+        """Rewrite one call."""
+        rewritten = self.visit_expr_post_order(call)
+        self.original = call
+        replaced = self.rule(self, rewritten)
+        return rewritten if replaced is None else replaced
+
+    def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> Any:
+        """Rewrite one tuple element."""
+        rewritten = relax.TupleGetItem(self.visit_expr(item.tuple_value), item.index)
+        self.original = item
+        replaced = self.rule(self, rewritten)
+        return rewritten if replaced is None else replaced
+
+    def resolve(self, expr: Any) -> Any:
+        """Return the bound value behind variables, as far as bindings are known."""
+        while isinstance(expr, relax.Var):
+            bound = self.lookup_binding(expr)
+            if bound is None:
+                return expr
+            expr = bound
+        return expr
+
+    def constant(self, expr: Any) -> GenericConst | None:
+        """Return the constant that ``expr`` is or is bound to."""
+        value = self.resolve(expr)
+        return value if isinstance(value, GenericConst) else None
+
+    def emit(self, expr: Any) -> Any:
+        """Bind ``expr`` now, so that later look-ups see it."""
+        return self.builder_.emit(expr)
+
+
+def rewrite(
+    mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]
+) -> tvm.IRModule:
+    """Return ``mod`` with ``rule`` applied to every Relax function; ``mod`` itself is untouched."""
+    rewriter = Rewriter(mod, rule)
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            rewriter.builder_.update_func(name, rewriter.visit_expr(func))
+    cleanup = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
+    return tvm.transform.Sequential(cleanup)(rewriter.builder_.get())
+
+
+def count_uses(func: relax.Function) -> dict[Any, int]:
+    """Return how often each variable of ``func`` is read (variables that are never: absent)."""
+    uses: dict[Any, int] = {}
+
+    def look(expr: Any) -> None:
+        if isinstance(expr, relax.Call):
+            operands = list(expr.args)
+        elif isinstance(expr, relax.Tuple):
+            operands = list(expr.fields)
+        elif isinstance(expr, relax.TupleGetItem):
+            operands = [expr.tuple_value]
+        else:
+            operands = [expr.body] if isinstance(expr, relax.SeqExpr) else []
+        for operand in operands:
+            if isinstance(operand, relax.Var):
+                uses[operand] = uses.get(operand, 0) + 1
+
+    relax.analysis.post_order_visit(func.body, look)
+    return uses

@@ -1,0 +1,110 @@
+"""Bring the importer's operators to fewer, simpler forms that later passes know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_sparse.passes.rewrite import (
+    Rewriter,
+    op_name,
+    rewrite,
+    same_shape,
+    shape_of,
+)
+
+
+def _simplify(sweep: Rewriter, call: Any) -> Any | None:
+    name = op_name(call)
+    rule = _RULES.get(name)
+    return rule(sweep, call) if rule else None
+
+
+def _as_reshape(sweep: Rewriter, call: relax.Call) -> Any:
+    """``squeeze``/``expand_dims``/``flatten`` --> ``reshape`` (layout conversion dies on some)."""
+    return _reshape(sweep, sweep.builder_.normalize(relax.op.reshape(call.args[0], call.ty.shape)))
+
+
+def _reshape(sweep: Rewriter, call: relax.Call) -> Any:
+    """Drop a reshape that changes nothing, merge two, and move one above a linear layer."""
+    source, shape = call.args[0], shape_of(call)
+    if same_shape(shape, shape_of(source)):
+        return source
+    inner = sweep.resolve(source)
+    if op_name(inner) == "reshape":
+        merged = sweep.builder_.normalize(relax.op.reshape(inner.args[0], call.ty.shape))
+        return _reshape(sweep, merged)
+    before = shape_of(source)
+    if shape and before and same_shape(shape[-1:], before[-1:]):
+        return _hoist(sweep, inner, shape) or call
+    return call
+
+
+def _hoist(sweep: Rewriter, inner: Any, shape: list[Any]) -> Any | None:
+    """``reshape(matmul(x, w))`` --> ``matmul(reshape(x), w)``, so that epilogues stay together."""
+    name = op_name(inner)
+    if name not in ("matmul", "add"):
+        return None
+    operand = sweep.constant(inner.args[1])
+    if operand is None or len(shape_of(inner.args[1]) or ()) != {"matmul": 2, "add": 1}[name]:
+        return None
+    x = inner.args[0]
+    lead = [*shape[:-1], (shape_of(x) or [0])[-1]]
+    moved = sweep.builder_.normalize(relax.op.reshape(x, relax.ShapeExpr(lead)))
+    x = sweep.emit(_reshape(sweep, moved))
+    op = relax.op.matmul if name == "matmul" else relax.op.add
+    return op(x, operand)
+
+
+def _broadcast_to(_sweep: Rewriter, call: relax.Call) -> Any | None:
+    return call.args[0] if same_shape(shape_of(call), shape_of(call.args[0])) else None
+
+
+def _clip(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``clip`` --> ``minimum(maximum(...))``: layout conversion does not know ``clip``."""
+    low, high = (float(a.value) if hasattr(a, "value") else None for a in call.args[1:])
+    if low is None or high is None:
+        return None
+    dtype = str(call.ty.dtype)
+    raised = sweep.emit(relax.op.maximum(call.args[0], relax.const(low, dtype)))
+    return relax.op.minimum(raised, relax.const(high, dtype))
+
+
+def _add(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Constants go to the right; adding zeros of no larger shape goes away."""
+    a, b = call.args
+    if sweep.constant(a) is not None and sweep.constant(b) is None:
+        return relax.op.add(b, a)
+    zeros = sweep.constant(b)
+    if zeros is not None and same_shape(shape_of(call), shape_of(a)) and not zeros.value.numpy().any():
+        return a
+    return None
+
+
+_RULES = {
+    "squeeze": _as_reshape,
+    "expand_dims": _as_reshape,
+    "flatten": _as_reshape,
+    "reshape": _reshape,
+    "broadcast_to": _broadcast_to,
+    "clip": _clip,
+    "add": _add,
+}
+
+
+@tvm.transform.module_pass(opt_level=0, name="Simplify")
+@dataclass(frozen=True)
+class Simplify:
+    """Rewrite shape changes to ``reshape``, remove what does nothing, keep linears' epilogues.
+
+    before: ``add(reshape(matmul(reshape(x), w)), b)`` --> after: ``add(matmul(x, w), b)``
+    """
+
+    def transform_module(
+        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        """Return the simplified module."""
+        return rewrite(mod, _simplify)
