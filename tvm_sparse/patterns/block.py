@@ -1,0 +1,69 @@
+"""Block sparsity: whole blocks of the weight matrix are zero, the others are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
+from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
+
+
+@dataclass(frozen=True)
+class Block(Pattern):
+    """Blocks of ``rows`` x ``cols`` are all zero or kept; any extents, also whole rows or columns.
+
+    Blocks are aligned to the top left corner. What is left at the right and bottom edge, when the
+    extents do not divide the matrix, is never pruned by :meth:`project` (Guo et al., section
+    III-B), but may be zero in a detected mask.
+    """
+
+    rows: int
+    cols: int
+    kind: ClassVar[str] = "block"
+
+    def __post_init__(self) -> None:
+        """Refuse extents that describe no block."""
+        if self.rows < 1 or self.cols < 1:
+            raise InputError("block pattern", f"{self.rows} x {self.cols}", "extents >= 1")
+
+    def project(self, scores: Array, sparsity: float | None = None) -> Mask:
+        """Return the mask that keeps the blocks with the largest sums of ``scores``.
+
+        Parameters
+        ----------
+        scores
+            ``(rows, cols)``; the joint paper sums first-order Taylor scores ``(g * w) ** 2`` (eq.
+            1), block pruning by magnitude sums ``|w|`` or ``w ** 2``.
+        sparsity
+            Fraction of the whole blocks to zero, rounded to nearest.
+        """
+        scores = checked_scores(scores, self.describe())
+        if sparsity is None:
+            raise InputError(self.describe(), "no sparsity", "a fraction of zero blocks")
+        down, across = scores.shape[0] // self.rows, scores.shape[1] // self.cols
+        whole = scores[: down * self.rows, : across * self.cols]
+        tiles = whole.reshape(down, self.rows, across, self.cols)
+        # float64 sums: fp16 scores of a large block would overflow.
+        sums = tiles.sum(axis=(1, 3), dtype=np.float64)
+        keep = kept_count(sums.size, sparsity, self.describe())
+        kept = keep_largest(sums.reshape(-1), keep).reshape(sums.shape)
+        mask = np.ones(scores.shape, bool)
+        mask[: whole.shape[0], : whole.shape[1]] = self.expand(kept, whole.shape)
+        return mask
+
+    def expand(self, blocks: Mask, shape: tuple[int, int]) -> Mask:
+        """Return flags a block ``(ceil(rows / R), ceil(cols / S))`` as flags a weight ``shape``."""
+        wide = np.repeat(np.repeat(blocks, self.rows, axis=0), self.cols, axis=1)
+        return wide[: shape[0], : shape[1]]
+
+    @classmethod
+    def detect(cls, weight: Array) -> Fit | None:
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Return ``"block <rows>x<cols>"``."""
+        return f"block {self.rows}x{self.cols}"
