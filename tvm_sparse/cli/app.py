@@ -1,0 +1,54 @@
+"""The ``tvm-sparse`` command and its subcommands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tvm_sparse.cli.compile import compile_command
+from tvm_sparse.cli.demo import demo_command
+from tvm_sparse.cli.inspect import inspect_command
+from tvm_sparse.cli.run import run_command
+
+app = typer.Typer(
+    name="tvm-sparse",
+    help="Compile pruned PyTorch models with Apache TVM into fast, deployable libraries.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("demo")(demo_command)
+app.command("inspect")(inspect_command)
+app.command("compile")(compile_command)
+app.command("run")(run_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tvm-sparse {version('tvm-sparse')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Hold the options that stand before a command."""
+
+
+def main() -> None:
+    """Run the command line and exit with 0 (done), 1 (error) or 2 (wrong usage)."""
+    # Before tvm_ffi is imported: it would compile an extension for torch, TVM would bind threads.
+    os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
+    # Model factories are found where the user stands, as `python -m` does.
+    sys.path.insert(0, "")
+    app()

@@ -1,0 +1,79 @@
+"""``tvm-sparse compile``: from a pruned model to an artifact directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tvm_sparse.cli import console, tables
+from tvm_sparse.cli.options import (
+    Debug,
+    Examples,
+    Json,
+    Shapes,
+    Source,
+    Weights,
+    example_inputs,
+)
+
+
+def compile_command(
+    source: Source,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Directory to write the artifact to."),
+    ] = None,
+    target: Annotated[str, typer.Option(help="Machine to compile for.")] = "cpu",
+    shape: Shapes = None,
+    input: Examples = None,
+    weights: Weights = None,
+    dynamic_batch: Annotated[
+        bool, typer.Option("--dynamic-batch", help="Leave the first extent of the inputs open.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to run with; all physical cores if unset.")
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(help="Time each layer sparse and dense, and keep the faster."),
+    ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an artifact that exists.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compile SOURCE and write an artifact that runs without torch and without the compiler."""
+    if output is None and not dry_run:
+        raise typer.BadParameter("missing; give a directory, or --dry-run", param_hint="--output")
+    with console.errors(debug):
+        import tvm_sparse as ts
+        from tvm_sparse import frontends
+
+        examples = example_inputs(shape, input)
+        with console.working("importing"):
+            model = frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch)
+        with console.working("compiling"):
+            config = ts.Config(threads=threads, measure=measure)
+            library = ts.compile(model, examples, target=target, config=config)
+        written = None
+        if output is not None and not dry_run:
+            library.export(output, force=force)
+            written = str(output)
+        _show(library, written, json)
+
+
+def _show(library: Any, written: str | None, json: bool) -> None:
+    decisions = list(library.decisions)
+    if json:
+        records = library.decisions.to_json()
+        console.show_json({"artifact": written, "decisions": records})
+        return
+    console.show(tables.decision_table(decisions))
+    console.show(f"wrote {written}" if written else "dry run: nothing was written")

@@ -1,0 +1,95 @@
+"""Where a command writes: results to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tvm_sparse.errors import SparseError
+from tvm_sparse_runtime.errors import SparseRuntimeError
+
+PIPE_WIDTH = 140
+"""Columns of a table that is not written to a terminal."""
+
+Report = Callable[[str, int, int], None]
+"""``report(what, done, total)``, called after every unit of work."""
+
+
+def show(*renderables: Any) -> None:
+    """Print results to stdout."""
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    for renderable in renderables:
+        console.print(renderable)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON object to stdout."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def note(message: str) -> None:
+    """Print a remark to stderr, where it does not disturb a pipe."""
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(message)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Report]:
+    """Yield a function that keeps one bar a task on stderr; nothing is drawn without a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show a spinner on stderr while the block runs; nothing is drawn without a terminal."""
+    console = Console(stderr=True)
+    with console.status(what) if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def errors(debug: bool) -> Iterator[None]:
+    """Turn any error of the block into one line on stderr and exit status 1.
+
+    With ``debug`` the error passes through, traceback and all. Usage errors (status 2) and
+    deliberate exits always do.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        _explain(error)
+        raise typer.Exit(1) from error
+
+
+def _explain(error: Exception) -> None:
+    if isinstance(error, SparseError | SparseRuntimeError):
+        note(f"error: {error}")
+        return
+    text = str(error).strip().splitlines()
+    note(f"error: {type(error).__name__}: {text[0] if text else 'no message'}")
+    note("This is not an error the program expected; --debug shows the traceback.")

@@ -1,0 +1,101 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from tvm_sparse.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A .pt2 or .onnx file, or pkg.module:factory.")
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option("--weights", metavar="FILE", help="A .safetensors file for the factory's model."),
+]
+Examples = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input", metavar="FILE", help="An example input, a .npy file; once for each input."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Extents and dtype of one example input."""
+
+    extents: tuple[int, ...]
+    dtype: str = "float32"
+
+
+def parse_shape(text: str) -> Shape:
+    """Read ``1,3,224,224`` or, with a dtype, ``1,128:int64``."""
+    extents, _, dtype = text.partition(":")
+    try:
+        shape = Shape(tuple(int(e) for e in extents.split(",")), dtype or "float32")
+        np.dtype(shape.dtype)
+    except (ValueError, TypeError):
+        raise typer.BadParameter(f"'{text}' is not like 1,3,224,224 or 1,128:int64") from None
+    if min(shape.extents) < 1:
+        raise typer.BadParameter(f"'{text}' has an extent below 1")
+    return shape
+
+
+Shapes = Annotated[
+    list[Shape] | None,
+    typer.Option(
+        "--shape",
+        parser=parse_shape,
+        metavar="1,3,224,224[:dtype]",
+        help="Shape of an example input; once for each input.",
+    ),
+]
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Return the array in the ``.npy`` file ``path``; pickled objects are refused."""
+    if not path.is_file():
+        raise InputError(f"input '{path}'", "no such file", "a .npy file")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(
+            f"input '{path}'", f"cannot be read ({error})", "a .npy file", "use numpy.save"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"input '{path}'", "holds several arrays", "a .npy file with one")
+    return array
+
+
+def example_inputs(
+    shapes: list[Shape] | None, files: list[Path] | None
+) -> tuple[torch.Tensor, ...] | None:
+    """Return the examples that ``--shape`` or ``--input`` describe, ``None`` without either.
+
+    Values for a shape are random in [0, 1) if floating, zeros if not: only shape and dtype count.
+    """
+    if shapes and files:
+        raise typer.BadParameter("give --shape or --input, not both")
+    import torch
+
+    if files:
+        return tuple(torch.from_numpy(read_array(f)) for f in files)
+    return tuple(torch.from_numpy(random_array(s.extents, s.dtype)) for s in shapes or ()) or None
+
+
+def random_array(extents: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return an array of random values in [0, 1) if ``dtype`` is floating, of zeros if not."""
+    if not np.issubdtype(np.dtype(dtype), np.floating):
+        return np.zeros(extents, dtype)
+    return np.random.default_rng(0).random(extents, np.float32).astype(dtype)
