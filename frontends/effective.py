@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -41,7 +42,7 @@ def _all_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
 def masked_names(module: nn.Module) -> Iterator[str]:
     """Yield the names of the direct tensors of ``module`` that a mask or formula computes."""
     if parametrize.is_parametrized(module):
-        yield from module.parametrizations.keys()
+        yield from cast("nn.ModuleDict", module.parametrizations)
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, prune.BasePruningMethod):
             yield hook._tensor_name
@@ -53,9 +54,9 @@ def effective(module: nn.Module, name: str) -> torch.Tensor:
     A pruning hook writes the product into the module only when it runs next, so a mask that was
     changed since must be applied here.
     """
-    if name + "_mask" in module._buffers and name + "_orig" in module._parameters:
-        original, mask = module._parameters[name + "_orig"], module._buffers[name + "_mask"]
-        return (original * mask).detach()  # type: ignore[operator]
+    original, mask = module._parameters.get(name + "_orig"), module._buffers.get(name + "_mask")
+    if original is not None and mask is not None:
+        return original.detach() * mask
     return getattr(module, name).detach()
 
 
@@ -72,15 +73,15 @@ def _fold(module: nn.Module) -> None:
             name = hook._tensor_name
             del module._parameters[name + "_orig"], module._buffers[name + "_mask"]
             vars(module).pop(name, None)
-    for name, value in module._parameters.items():
-        if value is not None and is_sparse(value):
-            computed[name] = value.detach()
+    for name, parameter in module._parameters.items():
+        if parameter is not None and is_sparse(parameter):
+            computed[name] = parameter.detach()
     for name, value in computed.items():
         # setattr, because recurrent layers keep a second list of their weights up to date in it.
         setattr(module, name, nn.Parameter(dense(value), requires_grad=False))
-    for name, value in module._buffers.items():
-        if value is not None and is_sparse(value):
-            module._buffers[name] = dense(value)
+    for name, buffer in module._buffers.items():
+        if buffer is not None and is_sparse(buffer):
+            module._buffers[name] = dense(buffer)
 
 
 def is_sparse(tensor: torch.Tensor) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.errors import UnsupportedError
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Name, shape and dtype of an input or output; a dynamic extent is its symbol's name."""
-
-    name: str
-    shape: tuple[int | str, ...]
-    dtype: str
+from tvm_sparse_runtime.spec import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -38,8 +31,8 @@ class Model:
         Name, shape and dtype of each; a dynamic extent is the name of its symbol.
     """
 
-    module: tvm.IRModule
-    weights: dict[str, np.ndarray]
+    module: tvm.IRModule = field(repr=False)
+    weights: dict[str, np.ndarray] = field(repr=False)
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
@@ -71,12 +64,15 @@ def build(
     inputs, rest = list(function.params[:count]), list(function.params[count:])
     used = set(relax.analysis.free_vars(function.body))
     rest = [p for p in rest if p in used]
-    returned = function.ret_ty
-    fields = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    body, returned = function.body, function.ret_ty
+    if not isinstance(returned, relax.TupleType):
+        body = relax.SeqExpr(body.blocks, relax.Tuple([body.body]))
+        returned = relax.TupleType([returned])
+    fields = list(returned.fields)
     if not output_names:
         output_names = tuple(f"output_{i}" for i in range(len(fields)))
     trimmed = relax.Function(
-        [*inputs, *rest], function.body, returned, function.is_pure, function.attrs
+        [*inputs, *rest], body, returned, function.is_pure, function.attrs
     ).without_attr("params")
     result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
     result.update_func(result.get_global_var("main"), trimmed)
@@ -91,5 +87,9 @@ def build(
 def _spec(name: str, type_: Any, role: str) -> TensorSpec:
     if not isinstance(type_, relax.TensorType) or type_.shape is None:
         raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known rank")
-    shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else str(d) for d in type_.shape)
+    shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else _symbol(d) for d in type_.shape)
     return TensorSpec(name, shape, str(type_.dtype))
+
+
+def _symbol(extent: Any) -> str:
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
