@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import typer
+
+from tvm_sparse.cli.options import Shape, example_inputs, parse_shape, random_array, read_array
+from tvm_sparse.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("1,3,224,224", Shape((1, 3, 224, 224))),
+        ("7", Shape((7,))),
+        (" 2, 5 ", Shape((2, 5))),
+        ("1,128:int64", Shape((1, 128), "int64")),
+        ("4:float16", Shape((4,), "float16")),
+    ],
+)
+def test_shapes_are_read(text, shape):
+    assert parse_shape(text) == shape
+
+
+@pytest.mark.parametrize("text", ["", "1,", "1x3", "a", "1,3:flot32", "0,3", "-1,3", "1.5"])
+def test_other_texts_are_usage_errors(text):
+    with pytest.raises(typer.BadParameter):
+        parse_shape(text)
+
+
+def test_arrays_are_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(3.0))
+    np.testing.assert_array_equal(read_array(tmp_path / "x.npy"), [0, 1, 2])
+
+
+def test_what_is_no_array_is_refused(tmp_path):
+    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "several.npz", a=np.zeros(1))
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "text.npy").write_text("1 2 3")
+    for name in ("pickled.npy", "several.npz", "empty.npy", "text.npy", "missing.npy", "."):
+        with pytest.raises(InputError, match=r"\.npy file"):
+            read_array(tmp_path / name)
+
+
+def test_examples_have_shape_and_dtype():
+    first, second = example_inputs([Shape((2, 3)), Shape((4,), "int64")], None)
+    assert tuple(first.shape) == (2, 3)
+    assert str(first.dtype) == "torch.float32"
+    assert 0 <= first.min() < first.max() < 1
+    assert str(second.dtype) == "torch.int64"
+    assert second.tolist() == [0, 0, 0, 0]
+
+
+def test_examples_come_from_files(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 2), np.float32))
+    (example,) = example_inputs(None, [tmp_path / "x.npy"])
+    assert example.tolist() == [[1.0, 1.0]]
+
+
+def test_no_examples():
+    assert example_inputs(None, None) is None
+
+
+def test_shapes_and_files_exclude_each_other(tmp_path):
+    with pytest.raises(typer.BadParameter, match="not both"):
+        example_inputs([Shape((1,))], [tmp_path / "x.npy"])
+
+
+def test_random_arrays_repeat():
+    np.testing.assert_array_equal(random_array((5,), "float32"), random_array((5,), "float32"))
