@@ -1,0 +1,87 @@
+"""Everything README.md shows is run, in order, in an empty directory."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+RESULTS = ROOT / "benchmarks" / "results" / "demo.json"
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Return language and text of every fenced block, in order."""
+    return [(m[1], m[2]) for m in BLOCK.finditer(README)]
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    scripts = sysconfig.get_path("scripts")
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def test_python_and_commands_work(tmp_path):
+    """One block builds on the files of the one before."""
+    ran = 0
+    for language, text in blocks():
+        if language == "python":
+            _run([sys.executable, "-W", "error", "-c", text], tmp_path)
+            ran += 1
+        elif language == "sh":
+            for line in text.splitlines():
+                if line.startswith("tvm-sparse "):
+                    _run(["sh", "-c", line], tmp_path)
+                    ran += 1
+    assert ran >= 5
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_make_targets_exist(document):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
+    assert named
+    assert named <= targets
+
+
+def test_links_point_somewhere():
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_commands_of_the_documents_parse():
+    """Each `tvm-sparse` line of docs/cli.md names commands and options that exist."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("tvm-sparse ")]
+    assert lines
+    for line in lines:
+        _, command, *rest = shlex.split(line)
+        listed = _run(["tvm-sparse", command, "--help"], ROOT).stdout
+        for option in (word for word in rest if word.startswith("-")):
+            assert re.search(rf"{option}\b", listed), f"{line}: {option}"
+
+
+def test_figures_come_from_the_results():
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "tools" / "readme_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    record = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert module.refreshed(README, record) == README
