@@ -1,1 +1,41 @@
 """Compile pruned PyTorch models with Apache TVM into fast, deployable libraries."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import Any
+
+# tvm_ffi would import torch and build an extension with g++ in every process, workers included.
+os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
+
+__version__ = version("tvm-sparse")
+
+_PUBLIC = {
+    "Config": "tvm_sparse.config",
+    "Library": "tvm_sparse.compiler",
+    "compile": "tvm_sparse.compiler",
+    "inspect": "tvm_sparse.inspection",
+    "load": "tvm_sparse.frontends.load",
+    "SparseError": "tvm_sparse.errors",
+    "InputError": "tvm_sparse.errors",
+    "UnsupportedError": "tvm_sparse.errors",
+    "ArtifactError": "tvm_sparse.errors",
+}
+
+__all__ = [*_PUBLIC, "__version__", "prune"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used: the command line starts fast that way."""
+    import importlib
+
+    if name == "prune":
+        return importlib.import_module("tvm_sparse.pruning")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tvm_sparse' has no attribute '{name}'")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

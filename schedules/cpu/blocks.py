@@ -11,6 +11,8 @@ from tvm_sparse.ops.marks import KIND
 
 REDUCTION = 2
 SPATIAL = 0
+PARALLEL_FLOPS = 4e6
+"""Smallest piece of work that is worth waking threads for (about 20-50 us of one core)."""
 
 
 def divisors(extent: int, most: int) -> list[int]:
@@ -101,3 +103,45 @@ def word_banks(keep: int, banks: int) -> int:
     """Return how many banks to unroll, so that indices come from whole words."""
     most = max(1, 8 // keep)
     return max(d for d in range(1, most + 1) if banks % d == 0)
+
+
+def lanes(channels: int | None) -> int:
+    """Return the widest vector of fp32 that divides ``channels``."""
+    return next((v for v in (16, 8, 4, 2) if channels and channels % v == 0), 1)
+
+
+def vectorise_tile(sch: s_tir.Schedule, block: Any, outer: int, width: int) -> None:
+    """Vectorise ``block`` over its last loop and unroll the other loops inside ``outer`` ones."""
+    *rest, last = sch.get_loops(block)[outer:]
+    out, lane = sch.split(last, [None, width])
+    sch.vectorize(lane)
+    for loop in (*rest, out):
+        if extent(sch, loop) != 1:
+            sch.unroll(loop)
+
+
+def vectorise_last(sch: s_tir.Schedule, block: Any) -> None:
+    """Vectorise the last loop of an element-wise block that is still a plain loop nest."""
+    last = sch.get_loops(block)[-1]
+    width = lanes(extent(sch, last))
+    if width == 1:
+        return
+    _, lane = sch.split(last, [None, width])
+    sch.vectorize(lane)
+
+
+def finish(sch: s_tir.Schedule) -> None:
+    """Vectorise the element-wise blocks that an anchor's rule left alone (what was cut off)."""
+    for block in all_blocks(sch):
+        loops = sch.get_loops(block)
+        plain = len(loops) == len(sch.get(block).iter_vars)
+        if loops and plain and not is_reduction(sch, block):
+            vectorise_last(sch, block)
+            parallelise(sch, block)
+
+
+def parallelise(sch: s_tir.Schedule, block: Any) -> None:
+    """Run the outer loops of a large element-wise block on all threads."""
+    if flops(sch, block) > PARALLEL_FLOPS:
+        loops = sch.get_loops(block)
+        sch.parallel(sch.fuse(*loops[: max(1, len(loops) - 2)]))

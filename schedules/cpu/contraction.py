@@ -14,8 +14,6 @@ from tvm_sparse.schedules.rule import ScheduleRule
 
 ACCUMULATORS = 16
 """Vector accumulators of a register tile; 28 and more spill on 32 registers."""
-PARALLEL_FLOPS = 4e6
-"""Smallest contraction that is worth waking threads for (about 20-50 us of one core)."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +80,13 @@ class Contraction(ScheduleRule):
         sch.reorder(blk_out, *others, row_out, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
-        self._store(sch, epilogue, len(others) + 2)
+        b.vectorise_tile(sch, epilogue, len(others) + 2, 16)
         outer = [blk_out, *others]
-        if flops > PARALLEL_FLOPS:
+        if flops > b.PARALLEL_FLOPS:
             outer = [sch.fuse(*outer)]
             sch.parallel(outer[0])
         sch.decompose_reduction(anchor, body[0])
+        b.finish(sch)
         return sch
 
     @staticmethod
@@ -106,14 +105,3 @@ class Contraction(ScheduleRule):
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
         return [*taps, bank_out, bank_in, block, slot, row, inner]
-
-    @staticmethod
-    def _store(sch: s_tir.Schedule, epilogue: Any, outer: int) -> None:
-        """Vectorise the epilogue over lanes and unroll the rest of its tile."""
-        *rest, last = sch.get_loops(epilogue)[outer:]
-        out, lanes = sch.split(last, [None, 16])
-        sch.vectorize(lanes)
-        sch.unroll(out)
-        for loop in rest:
-            if b.extent(sch, loop) != 1:
-                sch.unroll(loop)

@@ -1,0 +1,45 @@
+"""From one scheduled function to machine code, with the settings that schedules rely on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
+
+PASS_CONFIG: dict[str, Any] = {"s_tir.LoopPartition": {"partition_const_loop": True}}
+"""Partial tiles are cut off by loop partition, so that full tiles carry no conditions."""
+
+
+def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
+    """Return the schedule rules of ``target``'s kind, in the order in which they are tried."""
+    if target.kind.name == "llvm":
+        from tvm_sparse.schedules.cpu import RULES
+
+        return RULES
+    raise UnsupportedError(
+        "target", f"kind '{target.kind.name}'", "'llvm' (CPU)", "use --target cpu"
+    )
+
+
+@contextlib.contextmanager
+def build_context(target: Target) -> Iterator[None]:
+    """Enter everything that a build of our schedules needs: target, pass settings, vector math."""
+    from tvm_sparse.schedules.cpu.vector_math import vector_math
+
+    with target, tvm.transform.PassContext(config=PASS_CONFIG), vector_math():
+        yield
+
+
+def build_function(func: tirx.PrimFunc, target: Target) -> Any:
+    """Schedule and build a single operator definition; its entry point is called ``main``."""
+    found = first_schedule(func.with_attr("global_symbol", "main"), target, rules_for(target))
+    scheduled = found[0].mod if found else tvm.IRModule({"main": func})
+    with build_context(target):
+        return tvm.compile(scheduled, target=target).mod

@@ -1,0 +1,115 @@
+"""Everything that is not a contraction: element-wise chains, pooling, softmax, norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.rule import ScheduleRule
+
+LANES = 16
+
+
+class Generic(ScheduleRule):
+    """Inline element-wise chains, then give each block that is left vectors and registers.
+
+    A reduction over the contiguous axis (softmax, layer norm) gets 16 partial sums; one over
+    other axes (pooling, spatial mean) keeps vectors of the contiguous axis in registers.
+    """
+
+    def apply(
+        self, func: tirx.PrimFunc, target: Target, tunable: bool
+    ) -> s_tir.Schedule | None:
+        """Schedule any function; a step that does not apply to a block leaves it as it is."""
+        sch = s_tir.Schedule(func)
+        b.inline(sch)
+        for block in b.all_blocks(sch):
+            loops, axes = sch.get_loops(block), sch.get(block).iter_vars
+            if not loops or len(loops) != len(axes):
+                continue
+            if not b.is_reduction(sch, block):
+                if _contiguous(sch, block):
+                    b.vectorise_last(sch, block)
+                b.parallelise(sch, block)
+            elif (axis := _reduced_last(sch, block)) is None:
+                _column_reduction(sch, block)
+            else:
+                _row_reduction(sch, block, axis)
+        return sch
+
+
+def _uses(expr: Any, var: Any) -> bool:
+    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
+
+
+def _contiguous(sch: s_tir.Schedule, block: Any) -> bool:
+    """Whether the innermost axis is innermost in every buffer: a transposition is not."""
+    body = sch.get(block)
+    var = body.iter_vars[-1].var
+    for region in body.reads:
+        extents = list(region.region)
+        outer = any(_uses(e.min, var) for e in extents[:-1])
+        if extents and outer:
+            return False
+    return True
+
+
+def _reduced_last(sch: s_tir.Schedule, block: Any) -> int | None:
+    """Position among the reduced axes of the one that walks a buffer's contiguous axis."""
+    body = sch.get(block)
+    reduced = [v.var for v in body.iter_vars if int(v.iter_type) == b.REDUCTION]
+    written = [w.source for w in body.writes]
+    inputs = [r for r in body.reads if not any(r.source.same_as(w) for w in written)]
+    last = [r.region[-1].min for r in inputs if len(r.region)]
+    return next((i for i, v in enumerate(reduced) if any(_uses(e, v) for e in last)), None)
+
+
+def _split_axes(sch: s_tir.Schedule, block: Any) -> tuple[list[Any], list[Any]]:
+    kinds = [int(v.iter_type) for v in sch.get(block).iter_vars]
+    loops = sch.get_loops(block)
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == b.SPATIAL]
+    return spatial, [loop for loop, kind in zip(loops, kinds, strict=True) if kind == b.REDUCTION]
+
+
+def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
+    """Reduce over outer axes with vectors of the contiguous axis as accumulators."""
+    spatial, reduced = _split_axes(sch, block)
+    extent = b.extent(sch, spatial[-1]) if spatial else None
+    width = next((w for w in (64, 32, 16, 8, 4) if extent and extent % w == 0), None)
+    if width is None:
+        return
+    heavy = b.flops(sch, block) > b.PARALLEL_FLOPS
+    out, inner = sch.split(spatial[-1], [None, width])
+    sch.reorder(*spatial[:-1], out, *reduced, inner)
+    _vectors(sch, inner)
+    stored = sch.cache_write(block, 0, "local")
+    sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
+    _vectors(sch, sch.get_loops(stored)[-1])
+    sch.decompose_reduction(block, reduced[0])
+    if heavy and len(spatial) > 1:
+        sch.parallel(sch.fuse(*spatial[:-1]))
+
+
+def _row_reduction(sch: s_tir.Schedule, block: Any, axis: int) -> None:
+    """Reduce the contiguous axis in 16 partial results, combined at the end."""
+    spatial, reduced = _split_axes(sch, block)
+    extent = b.extent(sch, reduced[axis])
+    usable = extent and extent % LANES == 0 and extent > LANES
+    if not spatial or not usable or len(sch.get(block).writes) != 1:
+        return
+    _, lane = sch.split(reduced[axis], [None, LANES])
+    partial = sch.rfactor(lane, factor_axis=len(spatial))
+    sch.compute_at(partial, spatial[-1], preserve_unit_loops=True)
+    lane, *rest = sch.get_loops(partial)[len(spatial) :]
+    sch.reorder(*rest, lane)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, rest[0])
+
+
+def _vectors(sch: s_tir.Schedule, loop: Any) -> None:
+    out, lane = sch.split(loop, [None, min(LANES, b.extent(sch, loop))])
+    sch.vectorize(lane)
+    sch.unroll(out)

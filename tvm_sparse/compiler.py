@@ -1,0 +1,140 @@
+"""``ts.compile``: from a model to a library that runs here and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.target import Target
+
+from tvm_sparse.config import Config
+from tvm_sparse.decisions import Decisions
+from tvm_sparse.frontends.load import load
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.passes import pipeline
+from tvm_sparse.passes.choose import Chooser
+from tvm_sparse.schedules.build import build_context
+from tvm_sparse.targets import parse_target
+
+Progress = Callable[[str, int, int], None]
+"""Called with ``(phase, step, steps)``."""
+
+PHASES = ("importing", "folding", "choosing", "scheduling", "building")
+
+
+class Library:
+    """A compiled model.
+
+    Call it with the model's inputs (torch, NumPy or anything with DLPack, zero copy where memory
+    is aligned); :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without
+    compiler or torch.
+    """
+
+    def __init__(
+        self,
+        executable: Any,
+        model: Model,
+        target: Target,
+        weights: dict[str, np.ndarray],
+        decisions: Decisions,
+    ) -> None:
+        from tvm_sparse_runtime.engine import start
+        from tvm_sparse_runtime.session import Session
+
+        self.executable, self.target, self.decisions = executable, target, decisions
+        self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
+        self._start = lambda: Session(
+            start(executable.mod), model.inputs, model.outputs, list(weights.values())
+        )
+        self._session: Any = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the model on this machine; returns tensors of the first input's framework."""
+        if self._session is None:
+            self._session = self._start()
+        return self._session(*inputs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all packed weights."""
+        return sum(w.nbytes for w in self.weights.values())
+
+    def export(self, directory: str | Path, *, force: bool = False) -> Path:
+        """Write the artifact directory (library with mapped weights, manifest) and return it."""
+        from tvm_sparse.artifact import export
+
+        return export(
+            self.executable,
+            self.weights,
+            directory=Path(directory),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            target=self.target,
+            decisions=self.decisions.to_json(),
+            force=force,
+        )
+
+
+def compile(  # noqa: A001 - the name users know from torch.compile and re.compile
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    target: str | Target = "cpu",
+    config: Config | None = None,
+    progress: Progress = lambda phase, step, steps: None,
+) -> Library:
+    """Compile a pruned model for ``target``.
+
+    Parameters
+    ----------
+    model
+        An ``nn.Module`` (with ``example_inputs``), an ``ExportedProgram``, a path that
+        ``frontends.load`` knows, or a :class:`~tvm_sparse.frontends.model.Model`.
+    example_inputs
+        Positional inputs of the model.
+    target
+        ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
+        ``"cpu:haswell"``, or a TVM target.
+    config
+        Options; see :class:`Config`.
+    progress
+        Called at the start of each phase.
+
+    Raises
+    ------
+    InputError
+        The model cannot be imported, a weight is not finite, the target is unknown.
+    """
+    config = config or Config()
+    resolved = parse_target(target)
+    step = iter(range(len(PHASES)))
+
+    def tell() -> None:
+        at = next(step)
+        progress(PHASES[at], at, len(PHASES))
+
+    tell()
+    source = model if isinstance(model, Model) else load(model, example_inputs)
+    decisions, packed = Decisions(), {}
+    if not resolved.runs_here:
+        config = config.model_copy(update={"measure": False})
+    chooser = Chooser(resolved.target, config, decisions)
+    mod = source.module
+    with build_context(resolved.target):
+        tell()
+        mod = _run(pipeline.canonicalise(source.weights, len(source.inputs)), mod)
+        tell()
+        mod = _run(pipeline.lower(chooser), mod)
+        tell()
+        mod = _run(pipeline.schedule(resolved.target, packed), mod)
+        tell()
+        finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
+        executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)
+    return Library(executable, source, resolved.target, packed, decisions)
+
+
+def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
+    return tvm.transform.Sequential(passes)(mod)

@@ -1,0 +1,39 @@
+"""Options of one compilation."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Config(BaseModel):
+    """How to compile; every field has a default that suits most models.
+
+    Parameters
+    ----------
+    sparse
+        ``False`` compiles every layer dense by the same pipeline: the baseline for speed-ups.
+    measure
+        Time dense and sparse candidates of each layer on this machine and take the faster;
+        ``False`` decides by the cost model. Cross-compiling never measures.
+    ignore
+        Layers that stay dense: globs on fully qualified names.
+    force
+        Layer glob to ``"dense"`` or a format name (``"balanced"``, ``"block"``, …), stronger than
+        any measurement; a format that does not fit the layer is an error.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sparse: bool = True
+    measure: bool = True
+    ignore: tuple[str, ...] = ()
+    force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)
+
+    def forced(self, layer: str) -> str | None:
+        """Return the storage that the user asked for in ``layer``, if any."""
+        if any(fnmatchcase(layer, glob) for glob in self.ignore):
+            return "dense"
+        return next((v for glob, v in self.force.items() if fnmatchcase(layer, glob)), None)

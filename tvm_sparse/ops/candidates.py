@@ -1,0 +1,71 @@
+"""The ways in which one contraction with a given weight can be stored and computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.dense import dense
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One storage with its operator: ``func(X, *arrays, Y)``.
+
+    ``work`` is the share of the dense multiply-adds that it executes, padding included;
+    ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one.
+    """
+
+    name: str
+    storage: Any
+    func: tirx.PrimFunc = field(repr=False)
+    work: float
+    penalty: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        """Modelled time relative to the dense operator (docs/design/cost.md)."""
+        return self.work * self.penalty
+
+
+def dense_candidate(contraction: Contraction) -> Candidate:
+    """Return the dense way; it always exists."""
+    storage = DenseFormat(*contraction.matrix_shape)
+    return Candidate("dense", storage, dense(contraction, storage), 1.0)
+
+
+def sparse_candidates(
+    contraction: Contraction, matrix: np.ndarray, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield each sparse way that fits ``matrix``, or the sentence that says why one does not.
+
+    ``matrix`` is ``(features, taps * columns)``, columns in ``hwi`` order.
+    """
+    segments = math.prod(contraction.taps)
+    for share in (4, 2, 1):
+        try:
+            storage = BalancedFormat.of(matrix, share=share, segments=segments)
+        except UnsupportedError as error:
+            yield str(error)
+            return
+        if share > 1 and storage.keep != _keep_alone(matrix, segments):
+            continue  # rows do not share columns: sharing would only add padding
+        func = balanced(contraction, storage, target)
+        # A lookup and a multiply-add share the same pipes; shared rows look up once.
+        yield Candidate("balanced", storage, func, storage.keep / storage.bank, 1 + 0.45 / share)
+        return
+
+
+def _keep_alone(matrix: np.ndarray, segments: int) -> int:
+    return BalancedFormat.of(matrix, segments=segments).keep

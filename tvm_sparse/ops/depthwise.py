@@ -1,0 +1,33 @@
+"""Depthwise convolution on NHWC activations, lanes along channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+
+
+def depthwise(contraction: Contraction) -> tirx.PrimFunc:
+    """Return ``f(X, taps, Y)``: ``Y[b, y, x, c] = sum_t X[b, y*s+ty, x*s+tx, c] * W[t, c]``.
+
+    ``taps`` is ``(kh, kw, channels)``; ``contraction.features`` equals ``contraction.columns``.
+    """
+    c = contraction
+    x = te.placeholder(int64(c.input_shape), c.dtype, "X")
+    w = te.placeholder(int64((*c.taps, c.features)), c.dtype, "V")
+    taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]
+
+    def product(*index: Any) -> Any:
+        *lead, channel = index
+        offsets = [t.var for t in taps]
+        row = c.input_index(list(lead), offsets)
+        return te.sum(x[(*row, channel)] * w[(*offsets, channel)], axis=taps)
+
+    attrs = {KIND: "depthwise", ROWS: row_axis(c.lead)}
+    acc = te.compute(int64(c.output_shape), product, name="contract", attrs=attrs)
+    y = te.compute(int64(c.output_shape), lambda *i: acc[i], name="store")
+    func = te.create_prim_func([x, w, y]).with_attr("op_pattern", OUT_FUSABLE)
+    return func.with_attr("tirx.noalias", True)

@@ -1,0 +1,146 @@
+"""Linear layers and convolutions with constant weights become calls of our operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx, topi
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.passes.choose import Choice, Chooser, Layer
+from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, shape_of
+
+
+class _Lower:
+    """The rule; remembers the choice of each weight, so that a shared weight is packed once."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser = chooser
+        self.choices: dict[Any, tuple[Any, Choice, list[Any]]] = {}
+
+    def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
+        name = op_name(call)
+        if name == "matmul":
+            return self._linear(sweep, call)
+        if name == "nn.conv2d" and call.attrs.data_layout == "NHWC":
+            return self._conv2d(sweep, call)
+        return None
+
+    def _linear(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        weight = sweep.constant(call.args[1])
+        x_shape = shape_of(call.args[0])
+        if weight is None or x_shape is None or len(shape_of(weight) or ()) != 2:
+            return None
+        if len(x_shape) < 2 or not _supported(weight):
+            return None
+        value = weight.value.numpy()
+        columns, features = value.shape
+        lead = tuple(_extent(e) for e in x_shape[:-1])
+        contraction = Contraction(lead, columns, features, dtype=str(value.dtype))
+        layer = Layer(layer_name(weight), "linear", contraction, np.ascontiguousarray(value.T))
+        return self._emit(sweep, call, weight, layer, call.args[0])
+
+    def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        weight = sweep.constant(call.args[1])
+        shape = shape_of(call)
+        if weight is None or shape is None or not _supported(weight):
+            return None
+        attrs, value = call.attrs, weight.value.numpy()
+        features, *taps, per_group = value.shape
+        x = _pad(sweep, call.args[0], [int(p) for p in attrs.padding])
+        spatial = tuple(shape_of(x)[1:3])
+        if not all(isinstance(e, int) for e in (*spatial, *shape[1:3])):
+            return None
+        contraction = Contraction(
+            lead=tuple(_extent(e) for e in shape[:-1]),
+            columns=per_group,
+            features=features,
+            taps=tuple(taps),
+            strides=tuple(int(s) for s in attrs.strides),
+            dilation=tuple(int(d) for d in attrs.dilation),
+            padded=spatial,
+            dtype=str(value.dtype),
+        )
+        groups = int(attrs.groups)
+        oihw = np.moveaxis(value, -1, 1)
+        if groups == 1:
+            layer = Layer(layer_name(weight), "conv2d", contraction, oihw)
+            return self._emit(sweep, call, weight, layer, x)
+        if groups == features and per_group == 1:
+            return self._depthwise(sweep, call, weight, contraction, x)
+        return None
+
+    def _depthwise(
+        self, sweep: Rewriter, call: relax.Call, weight: Any, contraction: Contraction, x: Any
+    ) -> Any:
+        from dataclasses import replace
+
+        func = depthwise(replace(contraction, columns=contraction.features))
+        taps = np.moveaxis(weight.value.numpy()[..., 0], 0, -1)
+        return _call(sweep, func, [x, constant(taps, name_of(weight))], call, "depthwise_dense")
+
+    def _emit(
+        self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
+    ) -> relax.Call:
+        key = (name_of(weight), str(layer.contraction), weight.__hash__())
+        if key not in self.choices:
+            choice = self.chooser.choose(layer)
+            name = name_of(weight)
+            arrays = [
+                constant(value, f"{name}.{part}" if name else "")
+                for part, value in choice.arrays.items()
+            ]
+            self.choices[key] = (weight, choice, arrays)
+        _, choice, arrays = self.choices[key]
+        hint = f"{layer.operator}_{choice.candidate.name}"
+        return _call(sweep, choice.candidate.func, [x, *arrays], call, hint)
+
+
+def layer_name(weight: Any) -> str:
+    """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
+    return name_of(weight).removesuffix("_orig").removesuffix(".weight") or "(unnamed constant)"
+
+
+def _supported(weight: Any) -> bool:
+    return str(weight.ty.dtype) == "float32"
+
+
+def _extent(extent: Any) -> Any:
+    """A static extent, or a fresh symbol: operators need a plain variable for each axis."""
+    return extent if isinstance(extent, int) else tirx.Var("n", "int64")
+
+
+def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
+    """Return ``x`` with zero borders ``[top, left, bottom, right]`` in NHWC."""
+    if not any(padding):
+        return x
+    top, left, bottom, right = padding
+    before, after = [0, top, left, 0], [0, bottom, right, 0]
+    return sweep.builder_.emit_te(
+        lambda t: topi.nn.pad(t, before, after, name="pad"), x, primfunc_name_hint="pad"
+    )
+
+
+def _call(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], call: relax.Call, hint: str) -> Any:
+    return relax.call_tir(sweep.builder_.add_func(func, hint), args, out_ty=call.ty)
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerContractions")
+@dataclass(frozen=True)
+class LowerContractions:
+    """Replace contractions by packed weights and our operators, as the chooser decides.
+
+    before: ``matmul(x, w)`` --> after: ``call_tir(linear_balanced, (x, values, indices))``
+    """
+
+    chooser: Chooser
+
+    def transform_module(
+        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        """Return the lowered module; the decisions are in the chooser."""
+        return rewrite(mod, _Lower(self.chooser))

@@ -1,0 +1,45 @@
+"""Time operators on this machine, side by side, with the data that they will run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_sparse.schedules.build import build_function
+
+ROUNDS = 5
+MIN_SECONDS = 0.003
+
+
+def measure(
+    functions: Mapping[str, tuple[tirx.PrimFunc, list[np.ndarray]]],
+    x: np.ndarray,
+    output_shape: tuple[int, ...],
+    target: Target,
+) -> dict[str, float]:
+    """Return the best time of each ``f(X, *arrays, Y)`` in microseconds.
+
+    The functions run in turns, so that noise of the machine meets all of them.
+    """
+    device = tvm.cpu()
+    data = tvm.runtime.tensor(x)
+    out = tvm.runtime.empty(output_shape, str(x.dtype), device)
+    timers = {}
+    for name, (func, arrays) in functions.items():
+        built = build_function(func, target)
+        args = (data, *(tvm.runtime.tensor(a) for a in arrays), out)
+        built["main"](*args)
+        timer = built.time_evaluator(
+            "main", device, number=1, repeat=1, min_repeat_ms=int(MIN_SECONDS * 1e3)
+        )
+        timers[name] = (timer, args)
+    best: dict[str, Any] = dict.fromkeys(timers, float("inf"))
+    for _ in range(ROUNDS):
+        for name, (timer, args) in timers.items():
+            best[name] = min(best[name], timer(*args).median * 1e6)
+    return best

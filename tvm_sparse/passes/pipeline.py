@@ -1,0 +1,60 @@
+"""All passes in order: what happens to a model, from import to virtual machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.backend.cpu_generic import pipeline as stock
+from tvm.target import Target
+
+from tvm_sparse.passes.bind_weights import BindWeights
+from tvm_sparse.passes.channels_last import ChannelsLast
+from tvm_sparse.passes.choose import Chooser
+from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
+from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.lift_weights import LiftWeights
+from tvm_sparse.passes.lower_contractions import LowerContractions
+from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.rule import ApplySchedules
+
+Pass = tvm.ir.transform.Pass
+
+
+def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
+    """Phase 1: named constants, no batch norm, no masks, one layout."""
+    return [
+        BindWeights(weights, inputs),
+        Simplify(),
+        FoldConstants(),
+        FoldBatchNorm(),
+        ChannelsLast(),
+        Simplify(),
+        FoldConstants(),
+        Simplify(),
+    ]
+
+
+def lower(chooser: Chooser) -> list[Pass]:
+    """Phase 2: contractions become our operators, the rest TVM's definitions; fuse."""
+    return [
+        LowerContractions(chooser),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.DeadCodeElimination(),
+    ]
+
+
+def schedule(target: Target, packed: dict[str, np.ndarray]) -> list[Pass]:
+    """Phase 3: how each function runs; weights leave the code and land in ``packed``."""
+    return [ApplySchedules(target, rules_for(target)), LiftWeights(packed)]
+
+
+def finalise(target: Target) -> list[Pass]:
+    """Phase 4: Relax to virtual machine code, memory planned statically."""
+    return [*stock.dataflow_lower_passes(target), *stock.finalize_passes(target)]
