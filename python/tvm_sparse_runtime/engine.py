@@ -67,16 +67,6 @@ def start(executable: Any, device: str = "cpu") -> Any:
     return vm
 
 
-def set_threads(count: int) -> None:
-    """Set the threads of every thread pool that TVM makes from now on.
-
-    TVM makes one pool for each calling thread, on its first parallel region. The caller's CPU
-    affinity is left alone (``TVM_BIND_THREADS=0``) unless the user has set that variable.
-    """
-    os.environ["TVM_NUM_THREADS"] = str(count)
-    os.environ.setdefault("TVM_BIND_THREADS", "0")
-
-
 def tensor(array: Any) -> Any:
     """Return a ``tvm_ffi.Tensor`` on the memory of ``array``, also when that is read-only.
 
@@ -97,7 +87,7 @@ def tensor(array: Any) -> Any:
 def empty(shape: Sequence[int], dtype: str) -> Any:
     """Return a new host tensor, aligned as kernels need it."""
     module = ffi()
-    allocate = _function("runtime.TVMTensorAllocWithScope")
+    allocate = function("runtime.TVMTensorAllocWithScope")
     cpu = module.device("cpu", 0)
     return allocate(module.Shape(tuple(shape)), module.dtype(dtype), cpu, None)
 
@@ -116,12 +106,12 @@ def span(tensor: Any) -> tuple[int, int]:
 def view(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
     """Return a tensor of another shape and dtype on the memory of the tensor ``buffer``."""
     module = ffi()
-    create = _function("runtime.TVMTensorCreateView")
+    create = function("runtime.TVMTensorCreateView")
     return create(buffer, module.Shape(tuple(shape)), module.dtype(dtype), 0)
 
 
 @functools.cache
-def _function(name: str) -> Any:
+def function(name: str) -> Any:
     """Return a function of TVM's registry."""
     return ffi().get_global_func(name)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import engine, fields, host, verification
-from .errors import RuntimeArtifactError, SparseRuntimeError, shown
+from . import engine, verification
+from .errors import RuntimeArtifactError, shown
+from .fields import DAMAGED
 from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
 from .session import Session
 from .spec import TensorSpec
+from .threads import choose as choose_threads
 
 
 class Library(Session):
@@ -68,23 +69,18 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
     """
     directory = Path(path)
     manifest = verification.verified_manifest(directory, hashes=verify)
-    _choose_threads(threads, manifest)
+    choose_threads(threads, manifest.threads)
     tvm_ffi = engine.ffi()
     file = (directory / manifest.library).resolve()
-    module = tvm_ffi.load_module(str(file))  # kept open for good: tensors point into it
-    weights = _mapped_weights(file, manifest)
-    return Library(directory, manifest, engine.start(module), weights)
-
-
-def _choose_threads(threads: int | None, manifest: Manifest) -> None:
-    """Set TVM's threads: the caller's wish, the user's, the artifact's, or every core."""
-    if threads is None:
-        if os.environ.get("TVM_NUM_THREADS"):
-            return
-        threads = min(manifest.threads or host.physical_cores(), host.physical_cores())
-    elif threads < 1:
-        raise SparseRuntimeError("threads", shown(threads), "at least 1")
-    engine.set_threads(threads)
+    try:
+        module = tvm_ffi.load_module(str(file))  # kept open for good: tensors point into it
+        vm = engine.start(module)
+        weights = _mapped_weights(file, manifest)
+        return Library(directory, manifest, vm, weights)
+    except (RuntimeError, AttributeError, OSError) as error:
+        raise RuntimeArtifactError(
+            str(file), f"cannot be opened ({shown(str(error), 120)})", "a library of ours", DAMAGED
+        ) from error
 
 
 def _mapped_weights(file: Path, manifest: Manifest) -> list[Any]:
@@ -99,7 +95,7 @@ def _mapped_weights(file: Path, manifest: Manifest) -> list[Any]:
         )
     except ValueError as error:
         raise RuntimeArtifactError(
-            str(file), "no weight section", f"the symbol {WEIGHTS_SYMBOL}", fields.DAMAGED
+            str(file), "no weight section", f"the symbol {WEIGHTS_SYMBOL}", DAMAGED
         ) from error
     tensors = []
     for weight in manifest.weights:
@@ -108,7 +104,7 @@ def _mapped_weights(file: Path, manifest: Manifest) -> list[Any]:
                 f"{file}: weight {weight.name}",
                 f"ends at {weight.offset + weight.nbytes}",
                 f"a section of {end - first} bytes",
-                fields.DAMAGED,
+                DAMAGED,
             )
         tensors.append(_mapped(first + weight.offset, weight))
     return tensors

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Any
 
-from . import engine, tensors
+from . import engine, tensors, threads
 from .errors import SparseRuntimeError, TensorError
 from .spec import ALIGNMENT, TensorSpec
 
@@ -40,7 +40,7 @@ class Session:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self._weights = [_aligned(weight) for weight in weights]
         self._weight_span = _bounds(self._weights)
-        self._main, self._lock = vm["main"], threading.Lock()
+        self._main, self._lock = vm["main"], Lock()
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
         if arity != given:
             raise SparseRuntimeError(
@@ -74,6 +74,7 @@ class Session:
             tensors.accept(value, spec, dims)
             for value, spec in zip(values, self.inputs, strict=True)
         ]
+        threads.enter()
         with self._lock:
             result = self._main(*arguments, *self._weights)
         if isinstance(result, engine.ffi().Tensor):

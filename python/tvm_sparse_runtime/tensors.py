@@ -10,7 +10,7 @@ import numpy as np
 
 from . import engine
 from .errors import TensorError, shown
-from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+from .spec import ALIGNMENT, TensorSpec
 
 _HOST = 1
 """DLPack's device type of host memory."""
@@ -36,8 +36,6 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
         Wrong kind, device, dtype, rank or shape.
     """
     tensor = _imported(value, spec)
-    if str(tensor.dtype) != spec.dtype:
-        raise TensorError(f"input {spec.name}", f"dtype {tensor.dtype}", spec.dtype)
     _check_shape(tensor.shape, spec, dims)
     if tensor.data_ptr() % ALIGNMENT:
         return engine.copy(tensor, engine.empty(tensor.shape, spec.dtype))
@@ -59,28 +57,35 @@ def exporter(example: Any) -> Callable[[Any], Any]:
 def _imported(value: Any, spec: TensorSpec) -> Any:
     """Return a contiguous host tensor on the memory of ``value``, or on that of a copy."""
     where = f"input {spec.name}"
-    torch = sys.modules.get("torch")
+    if not hasattr(value, "__dlpack__"):
+        found = f"a {type(value).__name__}"
+        raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
     try:
-        if torch is not None and isinstance(value, torch.Tensor):
-            value = value.detach().resolve_neg().contiguous()
-        elif isinstance(value, np.ndarray):
-            value = np.asarray(value, order="C")
-        elif not hasattr(value, "__dlpack__"):
-            raise TensorError(
-                where, f"a {type(value).__name__}", "a NumPy array, torch tensor or DLPack tensor"
-            )
-        if not isinstance(value, np.ndarray) and value.__dlpack_device__()[0] != _HOST:
+        device, _ = value.__dlpack_device__()
+        if device != _HOST:
             raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
-        tensor = engine.tensor(value)
+        tensor = engine.tensor(_compact(value))
+        if not tensor.is_contiguous():
+            tensor = engine.tensor(_compact(np.from_dlpack(tensor)))
+        dtype = str(tensor.dtype)  # fails for complex numbers
     except TensorError:
         raise
     except Exception as error:  # each framework has its own types for what it cannot export
-        raise TensorError(
-            where, f"cannot be read through DLPack ({shown(str(error), 120)})", str(spec)
-        ) from error
-    if str(tensor.dtype) in ITEM_BYTES and not tensor.is_contiguous():
-        tensor = engine.tensor(np.asarray(_to_numpy(tensor), order="C"))
+        found = f"cannot be read through DLPack ({shown(str(error), 120)})"
+        raise TensorError(where, found, f"a contiguous tensor, {spec}") from error
+    if dtype != spec.dtype:
+        raise TensorError(where, f"dtype {dtype}", f"dtype {spec.dtype}")
     return tensor
+
+
+def _compact(value: Any) -> Any:
+    """Return NumPy's and torch's own contiguous form of ``value``; others as they are."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return value.detach().resolve_neg().contiguous()
+    if isinstance(value, np.ndarray):
+        return np.asarray(value, order="C")
+    return value
 
 
 def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int]) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from tvm.support import cc
 
 from tvm_sparse.artifact import cpu, staging
-from tvm_sparse.artifact.weights import weight_object, weight_table
+from tvm_sparse.artifact.section import WeightSection
+from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
@@ -149,14 +150,18 @@ def _library(
     """Link the library into ``place``, under the name that its content gives it."""
     workspace = place / "build"
     workspace.mkdir()
-    addons = [str(weight_object(weights, workspace, compiler))] if weights else []
+    section = WeightSection(weight_stream(weights), workspace, compiler)
     linked = place / "model.so"
     try:
         executable.export_library(
-            str(linked), addons=addons, workspace_dir=str(workspace), cc=compiler
+            str(linked),
+            addons=[str(path) for path in section.objects],
+            workspace_dir=str(workspace),
+            cc=compiler,
         )
     except RuntimeError as error:
         raise ArtifactError(compiler, f"cannot link the library ({error})") from error
+    section.check(linked)
     shutil.rmtree(workspace)
     return linked.rename(place / library_name(verification.sha256(linked)))
 

@@ -1,0 +1,89 @@
+"""TVM's worker threads: how many, and why a forked process cannot use its parent's."""
+
+from __future__ import annotations
+
+import os
+
+from . import engine, host
+from .errors import SparseRuntimeError, shown
+
+_COUNT, _BIND = "TVM_NUM_THREADS", "TVM_BIND_THREADS"
+
+
+class _State:
+    """What this process has done about threads so far."""
+
+    ours: str | None = None
+    """The value of ``TVM_NUM_THREADS`` that we set ourselves; any other is the user's."""
+    used = False
+    """Whether a program has run, so that there may be a pool of threads."""
+    lost = False
+    """Whether this process was forked from one with a pool, whose threads are not here."""
+
+
+def choose(wish: int | None, recorded: int | None) -> None:
+    """Set the number of threads, before TVM's runtime library reads it.
+
+    Parameters
+    ----------
+    wish
+        What the caller asks for; also applied to the pool that this thread may have already.
+    recorded
+        What the artifact asks for.
+
+    Notes
+    -----
+    Without a wish the user's ``TVM_NUM_THREADS`` counts, then ``recorded`` (but no more than there
+    are physical cores), then all physical cores of this process. TVM makes one pool for each
+    calling thread, on its first parallel region. ``TVM_BIND_THREADS=0``, unless set by the user,
+    keeps TVM from changing the caller's CPU affinity.
+    """
+    os.environ.setdefault(_BIND, "0")
+    if wish is None and os.environ.get(_COUNT) not in (None, "", _State.ours):
+        return
+    if wish is not None and wish < 1:
+        raise SparseRuntimeError("threads", shown(wish), "at least 1")
+    cores = host.physical_cores()
+    count = wish or min(recorded or cores, cores)
+    _State.ours = os.environ[_COUNT] = str(count)
+    if wish is not None:
+        _resize_pool(wish)
+
+
+def enter() -> None:
+    """Note that a program runs; refuse in a process that lost its threads by a fork.
+
+    Raises
+    ------
+    SparseRuntimeError
+        Instead of waiting for ever for threads that exist in the parent only.
+    """
+    if _State.lost and os.environ.get(_COUNT) != "1":
+        raise SparseRuntimeError(
+            f"process {os.getpid()}",
+            "forked from one that had already run a model, whose threads are not here",
+            "the first call after the fork",
+            "call the model only in the children, or start them with the method 'spawn'",
+        )
+    _State.used = True
+
+
+def _resize_pool(count: int) -> None:
+    """Make the calling thread's pool use ``count`` threads; it can never grow."""
+    current = engine.function("runtime.NumThreads")
+    if current() != count:
+        engine.function("runtime.config_threadpool")(0, count)
+    if current() != count:
+        raise SparseRuntimeError(
+            "threads",
+            f"{count}, but this thread has a pool of {current()} already",
+            "a number set before the first call",
+            "load with it first, set TVM_NUM_THREADS, or use a new process",
+        )
+
+
+def _after_fork() -> None:
+    _State.lost = _State.lost or _State.used
+
+
+os.register_at_fork(after_in_child=_after_fork)
