@@ -10,6 +10,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse import registry
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 
@@ -22,7 +23,8 @@ def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
     if target.kind.name == "llvm":
         from tvm_sparse.schedules.cpu import RULES
 
-        return RULES
+        own = (r for kind in registry.kinds().values() for r in kind.schedules)
+        return (*own, *RULES)
     raise UnsupportedError(
         "target", f"kind '{target.kind.name}'", "'llvm' (CPU)", "use --target cpu"
     )

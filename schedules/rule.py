@@ -55,9 +55,7 @@ class ApplySchedules:
     ) -> None:
         self.target, self.rules, self.report = target, rules, report
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with its functions scheduled."""
         result = tvm.IRModule(mod.functions, attrs=mod.attrs)
         for name, func in mod.functions_items():

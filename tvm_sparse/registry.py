@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.base import Pattern
@@ -14,16 +16,27 @@ from tvm_sparse.patterns.base import Pattern
 class Kind:
     """A sparsity kind, complete: what is zero, how the rest is stored, computed and scheduled.
 
-    ``formats`` are classes with ``encode``/``decode``/``nbytes``; ``operators`` map an operator
-    name (``"linear"``, ``"conv2d"``) to a builder of its TIR; ``schedules`` are rules with
-    ``apply(func, target, tunable)``. A kind may leave the last two empty: its layers then stay
-    dense, with that reason.
+    Parameters
+    ----------
+    name
+        What reports and ``Config.force`` call it.
+    pattern
+        The mask family.
+    formats
+        Storage classes with ``encode``/``decode``/``nbytes``.
+    operators
+        ``(contraction, matrix, target) -> candidates``: yields an
+        :class:`~tvm_sparse.ops.candidates.Candidate` for each storage that fits the weight matrix
+        ``(features, taps * columns)`` (columns in ``hwi`` order), or a sentence that says why one
+        does not. Left out, layers of this kind stay dense, with that reason.
+    schedules
+        Rules with ``apply(func, target, tunable)``, tried before the built-in ones.
     """
 
     name: str
     pattern: type[Pattern]
     formats: tuple[type, ...] = ()
-    operators: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    operators: Callable[[Any, np.ndarray, Any], Iterable[Any]] | None = None
     schedules: tuple[Any, ...] = ()
 
 
@@ -47,4 +60,6 @@ def unregister(name: str) -> None:
 
 def kinds() -> dict[str, Kind]:
     """Return all registered kinds by name, in registration order."""
+    import tvm_sparse.kinds  # noqa: F401, PLC0415 - registers the built-in kinds
+
     return dict(_KINDS)

@@ -51,9 +51,7 @@ class Contraction(ScheduleRule):
     after:  for feature tile, row tile: { init; for reduction: unrolled multiply-adds; epilogue }
     """
 
-    def apply(
-        self, func: tirx.PrimFunc, target: Target, tunable: bool
-    ) -> s_tir.Schedule | None:
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``dense`` or ``balanced``."""
         sch = s_tir.Schedule(func)
         anchor = b.marked(sch, ("dense", "balanced"))

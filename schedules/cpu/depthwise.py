@@ -20,9 +20,7 @@ class Depthwise(ScheduleRule):
     after:  for row, strip, channels: { init; unrolled taps x pixels; epilogue }
     """
 
-    def apply(
-        self, func: tirx.PrimFunc, target: Target, tunable: bool
-    ) -> s_tir.Schedule | None:
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``depthwise``."""
         sch = s_tir.Schedule(func)
         anchor = b.marked(sch, ("depthwise",))

@@ -20,9 +20,7 @@ class Generic(ScheduleRule):
     other axes (pooling, spatial mean) keeps vectors of the contiguous axis in registers.
     """
 
-    def apply(
-        self, func: tirx.PrimFunc, target: Target, tunable: bool
-    ) -> s_tir.Schedule | None:
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule any function; a step that does not apply to a block leaves it as it is."""
         sch = s_tir.Schedule(func)
         b.inline(sch)

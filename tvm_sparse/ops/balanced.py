@@ -99,4 +99,3 @@ def _index_slot(s: BalancedFormat, position: Any, bank: Any, slot: Any) -> tuple
         return word, slot % s.slots_per_word * s.index_bits
     inner = bank % s.banks_per_word * s.keep + slot
     return position // s.banks_per_word, inner * s.index_bits
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +10,8 @@ import numpy as np
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse import registry
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.dense import dense
 
@@ -52,20 +49,6 @@ def sparse_candidates(
 
     ``matrix`` is ``(features, taps * columns)``, columns in ``hwi`` order.
     """
-    segments = math.prod(contraction.taps)
-    for share in (4, 2, 1):
-        try:
-            storage = BalancedFormat.of(matrix, share=share, segments=segments)
-        except UnsupportedError as error:
-            yield str(error)
-            return
-        if share > 1 and storage.keep != _keep_alone(matrix, segments):
-            continue  # rows do not share columns: sharing would only add padding
-        func = balanced(contraction, storage, target)
-        # A lookup and a multiply-add share the same pipes; shared rows look up once.
-        yield Candidate("balanced", storage, func, storage.keep / storage.bank, 1 + 0.45 / share)
-        return
-
-
-def _keep_alone(matrix: np.ndarray, segments: int) -> int:
-    return BalancedFormat.of(matrix, segments=segments).keep
+    for kind in registry.kinds().values():
+        if kind.operators is not None:
+            yield from kind.operators(contraction, matrix, target)

@@ -25,9 +25,7 @@ class BindWeights:
     weights: Mapping[str, np.ndarray] = field(repr=False)
     inputs: int = 1
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with ``main`` bound."""
         main = mod["main"]
         params = list(main.params)[self.inputs :]

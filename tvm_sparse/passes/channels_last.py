@@ -19,9 +19,7 @@ class ChannelsLast:
     with the permutes between layers cancelled.
     """
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` in NHWC, or ``mod`` itself when it has no convolution."""
         if not _has_convolution(mod):
             return mod

@@ -147,9 +147,7 @@ class Chooser:
         rest = ", ".join(f"{c.name} {times[c.name]:.1f} us" for c in candidates if c is not best)
         return best, f"measured {times[best.name]:.1f} us against {rest}"
 
-    def _record(
-        self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]
-    ) -> None:
+    def _record(self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]) -> None:
         zeros = float((layer.weight == 0).mean())
         found = detect(layer.weight) if zeros else None
         sparse = [t for name, t in times.items() if name != "dense"]

@@ -79,9 +79,7 @@ class FoldBatchNorm:
     convolution before it: ``add(multiply(x, scale), shift)``.
     """
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` without batch norms that have constant statistics."""
         bindings: dict[Any, Any] = {}
         uses: dict[Any, int] = {}

@@ -91,8 +91,6 @@ class FoldConstants:
     TVM's own ``FoldConstant`` compiles a program for each constant and takes seconds a model.
     """
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with constants folded."""
         return rewrite(mod, _fold)

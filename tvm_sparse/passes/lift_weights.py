@@ -58,9 +58,7 @@ class LiftWeights:
 
     weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` that has no large constants."""
         main = mod["main"]
         lifter = _Lifter(mod, self.weights)

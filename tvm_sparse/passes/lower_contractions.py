@@ -125,7 +125,9 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
     )
 
 
-def _call(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], call: relax.Call, hint: str) -> Any:
+def _call(
+    sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], call: relax.Call, hint: str
+) -> Any:
     return relax.call_tir(sweep.builder_.add_func(func, hint), args, out_ty=call.ty)
 
 
@@ -139,8 +141,6 @@ class LowerContractions:
 
     chooser: Chooser
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module; the decisions are in the chooser."""
         return rewrite(mod, _Lower(self.chooser))

@@ -110,9 +110,7 @@ class Rewriter(PyExprMutator):
         return self.builder_.emit(expr)
 
 
-def rewrite(
-    mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]
-) -> tvm.IRModule:
+def rewrite(mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]) -> tvm.IRModule:
     """Return ``mod`` with ``rule`` applied to every Relax function; ``mod`` itself is untouched."""
     rewriter = Rewriter(mod, rule)
     for name, func in mod.functions_items():

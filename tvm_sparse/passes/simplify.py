@@ -39,7 +39,8 @@ def _reshape(sweep: Rewriter, call: relax.Call) -> Any:
         return _reshape(sweep, merged)
     before = shape_of(source)
     if shape and before and same_shape(shape[-1:], before[-1:]):
-        return _hoist(sweep, inner, shape) or call
+        hoisted = _hoist(sweep, inner, shape)
+        return call if hoisted is None else hoisted
     return call
 
 
@@ -79,7 +80,11 @@ def _add(sweep: Rewriter, call: relax.Call) -> Any | None:
     if sweep.constant(a) is not None and sweep.constant(b) is None:
         return relax.op.add(b, a)
     zeros = sweep.constant(b)
-    if zeros is not None and same_shape(shape_of(call), shape_of(a)) and not zeros.value.numpy().any():
+    if (
+        zeros is not None
+        and same_shape(shape_of(call), shape_of(a))
+        and not zeros.value.numpy().any()
+    ):
         return a
     return None
 
@@ -103,8 +108,6 @@ class Simplify:
     before: ``add(reshape(matmul(reshape(x), w)), b)`` --> after: ``add(matmul(x, w), b)``
     """
 
-    def transform_module(
-        self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.IRModule:
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the simplified module."""
         return rewrite(mod, _simplify)

@@ -1,0 +1,35 @@
+"""Which balanced storages fit a weight matrix, and what they would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.contraction import Contraction
+
+LOOKUP_PENALTY = 0.45
+"""A lookup takes a part of the pipes that multiply-adds use; shared rows look up once."""
+
+
+def balanced_candidates(
+    contraction: Contraction, matrix: np.ndarray, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield the balanced storage of ``matrix``, rows sharing columns where they really do."""
+    segments = math.prod(contraction.taps)
+    try:
+        alone = BalancedFormat.of(matrix, segments=segments)
+    except UnsupportedError as error:
+        yield str(error)
+        return
+    shared = (BalancedFormat.of(matrix, share=s, segments=segments) for s in (4, 2))
+    storage = next((s for s in shared if s.keep == alone.keep), alone)
+    func = balanced(contraction, storage, target)
+    penalty = 1 + LOOKUP_PENALTY / storage.share
+    yield Candidate("balanced", storage, func, storage.keep / storage.bank, penalty)
