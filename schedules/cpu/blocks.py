@@ -73,23 +73,35 @@ def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
             continue  # an output, or not element-wise: it stays a loop of its own
 
 
-def isolate(sch: s_tir.Schedule, anchor: Any) -> Any:
+def isolate(sch: s_tir.Schedule, anchor: Any, keep: tuple[str, ...] = ()) -> Any:
     """Leave one block behind ``anchor`` that stores its result, and return that block.
 
     A consumer with another domain (a broadcast that enlarges it, a padding) is not pulled into
-    the anchor's tile: the chain is cut before it.
+    the anchor's tile: the chain is cut before it. Blocks before the anchor are inlined into it,
+    except ``keep``.
     """
     name = sch.get(anchor).name_hint
     cut = [
         sch.get(q).name_hint
-        for q in all_blocks(sch)
-        if q is not anchor
-        and sch.get(q).name_hint != name
-        and any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
+        for q in downstream(sch, anchor)
+        if any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
     ]
-    inline(sch, keep=(name, *cut))
+    inline(sch, keep=(name, *keep, *cut))
     (epilogue,) = sch.get_consumers(anchor)
     return epilogue
+
+
+def downstream(sch: s_tir.Schedule, block: Any) -> list[Any]:
+    """Return the blocks that read what ``block`` wrote, directly or through others."""
+    found: dict[str, Any] = {}
+    waiting = list(sch.get_consumers(block))
+    while waiting:
+        consumer = waiting.pop()
+        name = sch.get(consumer).name_hint
+        if name not in found:
+            found[name] = consumer
+            waiting += sch.get_consumers(consumer)
+    return list(found.values())
 
 
 def factors(sch: s_tir.Schedule, loop: Any, inner: int, tunable: bool) -> list[Any]:

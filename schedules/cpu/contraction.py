@@ -8,6 +8,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -49,24 +50,28 @@ class Contraction(ScheduleRule):
 
     before: contract --> store --> element-wise blocks
     after:  for feature tile, row tile: { init; for reduction: unrolled multiply-adds; epilogue }
+
+    Products of two activations walk their batches outermost and pack the right operand there.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked ``dense`` or ``balanced``."""
+        """Schedule ``func`` if it holds a block marked ``dense``, ``balanced`` or ``matmul``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("dense", "balanced"))
+        anchor = b.marked(sch, ("dense", "balanced", "matmul"))
         if anchor is None:
             return None
         kind = str(sch.get(anchor).annotations[KIND])
-        epilogue = b.isolate(sch, anchor)
+        epilogue = b.isolate(sch, anchor, keep=(PACK,))
         loops = sch.get_loops(anchor)
         spatial = b.spatial_count(sch, anchor)
         axis = int(sch.get(anchor).annotations[ROWS])
-        leads = spatial - 2
-        lead, (block, inner) = loops[:leads], loops[leads:spatial]
-        reduce = loops[spatial:]
-        share = 1 if kind == "dense" else b.extent(sch, inner)
-        flops = b.flops(sch, anchor) * (1 if kind == "dense" else 16)
+        lead, (block, inner), reduce = (
+            loops[: spatial - 2],
+            loops[spatial - 2 : spatial],
+            loops[spatial:],
+        )
+        share = b.extent(sch, inner) if kind == "balanced" else 1
+        flops = b.flops(sch, anchor) * (16 if kind == "balanced" else 1)
         rows = b.extent(sch, lead[axis])
         tile = default_tile(rows, b.extent(sch, block), share)
         row_out, row_in = sch.split(lead[axis], b.factors(sch, lead[axis], tile.rows, tunable))
@@ -75,24 +80,37 @@ class Contraction(ScheduleRule):
         if rows is not None and rows % tile.rows and not tunable:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
         body = self._order(sch, kind, reduce, row_in, blk_in, inner)
-        sch.reorder(blk_out, *others, row_out, *body)
+        outer = [*others, blk_out] if kind == "matmul" else [blk_out, *others]
+        sch.reorder(*outer, row_out, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(others) + 2, 16)
-        outer = [blk_out, *others]
-        if flops > b.PARALLEL_FLOPS:
-            outer = [sch.fuse(*outer)]
-            sch.parallel(outer[0])
+        b.vectorise_tile(sch, epilogue, len(outer) + 1, 16)
+        parallel = others if kind == "matmul" else outer
+        if parallel and flops > b.PARALLEL_FLOPS:
+            parallel = [sch.fuse(*parallel)]
+            sch.parallel(parallel[0])
+        if kind == "matmul":
+            self._pack(sch, anchor, parallel)
         sch.decompose_reduction(anchor, body[0])
         b.finish(sch)
         return sch
+
+    @staticmethod
+    def _pack(sch: s_tir.Schedule, anchor: Any, batches: list[Any]) -> None:
+        """Pack the right operand of each batch just before its product."""
+        (pack,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == PACK] or [None]
+        if pack is None:
+            return
+        if batches:
+            sch.compute_at(pack, batches[-1], preserve_unit_loops=True)
+        sch.vectorize(sch.get_loops(pack)[-1])
 
     @staticmethod
     def _order(
         sch: s_tir.Schedule, kind: str, reduce: list[Any], row: Any, block: Any, inner: Any
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
-        if kind == "dense":
+        if kind != "balanced":
             sch.vectorize(inner)
             sch.unroll(row)
             sch.unroll(block)

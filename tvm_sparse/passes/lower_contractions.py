@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx, topi
 
+from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.passes.choose import Choice, Chooser, Layer
@@ -33,7 +34,9 @@ class _Lower:
     def _linear(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
         x_shape = shape_of(call.args[0])
-        if weight is None or x_shape is None or len(shape_of(weight) or ()) != 2:
+        if weight is None:
+            return self._matmul(sweep, call)
+        if x_shape is None or len(shape_of(weight) or ()) != 2:
             return None
         if len(x_shape) < 2 or not _supported(weight):
             return None
@@ -43,6 +46,20 @@ class _Lower:
         contraction = Contraction(lead, columns, features, dtype=str(value.dtype))
         layer = Layer(layer_name(weight), "linear", contraction, np.ascontiguousarray(value.T))
         return self._emit(sweep, call, weight, layer, call.args[0])
+
+    def _matmul(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """A product of two activations, transposes before it read in place."""
+        output = shape_of(call)
+        views = [_view(sweep, operand) for operand in call.args]
+        if output is None or str(call.ty.dtype) != "float32" or not _static(output):
+            return None
+        if any(
+            v is None or len(shape_of(a) or ()) < 2 for v, a in zip(views, call.args, strict=True)
+        ):
+            return None
+        (left, a), (right, b) = views
+        func = batch_matmul(left, right, tuple(output), "float32")
+        return _call(sweep, func, [a, b], call, "matmul")
 
     def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
@@ -98,6 +115,28 @@ class _Lower:
         _, choice, arrays = self.choices[key]
         hint = f"{layer.operator}_{choice.candidate.name}"
         return _call(sweep, choice.candidate.func, [x, *arrays], call, hint)
+
+
+def _static(shape: list[Any] | None) -> bool:
+    return shape is not None and all(isinstance(e, int) for e in shape)
+
+
+def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
+    """Return ``operand`` as a view of the tensor behind its reshapes and transposes."""
+    steps: list[tuple[str, tuple[int, ...]]] = []
+    shape = shape_of(operand)
+    while _static(shape):
+        source = sweep.resolve(operand)
+        name = op_name(source)
+        if name not in ("reshape", "permute_dims") or not _static(shape_of(source.args[0])):
+            return View(tuple(shape), tuple(reversed(steps))), operand
+        rank = len(shape)
+        axes = source.attrs.axes if name == "permute_dims" else None
+        axes = range(rank)[::-1] if name == "permute_dims" and axes is None else axes
+        steps.append((name, tuple(shape) if axes is None else tuple(int(a) for a in axes)))
+        operand = source.args[0]
+        shape = shape_of(operand)
+    return None
 
 
 def layer_name(weight: Any) -> str:
