@@ -12,31 +12,37 @@ import torch
 from torch import nn
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.pruning.masks import find_mask
+from tvm_sparse.pruning.masks import find_mask, original_parameter
 
 LINEAR, CONV, GROUPED, DEPTHWISE = "linear", "conv", "grouped conv", "depthwise conv"
 MATRIX = (LINEAR, CONV)
-"""The sorts of layer whose weight is one matrix ``(out, in * taps)``."""
+"""The sorts of layer whose weight is one matrix ``(out, in * taps)``; the default to prune."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One prunable weight. ``name`` is the module's fully qualified name in the model."""
+    """One parameter that can be masked, of the module called ``name`` in the model."""
 
     name: str
     module: nn.Module
     sort: str
+    parameter: str = "weight"
+
+    @property
+    def key(self) -> str:
+        """The parameter's fully qualified name, as in the model's ``state_dict``."""
+        return f"{self.name}.{self.parameter}" if self.name else self.parameter
 
     @property
     def weight(self) -> torch.Tensor:
-        """The weight as the forward pass sees it, that is with its mask, detached."""
-        weight = self.module.weight
+        """The parameter as the forward pass sees it, that is with its mask, detached."""
+        weight = getattr(self.module, self.parameter)
         assert isinstance(weight, torch.Tensor)
         return weight.detach()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weight, ``(O, I[, kh, kw])``."""
+        """Shape of the parameter, ``(O, I[, kh, kw])`` for a weight."""
         return tuple(self.weight.shape)
 
     def magnitude(self) -> np.ndarray:
@@ -53,13 +59,18 @@ class Layer:
 
 @dataclass(frozen=True)
 class Selection:
-    """The layers to prune by name, in network order, and why the others were left out."""
+    """What a method prunes, in network order, and why it leaves other layers out.
 
-    layers: Mapping[str, Layer]
+    ``layers`` are ranked; ``companions`` are parameters that only follow (the bias and the batch
+    norm of a removed filter).
+    """
+
+    layers: tuple[Layer, ...]
     skipped: Mapping[str, str]
+    companions: tuple[Layer, ...] = ()
 
     def __iter__(self) -> Iterator[Layer]:
-        return iter(self.layers.values())
+        return iter(self.layers)
 
 
 def sort_of(module: nn.Module) -> str | None:
@@ -98,7 +109,7 @@ def select(
     found = {name: (m, s) for name, m in model.named_modules() if (s := sort_of(m)) is not None}
     for pattern in (*include, *ignore):
         _check_glob(pattern, list(found))
-    layers: dict[str, Layer] = {}
+    layers: list[Layer] = []
     skipped: dict[str, str] = {}
     owner: dict[int, str] = {}
     for name, (module, sort) in found.items():
@@ -111,7 +122,7 @@ def select(
         elif (first := owner.setdefault(id(_parameter(name, module)), name)) != name:
             skipped[name] = f"shares its weight with {first}"
         else:
-            layers[name] = Layer(name, module, sort)
+            layers.append(Layer(name, module, sort))
     if not layers:
         raise InputError(
             type(model).__name__,
@@ -119,14 +130,13 @@ def select(
             f"at least one of: {', '.join(sorts)}",
             "look at include and ignore",
         )
-    return Selection(layers, skipped)
+    return Selection(tuple(layers), skipped)
 
 
 def _parameter(name: str, module: nn.Module) -> nn.Parameter:
     """Return the parameter behind the weight of ``module``; a computed weight is refused."""
     if find_mask(module) is not None:
-        module = module.parametrizations["weight"]  # type: ignore[index]
-        return module.original
+        return original_parameter(module)
     if not isinstance(module.weight, nn.Parameter):
         raise InputError(
             name,

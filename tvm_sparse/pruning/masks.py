@@ -36,8 +36,22 @@ def find_mask(module: nn.Module, name: str = "weight") -> WeightMask | None:
     """Return the mask on parameter ``name`` of ``module``, ``None`` if it has none."""
     if not parametrize.is_parametrized(module, name):
         return None
-    chain = module.parametrizations[name]  # type: ignore[index]
-    return next((p for p in chain if isinstance(p, WeightMask)), None)
+    return next((p for p in _chain(module, name) if isinstance(p, WeightMask)), None)
+
+
+def original_parameter(module: nn.Module, name: str = "weight") -> nn.Parameter:
+    """Return the parameter under the mask of ``name``, the one that holds the gradient."""
+    original = _chain(module, name).original
+    assert isinstance(original, nn.Parameter)
+    return original
+
+
+def _chain(module: nn.Module, name: str) -> parametrize.ParametrizationList:
+    lists = module.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    chain = lists[name]
+    assert isinstance(chain, parametrize.ParametrizationList)
+    return chain
 
 
 def attach_mask(module: nn.Module, name: str = "weight") -> WeightMask:
@@ -64,5 +78,7 @@ def squashed_copy(model: nn.Module) -> nn.Module:
     """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks."""
     copied = copy.deepcopy(model)
     for module in list(copied.modules()):
-        squash_mask(module)
+        if parametrize.is_parametrized(module):
+            for name in list(module.parametrizations):  # type: ignore[arg-type]
+                squash_mask(module, name)
     return copied

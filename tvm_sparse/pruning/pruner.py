@@ -11,7 +11,7 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.distributed import broadcast_masks, sum_importance
-from tvm_sparse.pruning.masks import WeightMask, attach_mask, squash_mask
+from tvm_sparse.pruning.masks import WeightMask, attach_mask, original_parameter, squash_mask
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.report import LayerReport, Report
 from tvm_sparse.pruning.schedule import OneShot, Schedule
@@ -57,8 +57,9 @@ class Pruner:
         self.model, self.method = model, method
         self.schedule: Schedule = OneShot() if schedule is None else schedule
         self.selection = method.select(model, include, ignore)
+        self._parameters = (*self.selection.layers, *self.selection.companions)
         self._masks: dict[str, WeightMask] = {
-            layer.name: attach_mask(layer.module) for layer in self.selection
+            layer.key: attach_mask(layer.module, layer.parameter) for layer in self._parameters
         }
         self._importance: dict[str, torch.Tensor] = {}
         self._step = 0
@@ -66,11 +67,14 @@ class Pruner:
 
     @property
     def masks(self) -> dict[str, torch.Tensor]:
-        """The masks by layer (bool, True = kept, in the weight's shape), as they are now."""
-        return {name: mask.mask for name, mask in self._masks.items()}
+        """The masks by parameter name (``"head.weight"``), bool, True = kept, as they are now."""
+        return {key: mask.mask for key, mask in self._masks.items()}
 
-    def accumulate(self, grad_scale: float = 1.0) -> None:
+    def accumulate(self, grad_scale: float = 1.0) -> bool:
         """Add this batch's Taylor importance ``(g * w) ** 2``; call it after ``backward()``.
+
+        A batch with a gradient that is not finite does not count (mixed precision overflows now
+        and then, and the optimizer's step is skipped too); the answer says whether it did.
 
         Parameters
         ----------
@@ -78,15 +82,18 @@ class Pruner:
             What the loss was multiplied by (``GradScaler.get_scale()``), unless the gradients are
             unscaled already.
         """
+        taylor = {}
         for layer in self.selection:
-            original: Any = layer.module.parametrizations["weight"].original  # type: ignore[index]
-            if original.grad is None:
-                continue
-            taylor = (original.grad.detach().float() / grad_scale * layer.weight.float()).square()
-            if layer.name in self._importance:
-                self._importance[layer.name] += taylor
-            else:
-                self._importance[layer.name] = taylor
+            gradient = original_parameter(layer.module, layer.parameter).grad
+            if gradient is not None:
+                score = (gradient.float() / grad_scale * layer.weight.float()).square()
+                taylor[layer.key] = score
+        if not all(torch.isfinite(score).all() for score in taylor.values()):
+            return False
+        for key, score in taylor.items():
+            before = self._importance.get(key)
+            self._importance[key] = score if before is None else before + score
+        return True
 
     def step(self) -> Report | None:
         """Prune if the schedule says so; return what was done, ``None`` if nothing was due.
@@ -111,8 +118,8 @@ class Pruner:
 
     def squash_mask(self) -> nn.Module:
         """Write the zeros into the weights, remove the masks, and return the model."""
-        for layer in self.selection:
-            squash_mask(layer.module)
+        for layer in self._parameters:
+            squash_mask(layer.module, layer.parameter)
         return self.model
 
     def state_dict(self) -> dict[str, Any]:
@@ -146,9 +153,9 @@ class Pruner:
     def _reported(self, proposals: Mapping[str, Proposal]) -> Report:
         layers = []
         for layer in self.selection:
-            if layer.name not in proposals:
+            if layer.key not in proposals:
                 continue
-            proposal, mask = proposals[layer.name], self._masks[layer.name].mask
+            proposal, mask = proposals[layer.key], self._masks[layer.key].mask
             layers.append(
                 LayerReport(
                     layer.name,

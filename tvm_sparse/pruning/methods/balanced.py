@@ -73,7 +73,7 @@ class BalancedPruning(Method):
         """Return one balanced mask a layer at ``share * sparsity``."""
         target = share * self.sparsity
         scores = {
-            layer.name: lower(scores_of(layer, self.criterion, importance), self.order)
+            layer.key: lower(scores_of(layer, self.criterion, importance), self.order)
             for layer in selection
         }
         if self.rounding == "reach":
@@ -81,7 +81,7 @@ class BalancedPruning(Method):
         else:
             keeps = dict.fromkeys(scores, kept_count(self.bank, target, "balanced pruning"))
         return {
-            layer.name: self._proposal(scores[layer.name], layer.shape, keeps[layer.name], target)
+            layer.key: self._proposal(scores[layer.key], layer.shape, keeps[layer.key], target)
             for layer in selection
         }
 

@@ -17,7 +17,7 @@ from tvm_sparse.pruning.layers import MATRIX, Layer, Selection, select
 
 Criterion = Literal["magnitude", "taylor"]
 Importance = Mapping[str, npt.NDArray[np.floating]]
-"""Taylor importance, ``(g * w) ** 2`` summed over batches, by layer, in the weight's shape."""
+"""Taylor importance, ``(g * w) ** 2`` summed over batches, by key, in the weight's shape."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Method(ABC):
     def propose(
         self, selection: Selection, share: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return the mask of every selected layer when ``share`` of the target is due."""
+        """Return the mask of every selected parameter, by key, with ``share`` of the target due."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -63,7 +63,7 @@ def scores_of(layer: Layer, criterion: Criterion, importance: Importance) -> np.
     """
     if criterion == "magnitude":
         return layer.magnitude()
-    scores = importance.get(layer.name)
+    scores = importance.get(layer.key)
     if scores is None:
         raise InputError(
             layer.name,

@@ -1,0 +1,1 @@
+"""DEPrune: depthwise separable convolutions pruned for parallel hardware (NeurIPS 2024)."""

@@ -1,0 +1,112 @@
+"""Pruning to any registered pattern, layer by layer: block, unstructured, a third party's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tvm_sparse.patterns.base import Pattern
+from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.patterns.ranking import keep_largest, kept_count
+from tvm_sparse.patterns.unstructured import Unstructured
+from tvm_sparse.pruning.layers import Selection
+from tvm_sparse.pruning.methods.base import (
+    Criterion,
+    Importance,
+    Method,
+    Proposal,
+    check_order,
+    check_sparsity,
+    scores_of,
+)
+
+
+@dataclass(frozen=True)
+class PatternPruning(Method):
+    """Project the scores of every layer onto ``pattern`` (block sparsity and others).
+
+    Parameters
+    ----------
+    pattern
+        For example ``Block(4, 4)``: blocks with the smallest sum of scores go.
+    sparsity
+        Wanted fraction of zeros, as ``pattern.project`` understands it.
+    order
+        Column order of a convolution's matrix, ``"ihw"`` (the papers) or ``"hwi"``.
+    criterion
+        ``"magnitude"`` or ``"taylor"`` (Guo et al., Eq. 1).
+    """
+
+    pattern: Pattern
+    sparsity: float
+    order: str = "ihw"
+    criterion: Criterion = "magnitude"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that describe no mask."""
+        check_sparsity(self.sparsity)
+        check_order(self.order)
+
+    @property
+    def gradients(self) -> bool:
+        """Only Taylor scores need gradients."""
+        return self.criterion == "taylor"
+
+    def propose(
+        self, selection: Selection, share: float, importance: Importance
+    ) -> dict[str, Proposal]:
+        """Return one mask a layer at ``share * sparsity``."""
+        target = share * self.sparsity
+        proposals = {}
+        for layer in selection:
+            scores = lower(scores_of(layer, self.criterion, importance), self.order)
+            mask = raise_(self.pattern.project(scores, target), layer.shape, self.order)
+            proposals[layer.key] = Proposal(mask, self.pattern.describe(), target)
+        return proposals
+
+    def describe(self) -> str:
+        """Return the method with its parameters."""
+        return f"{self.pattern.describe()} {self.sparsity:.2%}, {self.criterion} ({self.order})"
+
+
+@dataclass(frozen=True)
+class UnstructuredPruning(Method):
+    """Zero the smallest magnitudes anywhere: the baseline without structure.
+
+    Parameters
+    ----------
+    sparsity
+        Wanted fraction of zeros.
+    scope
+        ``"layer"``: the same sparsity in every layer. ``"global"``: one threshold for all.
+    """
+
+    sparsity: float
+    scope: Literal["layer", "global"] = "layer"
+
+    def __post_init__(self) -> None:
+        """Refuse a sparsity outside [0, 1]."""
+        check_sparsity(self.sparsity)
+
+    def propose(
+        self, selection: Selection, share: float, importance: Importance
+    ) -> dict[str, Proposal]:
+        """Return one mask a layer at ``share * sparsity``."""
+        target = share * self.sparsity
+        scores = [layer.magnitude().reshape(-1) for layer in selection]
+        groups = [np.concatenate(scores)] if self.scope == "global" else scores
+        kept = np.concatenate(
+            [keep_largest(g, kept_count(g.size, target, "unstructured pruning")) for g in groups]
+        )
+        parts = np.split(kept, np.cumsum([s.size for s in scores])[:-1])
+        what = Unstructured().describe()
+        return {
+            layer.key: Proposal(part.reshape(layer.shape), what, target)
+            for layer, part in zip(selection, parts, strict=True)
+        }
+
+    def describe(self) -> str:
+        """Return the method with its parameters."""
+        return f"unstructured {self.sparsity:.2%}, threshold per {self.scope}"

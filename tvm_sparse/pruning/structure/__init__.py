@@ -1,0 +1,1 @@
+"""Which layers of a network share channels, and where its depthwise separable blocks are."""
