@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +11,10 @@ import tvm
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 from tvm import relax
-from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.converters import make_importer
+from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.model import Model, build
 
 
@@ -30,12 +28,8 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = program.run_decompositions()
-    importer = ExportedProgramImporter()
-    _refuse_unknown_operators(program, importer)
-    importer.convert_map = {
-        name: _named(name, convert) for name, convert in importer.convert_map.items()
-    }
+        program = _without_sparse_tensors(program).run_decompositions()
+    importer = make_importer(program)
     tensors = _tensors(program)
     names = _drop_empty_outputs(program)
     try:
@@ -50,7 +44,42 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    return build(module, weights, names)
+    model = build(module, weights, names)
+    _check_outputs(model, program)
+    return model
+
+
+def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` with sparse parameters written out, which no decomposition can read."""
+    sparse = [name for name, value in _tensors(program).items() if is_sparse(value)]
+    if not sparse:
+        return program
+    if program.example_inputs is None or program.range_constraints:
+        raise InputError(
+            f"weight '{sparse[0]}'",
+            "is a sparse tensor in a program of dynamic shapes or without example inputs",
+            "dense tensors",
+            "pass the module instead, or export it with dense weights: their zeros are found",
+        )
+    args, kwargs = program.example_inputs
+    return torch.export.export(inference_copy(program.module()), args, kwargs)
+
+
+def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:
+    """Refuse an import whose outputs are not of the type that PyTorch says they are."""
+    (returned,) = program.graph.output_node().args
+    wanted = [node.meta["val"] for node in returned[-len(model.outputs) :]]
+    for spec, value in zip(model.outputs, wanted, strict=True):
+        dtype = str(value.dtype).removeprefix("torch.")
+        pairs = list(zip(spec.shape, value.shape, strict=False))
+        differ = any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+        if differ or len(spec.shape) != value.dim() or spec.dtype != dtype:
+            raise InputError(
+                f"output '{spec.name}'",
+                f"was imported as {spec}",
+                f"{dtype}{list(value.shape)}",
+                "report this model, TVM's importer gets one of its operators wrong",
+            )
 
 
 def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
@@ -123,43 +152,6 @@ def _output_paths(program: torch.export.ExportedProgram, count: int) -> list[str
         name = "_".join(keys) or "output"
         names.append(f"output_{name}" if name[0].isdigit() else name)
     return names
-
-
-def layer_of(node: torch.fx.Node) -> str:
-    """Return the fully qualified name of the module that ``node`` was traced in."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = stack[-1][0] if stack else ""
-    return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
-
-
-def _refuse_unknown_operators(
-    program: torch.export.ExportedProgram, importer: ExportedProgramImporter
-) -> None:
-    for node in program.graph.nodes:
-        if node.op == "call_function" and node.target.__name__ not in importer.convert_map:
-            raise InputError(
-                layer_of(node),
-                f"operator '{node.target}' cannot be imported",
-                "operators that TVM's PyTorch importer knows",
-                "write the layer with other operators, or compile the model without it",
-            )
-
-
-def _named(name: str, convert: Callable[[torch.fx.Node], Any]) -> Callable[[torch.fx.Node], Any]:
-    """Wrap one converter so that its failure names the layer and the operator."""
-
-    @functools.wraps(convert)
-    def converted(node: torch.fx.Node) -> Any:
-        try:
-            return convert(node)
-        except SparseError:
-            raise
-        except Exception as error:
-            raise InputError(
-                layer_of(node), f"operator '{name}' cannot be imported ({error})"
-            ) from error
-
-    return converted
 
 
 def _rename_batch(module: tvm.IRModule) -> tvm.IRModule:

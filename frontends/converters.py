@@ -1,0 +1,93 @@
+"""TVM's operator converters, corrected: products keep their precision, failures name the layer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from tvm_sparse.errors import InputError, SparseError
+
+Convert = Callable[[torch.fx.Node], Any]
+
+_PRODUCTS = {"mm.default", "addmm.default", "bmm.default", "matmul.default", "convolution.default"}
+"""Operators whose converters always give float32, whatever the operands."""
+
+_BIASES = {"addmm.default": 0, "convolution.default": 2}
+"""Position of the operand that such a converter adds to its float32 product."""
+
+
+def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImporter:
+    """Return an importer for the operators of ``program``.
+
+    Raises
+    ------
+    InputError
+        An operator has no converter; the message names its layer.
+    """
+    importer = ExportedProgramImporter()
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target.__name__ not in importer.convert_map:
+            raise InputError(
+                layer_of(node),
+                f"operator '{node.target}' cannot be imported",
+                "operators that TVM's PyTorch importer knows",
+                "write the layer with other operators, or compile the model without it",
+            )
+    importer.convert_map = {
+        name: _corrected(importer, name, convert) for name, convert in importer.convert_map.items()
+    }
+    return importer
+
+
+def layer_of(node: torch.fx.Node) -> str:
+    """Return the fully qualified name of the module that ``node`` was traced in."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
+
+
+def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -> Convert:
+    """Wrap the converter of the operator ``name``."""
+
+    @functools.wraps(convert)
+    def converted(node: torch.fx.Node) -> Any:
+        try:
+            return _product(importer, name, node, convert) if name in _PRODUCTS else convert(node)
+        except SparseError:
+            raise
+        except Exception as error:
+            raise InputError(
+                layer_of(node), f"operator '{name}' cannot be imported ({error})"
+            ) from error
+
+    return converted
+
+
+def _product(
+    importer: ExportedProgramImporter, name: str, node: torch.fx.Node, convert: Convert
+) -> Any:
+    """Convert a product: half precision is summed, and its bias added, in float32, then rounded."""
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    if dtype == "float32":
+        return convert(node)
+    if dtype not in ("float16", "bfloat16"):
+        raise InputError(
+            layer_of(node), f"multiplies in {dtype}", "float32 or less", "use model.float()"
+        )
+    bias = node.args[_BIASES[name]] if name in _BIASES else None
+    kept = importer.env.get(bias)
+    if kept is not None:
+        importer.env[bias] = importer.block_builder.emit(relax.op.astype(kept, "float32"))
+    try:
+        result = convert(node)
+    finally:
+        if kept is not None:
+            importer.env[bias] = kept
+    if result.ty.dtype == dtype:
+        return result
+    return importer.block_builder.emit(relax.op.astype(result, dtype))

@@ -1,0 +1,30 @@
+"""Run an imported model without any pass of ours, to compare it with PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+from tvm import relax
+
+from tvm_sparse.frontends.model import Model
+
+
+def run(model: Model, *inputs: Any) -> list[np.ndarray]:
+    """Return the outputs of ``model`` for torch tensors ``inputs``, compiled by stock TVM."""
+    machine = relax.VirtualMachine(relax.build(model.module, "llvm"), tvm.cpu())
+    arrays = [np.asarray(x) for x in inputs] + list(model.weights.values())
+    return [out.numpy() for out in machine["main"](*[tvm.runtime.tensor(a) for a in arrays])]
+
+
+def largest_difference(model: Model, module: torch.nn.Module, *inputs: torch.Tensor) -> float:
+    """Return the largest difference of the first output from ``module``'s, in evaluation mode."""
+    training = module.training
+    with torch.no_grad():
+        expected = module.eval()(*inputs)
+    module.train(training)
+    if not isinstance(expected, torch.Tensor):
+        expected = next(iter(expected.values() if isinstance(expected, dict) else expected))
+    return float(np.abs(run(model, *inputs)[0] - expected.numpy()).max())

@@ -1,0 +1,100 @@
+"""What is zero in a model, layer by layer, with the evidence: :func:`inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tvm_sparse import frontends
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.layers import Layer, module_layers
+from tvm_sparse.frontends.load import open_source
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.inspection.report import Report, Row
+from tvm_sparse.patterns.detector import detect
+
+__all__ = ["Report", "Row", "inspect"]
+
+Progress = Callable[[str, int, int], None]
+
+
+def inspect(
+    model: Any, *, weights: str | Path | None = None, progress: Progress | None = None
+) -> Report:
+    """Return which sparsity pattern each layer of ``model`` has, from its weights alone.
+
+    Parameters
+    ----------
+    model
+        A ``torch.nn.Module`` (no example inputs are needed), an ``ExportedProgram``, an imported
+        :class:`~tvm_sparse.frontends.model.Model`, a ``.pt2``, ``.onnx`` or ``.safetensors`` file,
+        or a factory ``"pkg.module:function"``.
+    weights
+        For a factory: the safetensors file to fill its module with.
+    progress
+        Called as ``progress("inspecting", done, total)`` after every layer.
+
+    Raises
+    ------
+    InputError
+        The model cannot be read, or a weight has a value that is not finite.
+    """
+    name, layers = _layers(model, weights)
+    rows = []
+    for done, layer in enumerate(layers, 1):
+        rows.append(_row(layer))
+        if progress is not None:
+            progress("inspecting", done, len(layers))
+    return Report(name, tuple(rows))
+
+
+def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[Layer]]:
+    """Return a name for ``model`` and its layers."""
+    from tvm_sparse.inspection.graph import graph_layers
+
+    if isinstance(model, Model):
+        return "model", graph_layers(model)
+    if isinstance(model, str | Path) and Path(model).suffix == ".safetensors" and weights is None:
+        from tvm_sparse.inspection.tensors import tensor_layers
+
+        return str(model), tensor_layers(Path(model))
+    name = str(model) if isinstance(model, str | Path) else type(model).__name__
+    opened = open_source(model, weights)
+    if isinstance(opened, torch.nn.Module):
+        return name, module_layers(opened)
+    return name, graph_layers(frontends.load(opened))
+
+
+def _row(layer: Layer) -> Row:
+    weight = layer.read()
+    _refuse_non_finite(layer, weight)
+    found = detect(weight, depthwise=layer.depthwise)
+    return Row(
+        layer.name,
+        layer.weight,
+        layer.kind,
+        weight.shape,
+        found.sparsity,
+        found.best,
+        tuple(found.near_misses),
+        layer.storage,
+        layer.shared_with,
+    )
+
+
+def _refuse_non_finite(layer: Layer, weight: np.ndarray) -> None:
+    finite = np.isfinite(weight)
+    if finite.all():
+        return
+    place = tuple(int(i) for i in np.argwhere(~finite)[0])
+    raise InputError(
+        f"layer '{layer.name}'",
+        f"{finite.size - np.count_nonzero(finite)} weights are NaN or infinite, "
+        f"the first at {list(place)} of {layer.weight}",
+        "finite weights",
+        "train or load the model again; its results would be NaN too",
+    )

@@ -1,0 +1,78 @@
+"""The layers of an imported model: constants that its convolutions and products multiply by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_sparse.frontends.kinds import conv_kind, layer_name, matrix_kind, plain_name
+from tvm_sparse.frontends.layers import Layer, outputs_first
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.passes.bind_weights import BindWeights
+from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.rewrite import name_of, op_name
+
+
+def graph_layers(model: Model) -> list[Layer]:
+    """Return the layers of ``model`` in the order of the graph, masks applied."""
+    fold = tvm.transform.Sequential(
+        [BindWeights(model.weights, len(model.inputs)), FoldConstants()]
+    )
+    shapes = {name: value.shape for name, value in model.weights.items()}
+    found: dict[str, Layer] = {}
+
+    def visit(expr: Any) -> None:
+        layer = _layer(expr, shapes)
+        if layer is not None:
+            found.setdefault(layer.weight, layer)
+
+    relax.analysis.post_order_visit(fold(model.module)["main"].body, visit)
+    return list(found.values())
+
+
+def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> Layer | None:
+    operator = op_name(call)
+    if operator == "matmul":
+        return _product(call, shapes)
+    if not operator.startswith("nn.conv"):
+        return None
+    weight = call.args[1]
+    if not isinstance(weight, GenericConst) or not name_of(weight):
+        return None
+    extents = [int(e) for e in weight.value.shape]
+    groups, transposed = int(call.attrs.groups), operator.endswith("_transpose")
+    inputs = extents[0] if transposed else extents[1] * groups
+    kind = conv_kind(len(extents) - 2, groups, inputs, transposed=transposed)
+
+    def read() -> np.ndarray:
+        value = weight.value.numpy()
+        return outputs_first(value, groups) if transposed else value
+
+    return _made(name_of(weight), kind, read)
+
+
+def _product(call: Any, shapes: dict[str, tuple[int, ...]]) -> Layer | None:
+    """Return the layer of ``matmul(x, weight)`` or ``matmul(weight, x)``."""
+    for position in (1, 0):
+        weight = call.args[position]
+        if not isinstance(weight, GenericConst) or not name_of(weight):
+            continue
+        if len(weight.value.shape) == 2:
+            kind = matrix_kind(plain_name(name_of(weight)), shapes)
+            return _made(name_of(weight), kind, _reader(weight, transpose=position == 1))
+    return None
+
+
+def _reader(weight: GenericConst, *, transpose: bool) -> Callable[[], np.ndarray]:
+    return lambda: weight.value.numpy().T if transpose else weight.value.numpy()
+
+
+def _made(stored: str, kind: str, read: Callable[[], np.ndarray]) -> Layer:
+    name = plain_name(stored)
+    storage = "dense" if name == stored else "masked"
+    return Layer(layer_name(name), name, kind, read, storage)

@@ -1,0 +1,174 @@
+"""The result of an inspection: one row a layer, as data, as text and as a table."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tvm_sparse.patterns.base import Fit
+
+_TEXT_WIDTH = 160
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is zero in one layer.
+
+    Parameters
+    ----------
+    layer
+        Fully qualified name of the layer.
+    weight
+        Fully qualified name of the tensor.
+    kind
+        ``"linear"``, ``"conv2d"``, ``"depthwise conv2d"``, ``"lstm hidden gates"``, …
+    shape
+        Shape of the weight, outputs first.
+    sparsity
+        Fraction of zeros.
+    fit
+        The pattern found with its evidence, ``None`` if there is none.
+    near_misses
+        Patterns that hold but for a few places.
+    storage
+        How the model holds the weight: dense, masked, or a sparse layout.
+    shared_with
+        Other layers that use the same weight.
+    """
+
+    layer: str
+    weight: str
+    kind: str
+    shape: tuple[int, ...]
+    sparsity: float
+    fit: Fit | None
+    near_misses: tuple[Fit, ...] = ()
+    storage: str = "dense"
+    shared_with: tuple[str, ...] = ()
+
+    @property
+    def pattern(self) -> str:
+        """Phrase for the pattern, ``"dense"`` for a weight without zeros."""
+        if self.fit is not None:
+            return self.fit.pattern.describe()
+        return "dense" if self.sparsity == 0 else "no pattern"
+
+    @property
+    def evidence(self) -> str:
+        """Why the pattern is claimed, in a phrase."""
+        return "" if self.fit is None else holds(self.fit)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "layer": self.layer,
+            "weight": self.weight,
+            "kind": self.kind,
+            "shape": list(self.shape),
+            "sparsity": self.sparsity,
+            "pattern": self.pattern,
+            "fit": None if self.fit is None else _plain(self.fit),
+            "near_misses": [_plain(fit) for fit in self.near_misses],
+            "storage": self.storage,
+            "shared_with": list(self.shared_with),
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """The layers of a model in its order; ``str`` and :mod:`rich` print it as a table."""
+
+    model: str
+    rows: tuple[Row, ...] = field(default=(), repr=False)
+
+    @property
+    def sparsity(self) -> float:
+        """Fraction of zeros in all layers together."""
+        sizes = [_size(row.shape) for row in self.rows]
+        zeros = sum(row.sparsity * size for row, size in zip(self.rows, sizes, strict=True))
+        return zeros / sum(sizes) if sizes else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values: the model's name, its sparsity and its layers."""
+        layers = [row.to_json() for row in self.rows]
+        return {"model": self.model, "sparsity": self.sparsity, "layers": layers}
+
+    def __rich__(self) -> Table:
+        """Return the table that :mod:`rich` prints."""
+        count = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'}"
+        title = f"{self.model}: {count}, {_percent(self.sparsity)} zeros"
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for column in ("layer", "kind", "shape"):
+            table.add_column(column, overflow="fold")
+        table.add_column("sparsity", justify="right", no_wrap=True)
+        for column in ("pattern", "evidence"):
+            table.add_column(column, overflow="fold")
+        for row in self.rows:
+            shape = "x".join(str(extent) for extent in row.shape)
+            table.add_row(
+                row.layer, _kind(row), shape, _percent(row.sparsity), row.pattern, _remarks(row)
+            )
+        return table
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=_TEXT_WIDTH, color_system=None, highlight=False).print(self)
+        return text.getvalue().rstrip("\n")
+
+
+def holds(fit: Fit) -> str:
+    """Return how many units follow the pattern of ``fit``."""
+    found = fit.evidence
+    text = f"{found.agree} of {found.total} {found.unit}s" if not found.exact else ""
+    text = text or f"all {found.total} {found.unit}s"
+    return f"{text}; chance {found.chance:.0e}" if found.chance > _LIKELY else text
+
+
+_LIKELY = 1e-6
+"""Chance of a random mask agreeing as well from which on a reader should know it."""
+
+
+def misses(fit: Fit) -> str:
+    """Return in a phrase where a near miss fails and what padding it would cost."""
+    found = fit.evidence
+    text = f"{fit.pattern.describe()} but for {found.total - found.agree} of {found.total}"
+    text += f" {found.unit}s"
+    if found.first_violation:
+        text += f"; first at {found.first_violation}"
+    return f"{text}; padding costs {100 * found.padding:.1f} %"
+
+
+def _remarks(row: Row) -> str:
+    lines = [row.evidence, *(f"nearly {misses(fit)}" for fit in row.near_misses)]
+    if row.shared_with:
+        lines.append("shared with " + ", ".join(row.shared_with))
+    return "\n".join(line for line in lines if line)
+
+
+def _kind(row: Row) -> str:
+    return row.kind if row.storage == "dense" else f"{row.kind} ({row.storage})"
+
+
+def _plain(fit: Fit) -> dict[str, Any]:
+    return {
+        "kind": fit.pattern.kind,
+        "description": fit.pattern.describe(),
+        "parameters": asdict(fit.pattern),
+        "order": fit.order,
+        "evidence": {**asdict(fit.evidence), "exact": fit.evidence.exact},
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size

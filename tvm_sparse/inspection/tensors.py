@@ -1,0 +1,40 @@
+"""The layers of a safetensors file, told by names and shapes alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.kinds import conv_kind, layer_name, matrix_kind
+from tvm_sparse.frontends.layers import Layer
+from tvm_sparse.frontends.safetensors import SafetensorsFile
+
+_TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
+
+
+def tensor_layers(path: Path) -> list[Layer]:
+    """Return the layers of the weights in ``path``, each read from the file when asked for.
+
+    A file says nothing of operators: two axes are taken for a linear layer (for an embedding, and
+    left out, if the name says so), more for a convolution, depthwise if it has one input channel
+    and several outputs.
+    """
+    file = SafetensorsFile(path)
+    shapes = {name: file.shape(name) for name in file.names}
+    return [
+        _layer(file, name, shapes)
+        for name, shape in shapes.items()
+        if len(shape) >= 2 and file.is_floating(name) and not _TABLE.search(name)
+    ]
+
+
+def _layer(file: SafetensorsFile, name: str, shapes: dict[str, tuple[int, ...]]) -> Layer:
+    outputs, inputs, *kernel = shapes[name]
+    if kernel:
+        depthwise = inputs == 1 and outputs > 1
+        kind = conv_kind(len(kernel), outputs if depthwise else 1, outputs)
+    else:
+        kind = matrix_kind(name, shapes)
+    storage = "masked" if file.masked(name) else "dense"
+    return Layer(layer_name(name), name, kind, lambda: to_numpy(file.tensor(name), name), storage)
