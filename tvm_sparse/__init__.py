@@ -23,7 +23,19 @@ _PUBLIC = {
     "ArtifactError": "tvm_sparse.errors",
 }
 
-__all__ = [*_PUBLIC, "__version__", "prune"]
+__all__ = [
+    "ArtifactError",
+    "Config",
+    "InputError",
+    "Library",
+    "SparseError",
+    "UnsupportedError",
+    "__version__",
+    "compile",
+    "inspect",
+    "load",
+    "prune",
+]
 
 
 def __getattr__(name: str) -> Any:

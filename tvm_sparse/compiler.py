@@ -66,7 +66,7 @@ class Library:
         """Write the artifact directory (library with mapped weights, manifest) and return it."""
         from tvm_sparse.artifact import export
 
-        return export(
+        export(
             self.executable,
             self.weights,
             directory=Path(directory),
@@ -76,9 +76,10 @@ class Library:
             decisions=self.decisions.to_json(),
             force=force,
         )
+        return Path(directory)
 
 
-def compile(  # noqa: A001 - the name users know from torch.compile and re.compile
+def compile(
     model: Any,
     example_inputs: Any = None,
     *,
@@ -118,7 +119,8 @@ def compile(  # noqa: A001 - the name users know from torch.compile and re.compi
 
     tell()
     source = model if isinstance(model, Model) else load(model, example_inputs)
-    decisions, packed = Decisions(), {}
+    decisions = Decisions()
+    packed: dict[str, np.ndarray] = {}
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
     chooser = Chooser(resolved.target, config, decisions)

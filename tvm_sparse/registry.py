@@ -60,6 +60,6 @@ def unregister(name: str) -> None:
 
 def kinds() -> dict[str, Kind]:
     """Return all registered kinds by name, in registration order."""
-    import tvm_sparse.kinds  # noqa: F401, PLC0415 - registers the built-in kinds
+    import tvm_sparse.kinds  # noqa: F401 - registers the built-in kinds
 
     return dict(_KINDS)

@@ -6,8 +6,7 @@ import difflib
 import os
 from dataclasses import dataclass
 
-from tvm.target import Target
-from tvm.target import codegen
+from tvm.target import Target, codegen
 
 from tvm_sparse.errors import InputError
 
@@ -34,7 +33,9 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     kind, _, cpu = name.partition(":")
     if kind != "cpu":
         raise InputError(
-            "target", f"'{name}' is unknown", "'cpu', 'cpu:<LLVM name>' or a TVM Target",
+            "target",
+            f"'{name}' is unknown",
+            "'cpu', 'cpu:<LLVM name>' or a TVM Target",
             "for this machine use --target cpu",
         )
     cpu = cpu or host
@@ -42,7 +43,9 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     if cpu not in known:
         close = difflib.get_close_matches(cpu, known, n=3)
         raise InputError(
-            "target", f"LLVM knows no CPU '{cpu}'", "an LLVM CPU name",
+            "target",
+            f"LLVM knows no CPU '{cpu}'",
+            "an LLVM CPU name",
             f"did you mean {', '.join(close)}" if close else "see `llc -mcpu=help`",
         )
     return ResolvedTarget(_llvm(cpu), cpu == host)

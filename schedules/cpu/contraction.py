@@ -79,7 +79,7 @@ class Contraction(ScheduleRule):
         others = [loop for i, loop in enumerate(lead) if i != axis]
         if rows is not None and rows % tile.rows and not tunable:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
-        body = self._order(sch, kind, reduce, row_in, blk_in, inner)
+        body = self._order(sch, kind, reduce, (row_in, blk_in, inner))
         outer = [*others, blk_out] if kind == "matmul" else [blk_out, *others]
         sch.reorder(*outer, row_out, *body)
         sch.set_scope(anchor, 0, "local")
@@ -107,9 +107,10 @@ class Contraction(ScheduleRule):
 
     @staticmethod
     def _order(
-        sch: s_tir.Schedule, kind: str, reduce: list[Any], row: Any, block: Any, inner: Any
+        sch: s_tir.Schedule, kind: str, reduce: list[Any], tile: tuple[Any, Any, Any]
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
+        row, block, inner = tile
         if kind != "balanced":
             sch.vectorize(inner)
             sch.unroll(row)

@@ -1,4 +1,4 @@
-"""exp, sigmoid, tanh and erf as polynomials that vectorise; LLVM would call libm once a lane."""
+"""exp, sigmoid, tanh and erf as polynomials that vectorise, instead of libm once a lane."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[float, ...]) -> Any:
-    """``v * top(v^2) / bottom(v^2)`` with ``v`` clamped to ``limit``, where the function is flat."""
+    """``v * top(v^2) / bottom(v^2)``, with ``v`` clamped to where the function is flat."""
 
     def ratio(v: Any) -> Any:
         return _let(v * v, lambda q: v * _polynomial(q, top) / _polynomial(q, bottom))

@@ -1,0 +1,1 @@
+"""What is computed: operator definitions in TIR and their NumPy references."""

@@ -88,8 +88,9 @@ def _packed(b: Any, columns: int, blocks: int) -> Read:
         column = block * LANES + lane
         if columns % LANES == 0:
             return b[(*lead, k, column)]
-        inside = b[(*lead, k, tirx.min(column, columns - 1))]
-        return tirx.Select(column < columns, inside, tirx.const(0, b.dtype))
+        limit = tirx.const(columns, "int64")
+        inside = b[(*lead, k, tirx.min(column, limit - 1))]
+        return tirx.Select(column < limit, inside, tirx.const(0, b.dtype))
 
     *lead_shape, depth, _ = b.shape
     packed = te.compute((*lead_shape, blocks, depth, LANES), value, name=PACK)

@@ -1,4 +1,4 @@
-"""What linear layers and convolutions have in common: one contraction over rows, taps and columns."""
+"""What linear layers and convolutions have in common: a sum over taps and columns."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Contraction:
         return self.features, math.prod(self.taps) * self.columns
 
     def input_index(self, lead: list[Any], taps: list[Any]) -> tuple[Any, ...]:
-        """Index of the input row that output row ``lead`` reads at ``taps`` (without the column)."""
+        """Index of the input row that output row ``lead`` reads at ``taps``, without the column."""
         plain = len(lead) - len(taps)
         window = zip(lead[plain:], taps, self.strides, self.dilation, strict=True)
         return (*lead[:plain], *(y * s + k * d for y, k, s, d in window))
 
     def flops(self, batch: int = 1) -> float:
-        """Floating-point operations of the dense contraction; symbolic extents count as ``batch``."""
+        """Operations of the dense contraction; symbolic extents count as ``batch``."""
         rows = math.prod(e if isinstance(e, int) else batch for e in self.lead)
         return 2.0 * rows * math.prod(self.matrix_shape)
 

@@ -34,8 +34,8 @@ class _Fold:
         if op_name(norm) != "nn.batch_norm":
             return None
         x, *params = norm.args
-        constants = [sweep.constant(p) for p in params[:4]]
-        if any(c is None for c in constants):
+        constants = [c for p in params[:4] if (c := sweep.constant(p)) is not None]
+        if len(constants) < 4:
             return None
         scale, shift = affine([c.value.numpy() for c in constants], float(norm.attrs.epsilon))
         aligned = [1] * len(shape_of(x) or ())

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, shape_of
+from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
 
 _BINARY: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,
@@ -35,7 +35,7 @@ def _permute(call: relax.Call, x: np.ndarray) -> np.ndarray:
 
 
 def _reshape(call: relax.Call, x: np.ndarray) -> np.ndarray:
-    return x.reshape(shape_of(call))
+    return x.reshape(static_shape(call) or ())
 
 
 def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(call: relax.Call, x: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(x, shape_of(call))
+    return np.broadcast_to(x, static_shape(call) or ())
 
 
 _SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
@@ -64,8 +64,8 @@ def _fold(sweep: Rewriter, call: Any) -> Any | None:
         operands = list(call.args)[:1]
     else:
         return None
-    constants = [sweep.constant(a) for a in operands]
-    if any(c is None for c in constants) or not _static(call):
+    constants = [c for a in operands if (c := sweep.constant(a)) is not None]
+    if len(constants) < len(operands) or static_shape(call) is None:
         return None
     values = [c.value.numpy() for c in constants]
     label = next((name_of(c) for c in constants if name_of(c)), "")
@@ -74,11 +74,6 @@ def _fold(sweep: Rewriter, call: Any) -> Any | None:
     if name in _UNARY:
         return constant(_UNARY[name](values[0]), label)
     return constant(_SHAPED[name](call, values[0]), label)
-
-
-def _static(call: relax.Call) -> bool:
-    shape = shape_of(call)
-    return shape is not None and all(isinstance(e, int) for e in shape)
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,15 @@ from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.passes.choose import Choice, Chooser, Layer
-from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, shape_of
+from tvm_sparse.passes.rewrite import (
+    Rewriter,
+    constant,
+    name_of,
+    op_name,
+    rewrite,
+    shape_of,
+    static_shape,
+)
 
 
 class _Lower:
@@ -48,18 +56,15 @@ class _Lower:
         return self._emit(sweep, call, weight, layer, call.args[0])
 
     def _matmul(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        """A product of two activations, transposes before it read in place."""
-        output = shape_of(call)
-        views = [_view(sweep, operand) for operand in call.args]
-        if output is None or str(call.ty.dtype) != "float32" or not _static(output):
+        """Lower a product of two activations; transposes before it are read in place."""
+        output = static_shape(call)
+        left, right = (_view(sweep, operand) for operand in call.args)
+        if left is None or right is None or output is None or str(call.ty.dtype) != "float32":
             return None
-        if any(
-            v is None or len(shape_of(a) or ()) < 2 for v, a in zip(views, call.args, strict=True)
-        ):
+        if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None
-        (left, a), (right, b) = views
-        func = batch_matmul(left, right, tuple(output), "float32")
-        return _call(sweep, func, [a, b], call, "matmul")
+        func = batch_matmul(left[0], right[0], output, "float32")
+        return _call(sweep, func, [left[1], right[1]], call, "matmul")
 
     def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
@@ -69,7 +74,7 @@ class _Lower:
         attrs, value = call.attrs, weight.value.numpy()
         features, *taps, per_group = value.shape
         x = _pad(sweep, call.args[0], [int(p) for p in attrs.padding])
-        spatial = tuple(shape_of(x)[1:3])
+        spatial = (shape_of(x) or [])[1:3]
         if not all(isinstance(e, int) for e in (*spatial, *shape[1:3])):
             return None
         contraction = Contraction(
@@ -79,7 +84,7 @@ class _Lower:
             taps=tuple(taps),
             strides=tuple(int(s) for s in attrs.strides),
             dilation=tuple(int(d) for d in attrs.dilation),
-            padded=spatial,
+            padded=tuple(spatial),
             dtype=str(value.dtype),
         )
         groups = int(attrs.groups)
@@ -88,17 +93,8 @@ class _Lower:
             layer = Layer(layer_name(weight), "conv2d", contraction, oihw)
             return self._emit(sweep, call, weight, layer, x)
         if groups == features and per_group == 1:
-            return self._depthwise(sweep, call, weight, contraction, x)
+            return _depthwise(sweep, call, contraction, (weight, x))
         return None
-
-    def _depthwise(
-        self, sweep: Rewriter, call: relax.Call, weight: Any, contraction: Contraction, x: Any
-    ) -> Any:
-        from dataclasses import replace
-
-        func = depthwise(replace(contraction, columns=contraction.features))
-        taps = np.moveaxis(weight.value.numpy()[..., 0], 0, -1)
-        return _call(sweep, func, [x, constant(taps, name_of(weight))], call, "depthwise_dense")
 
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
@@ -117,26 +113,33 @@ class _Lower:
         return _call(sweep, choice.candidate.func, [x, *arrays], call, hint)
 
 
-def _static(shape: list[Any] | None) -> bool:
-    return shape is not None and all(isinstance(e, int) for e in shape)
-
-
 def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
     """Return ``operand`` as a view of the tensor behind its reshapes and transposes."""
     steps: list[tuple[str, tuple[int, ...]]] = []
-    shape = shape_of(operand)
-    while _static(shape):
+    shape = static_shape(operand)
+    while shape is not None:
         source = sweep.resolve(operand)
         name = op_name(source)
-        if name not in ("reshape", "permute_dims") or not _static(shape_of(source.args[0])):
-            return View(tuple(shape), tuple(reversed(steps))), operand
-        rank = len(shape)
-        axes = source.attrs.axes if name == "permute_dims" else None
-        axes = range(rank)[::-1] if name == "permute_dims" and axes is None else axes
-        steps.append((name, tuple(shape) if axes is None else tuple(int(a) for a in axes)))
+        if name not in ("reshape", "permute_dims") or static_shape(source.args[0]) is None:
+            return View(shape, tuple(reversed(steps))), operand
+        if name == "permute_dims":
+            axes = source.attrs.axes
+            order = range(len(shape))[::-1] if axes is None else axes
+            steps.append((name, tuple(int(a) for a in order)))
+        else:
+            steps.append((name, shape))
         operand = source.args[0]
-        shape = shape_of(operand)
+        shape = static_shape(operand)
     return None
+
+
+def _depthwise(
+    sweep: Rewriter, call: relax.Call, contraction: Contraction, operands: tuple[Any, Any]
+) -> relax.Call:
+    weight, x = operands
+    func = depthwise(replace(contraction, columns=contraction.features))
+    taps = np.moveaxis(weight.value.numpy()[..., 0], 0, -1)
+    return _call(sweep, func, [x, constant(taps, name_of(weight))], call, "depthwise_dense")
 
 
 def layer_name(weight: Any) -> str:
@@ -149,7 +152,7 @@ def _supported(weight: Any) -> bool:
 
 
 def _extent(extent: Any) -> Any:
-    """A static extent, or a fresh symbol: operators need a plain variable for each axis."""
+    """Return a static extent, or a fresh symbol: operators need a plain variable each."""
     return extent if isinstance(extent, int) else tirx.Var("n", "int64")
 
 

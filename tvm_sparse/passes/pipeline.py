@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
-import tvm
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as stock
 from tvm.target import Target
@@ -21,7 +21,7 @@ from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules
 
-Pass = tvm.ir.transform.Pass
+Pass: TypeAlias = Any
 
 
 def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:

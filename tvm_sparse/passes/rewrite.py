@@ -41,6 +41,14 @@ def shape_of(expr: Any) -> Shape | None:
     return [int(v) if hasattr(v, "value") else v for v in values]
 
 
+def static_shape(expr: Any) -> tuple[int, ...] | None:
+    """Return the extents of a tensor expression if all are known integers."""
+    shape = shape_of(expr)
+    if shape is None or not all(isinstance(e, int) for e in shape):
+        return None
+    return tuple(shape)
+
+
 def same_shape(a: Shape | None, b: Shape | None) -> bool:
     """Whether two shapes are known and equal, symbolic extents included."""
     if a is None or b is None or len(a) != len(b):
