@@ -68,7 +68,8 @@ def test_wrong_usage_exits_with_2(arguments):
         ("inspect", "missing.pt2"),
         ("compile", "missing.pt2", "--dry-run"),
         ("run", "missing.tvms"),
-        ("inspect", "no_such_module:factory", "--shape", "1,2"),
+        ("inspect", "no_such_module:factory"),
+        ("compile", "no_such_module:factory", "--dry-run", "--shape", "1,2"),
     ],
 )
 def test_what_is_missing_exits_with_1_and_one_message(arguments):

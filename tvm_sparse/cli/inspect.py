@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from tvm_sparse.cli import console
-from tvm_sparse.cli.options import (
-    Debug,
-    Examples,
-    Json,
-    Shapes,
-    Source,
-    Weights,
-    example_inputs,
-)
+from tvm_sparse.cli.options import Debug, Json, Weights
 
 
 def inspect_command(
-    source: Source,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A .pt2, .onnx or .safetensors file, or pkg.module:factory.",
+        ),
+    ],
     *,
-    shape: Shapes = None,
-    input: Examples = None,
     weights: Weights = None,
     json: Json = False,
     debug: Debug = False,
@@ -26,10 +26,9 @@ def inspect_command(
     """Show the sparsity pattern of each layer, with the evidence and near misses."""
     with console.errors(debug):
         import tvm_sparse as ts
-        from tvm_sparse import frontends
 
-        examples = example_inputs(shape, input)
-        report = ts.inspect(frontends.load(source, examples, weights=weights))
+        with console.progress() as progress:
+            report = ts.inspect(source, weights=weights, progress=progress)
         if json:
             console.show_json(report.to_json())
         else:
