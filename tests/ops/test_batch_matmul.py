@@ -1,0 +1,37 @@
+"""Products of two activations, read through views, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.kernels import integers, run
+from tvm_sparse.ops.batch_matmul import View, batch_matmul
+
+
+@pytest.mark.parametrize("columns", [1, 15, 16, 48, 197])
+@pytest.mark.parametrize("rows", [1, 14, 197])
+def test_exact_for_any_extent(rows, columns):
+    rng = np.random.default_rng(rows)
+    a, b = integers(rng, (3, rows, 10)), integers(rng, (3, 10, columns))
+    func = batch_matmul(View(a.shape), View(b.shape), (3, rows, columns), "float32")
+    assert (run(func, [a, b], (3, rows, columns)) == a @ b).all()
+
+
+def test_heads_are_read_in_place():
+    rng = np.random.default_rng(0)
+    query, key = integers(rng, (1, 20, 48)), integers(rng, (1, 20, 48))
+    split = ("reshape", (1, 20, 3, 16))
+    left = View(query.shape, (split, ("permute_dims", (0, 2, 1, 3))))
+    right = View(key.shape, (split, ("permute_dims", (0, 2, 3, 1))))
+    expected = np.einsum("bihd,bjhd->bhij", *(t.reshape(1, 20, 3, 16) for t in (query, key)))
+    func = batch_matmul(left, right, (1, 3, 20, 20), "float32")
+    assert not right.contiguous()
+    assert (run(func, [query, key], (1, 3, 20, 20)) == expected).all()
+
+
+def test_leading_axes_broadcast():
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, (2, 3, 5, 6)), integers(rng, (1, 6, 16))
+    func = batch_matmul(View(a.shape), View(b.shape), (2, 3, 5, 16), "float32")
+    assert (run(func, [a, b], (2, 3, 5, 16)) == a @ b).all()
