@@ -1,1 +1,54 @@
 """Pruning PyTorch models by the papers' methods, with masks that survive training."""
+
+from tvm_sparse.pruning.deprune.method import DEPrune
+from tvm_sparse.pruning.functions import (
+    balanced,
+    block,
+    deprune,
+    filters,
+    joint,
+    n_m,
+    prune,
+    unstructured,
+)
+from tvm_sparse.pruning.masks import squashed_copy
+from tvm_sparse.pruning.methods.balanced import BalancedPruning
+from tvm_sparse.pruning.methods.base import Method, Proposal
+from tvm_sparse.pruning.methods.filters import FilterPruning
+from tvm_sparse.pruning.methods.joint import JointPruning
+from tvm_sparse.pruning.methods.projection import PatternPruning, UnstructuredPruning
+from tvm_sparse.pruning.pruner import Pruner
+from tvm_sparse.pruning.recipe import Recipe, load_recipe
+from tvm_sparse.pruning.report import LayerReport, Report
+from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot, Schedule
+from tvm_sparse.pruning.structure.separable import find_separable
+
+__all__ = [
+    "BalancedPruning",
+    "DEPrune",
+    "Exponential",
+    "FilterPruning",
+    "JointPruning",
+    "LayerReport",
+    "Levels",
+    "Method",
+    "OneShot",
+    "PatternPruning",
+    "Proposal",
+    "Pruner",
+    "Recipe",
+    "Report",
+    "Schedule",
+    "UnstructuredPruning",
+    "balanced",
+    "block",
+    "deprune",
+    "filters",
+    "find_separable",
+    "joint",
+    "load_recipe",
+    "n_m",
+    "prune",
+    "squashed_copy",
+    "unstructured",
+]

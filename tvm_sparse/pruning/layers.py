@@ -14,8 +14,9 @@ from torch import nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.masks import find_mask, original_parameter
 
-LINEAR, CONV, GROUPED, DEPTHWISE = "linear", "conv", "grouped conv", "depthwise conv"
-MATRIX = (LINEAR, CONV)
+LINEAR, CONV, RECURRENT = "linear", "conv", "recurrent"
+GROUPED, DEPTHWISE = "grouped conv", "depthwise conv"
+MATRIX = (LINEAR, CONV, RECURRENT)
 """The sorts of layer whose weight is one matrix ``(out, in * taps)``; the default to prune."""
 
 
@@ -77,12 +78,25 @@ def sort_of(module: nn.Module) -> str | None:
     """Return what sort of prunable layer ``module`` is, ``None`` if it is not one."""
     if isinstance(module, nn.Linear):
         return LINEAR
+    if isinstance(module, nn.RNNBase):
+        return RECURRENT
     if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
         return None
     if module.groups == 1:
         return CONV
     single = module.groups == module.in_channels == module.out_channels
     return DEPTHWISE if single else GROUPED
+
+
+def matrices_of(name: str, module: nn.Module) -> list[Layer]:
+    """Return the prunable weights of ``module``: one, or several of a recurrent layer."""
+    sort = sort_of(module)
+    if sort is None:
+        return []
+    if isinstance(module, nn.RNNBase):
+        weights = [n for n in module._flat_weights_names if n.startswith("weight")]
+        return [Layer(name, module, sort, parameter) for parameter in weights]
+    return [Layer(name, module, sort)]
 
 
 def select(
@@ -99,30 +113,30 @@ def select(
         Globs over fully qualified names. ``ignore`` wins. A glob that matches no prunable layer
         is refused, since it is a misspelling.
     sorts
-        The sorts of layer that the method handles; others are skipped with that reason.
+        The sorts of layer that the method prunes; others are skipped with that reason.
 
     Raises
     ------
     InputError
         If a glob matches nothing, or nothing is left to prune.
     """
-    found = {name: (m, s) for name, m in model.named_modules() if (s := sort_of(m)) is not None}
+    found = [x for name, module in model.named_modules() for x in matrices_of(name, module)]
     for pattern in (*include, *ignore):
-        _check_glob(pattern, list(found))
+        _check_glob(pattern, [layer.name for layer in found])
     layers: list[Layer] = []
     skipped: dict[str, str] = {}
     owner: dict[int, str] = {}
-    for name, (module, sort) in found.items():
-        if not any(fnmatchcase(name, g) for g in include):
-            skipped[name] = "not in include"
-        elif any(fnmatchcase(name, g) for g in ignore):
-            skipped[name] = "in ignore"
-        elif sort not in sorts:
-            skipped[name] = f"a {sort}; the method prunes {', '.join(sorts)}"
-        elif (first := owner.setdefault(id(_parameter(name, module)), name)) != name:
-            skipped[name] = f"shares its weight with {first}"
+    for layer in found:
+        if not any(fnmatchcase(layer.name, g) for g in include):
+            skipped[layer.name] = "not in include"
+        elif any(fnmatchcase(layer.name, g) for g in ignore):
+            skipped[layer.name] = "in ignore"
+        elif layer.sort not in sorts:
+            skipped[layer.name] = f"a {layer.sort}; the method prunes {', '.join(sorts)}"
+        elif (first := owner.setdefault(id(_parameter(layer)), layer.name)) != layer.name:
+            skipped[layer.name] = f"shares its weight with {first}"
         else:
-            layers.append(Layer(name, module, sort))
+            layers.append(layer)
     if not layers:
         raise InputError(
             type(model).__name__,
@@ -133,18 +147,19 @@ def select(
     return Selection(tuple(layers), skipped)
 
 
-def _parameter(name: str, module: nn.Module) -> nn.Parameter:
-    """Return the parameter behind the weight of ``module``; a computed weight is refused."""
-    if find_mask(module) is not None:
-        return original_parameter(module)
-    if not isinstance(module.weight, nn.Parameter):
+def _parameter(layer: Layer) -> nn.Parameter:
+    """Return the parameter behind the weight of ``layer``; a computed weight is refused."""
+    if find_mask(layer.module, layer.parameter) is not None:
+        return original_parameter(layer.module, layer.parameter)
+    weight = getattr(layer.module, layer.parameter)
+    if not isinstance(weight, nn.Parameter):
         raise InputError(
-            name,
+            layer.name,
             "its weight is computed, not a parameter",
             "an ordinary weight",
             "remove torch.nn.utils.prune masks and other parametrizations first",
         )
-    return module.weight
+    return weight
 
 
 def _check_glob(pattern: str, names: Sequence[str]) -> None:

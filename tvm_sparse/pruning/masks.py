@@ -60,7 +60,14 @@ def attach_mask(module: nn.Module, name: str = "weight") -> WeightMask:
     if mask is None:
         mask = WeightMask(getattr(module, name))
         parametrize.register_parametrization(module, name, mask)
+        if isinstance(module, nn.RNNBase) and _refresh not in module._forward_pre_hooks.values():
+            module.register_forward_pre_hook(_refresh)
     return mask
+
+
+def _refresh(module: nn.RNNBase, _: object = None) -> None:
+    """Recurrent layers compute with a list of their weights: put the masked ones into it."""
+    module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
 
 
 def squash_mask(module: nn.Module, name: str = "weight") -> None:
@@ -72,6 +79,11 @@ def squash_mask(module: nn.Module, name: str = "weight") -> None:
     shared = type(module)
     module.__class__ = type(shared.__name__, shared.__bases__, dict(shared.__dict__))
     parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+    if isinstance(module, nn.RNNBase) and not parametrize.is_parametrized(module):
+        hooks = module._forward_pre_hooks
+        for key in [k for k, hook in hooks.items() if hook is _refresh]:
+            del hooks[key]
+        _refresh(module)
 
 
 def squashed_copy(model: nn.Module) -> nn.Module:

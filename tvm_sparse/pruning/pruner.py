@@ -158,7 +158,7 @@ class Pruner:
             proposal, mask = proposals[layer.key], self._masks[layer.key].mask
             layers.append(
                 LayerReport(
-                    layer.name,
+                    layer.name if layer.parameter == "weight" else layer.key,
                     layer.shape,
                     proposal.pattern,
                     proposal.wanted,

@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(frozen=True)
 class LayerReport:
-    """One layer: ``wanted`` and ``sparsity`` are fractions of zeros, ``weights`` their count."""
+    """One weight: ``wanted`` and ``sparsity`` are fractions of zeros, ``weights`` its size.
+
+    ``name`` is the layer's, with the parameter's after it where a layer has several weights.
+    """
 
     name: str
     shape: tuple[int, ...]

@@ -90,7 +90,7 @@ class DEPrune(Method):
     def select(
         self, model: nn.Module, include: Sequence[str], ignore: Sequence[str]
     ) -> SeparableSelection:
-        """Choose depthwise layers, and sets of PW-conv2 filters all of whose makers are included."""
+        """Choose depthwise layers, and sets of PW-conv2 filters whose makers are all included."""
         network = find_separable(model)
         chosen = select(model, include, ignore, (DEPTHWISE, CONV))
         modules = dict(model.named_modules())
@@ -105,6 +105,12 @@ class DEPrune(Method):
                 skipped.update(dict.fromkeys(group.producers, "is tied to a layer left out"))
         weights, vectors = touched(sets)
         layers = {**{layer.key: layer for layer in taps}, **weights}
+        if not layers:
+            raise InputError(
+                type(model).__name__,
+                "no tap and no filter to prune",
+                "depthwise or pointwise above 0, and layers left by include and ignore",
+            )
         order = {name: i for i, name in enumerate(modules)}
         ordered = sorted(layers.values(), key=lambda layer: order[layer.name])
         return SeparableSelection(
@@ -148,16 +154,15 @@ class DEPrune(Method):
             tied = tuple(layer.name for layer in others)
             counts.append(Unaligned(first.name, first.shape, kept, channels.count, tied))
         parts, notes = [], {}
-        for channels, count, after in zip(
-            sets, counts, self._recalibrated("pointwise", counts), strict=True
-        ):
+        aligned = self._recalibrated("pointwise", counts)
+        for channels, count, after in zip(sets, counts, aligned, strict=True):
             scores = filter_scores(channels.filters(), self.norm)
             parts.append(channels.masks(keep_channels(scores, after.kept)))
-            tied = f", tied: {channels.name}" if count.tied else ""
+            remarks = [f"{after.kept} of {count.total} filters", _alignment(count, after)]
+            if count.tied:
+                remarks.append(f"tied: {channels.name}")
             for layer in channels.rows:
-                notes[layer.key] = f"{after.kept} of {count.total} filters{tied}" + (
-                    f"; {_alignment(count, after)}" if after.mark else ""
-                )
+                notes[layer.key] = "; ".join(filter(None, remarks))
         return {
             key: Proposal(mask, "filters removed", target, notes.get(key, ""))
             for key, mask in combine(parts).items()

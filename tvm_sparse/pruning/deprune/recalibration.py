@@ -48,8 +48,10 @@ target: a function, or a table by layer name."""
 
 @dataclass(frozen=True)
 class Recalibrated:
-    """What became of a layer: ``mark`` is ``"o"`` (over-aligned: overflow dropped), ``"u"``
-    (under-aligned: tile filled up) or ``""`` (aligned before).
+    """What became of a layer.
+
+    ``mark`` is ``"o"`` (over-aligned: overflow dropped), ``"u"`` (under-aligned: tile filled up)
+    or ``""`` (was aligned, or HSR is off).
     """
 
     kept: int

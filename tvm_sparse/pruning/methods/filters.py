@@ -24,6 +24,8 @@ from tvm_sparse.pruning.methods.channels import (
 )
 from tvm_sparse.pruning.structure.channels import ChannelGraph
 
+Rank = Literal["outputs", "inputs"]
+
 
 @dataclass(frozen=True)
 class FilterPruning(Method):
@@ -47,7 +49,7 @@ class FilterPruning(Method):
 
     sparsity: float
     norm: Norm = "l2"
-    rank: Literal["outputs", "inputs"] = "outputs"
+    rank: Rank = "outputs"
     sorts: ClassVar[Sequence[str]] = (CONV, DEPTHWISE, LINEAR)
 
     def __post_init__(self) -> None:

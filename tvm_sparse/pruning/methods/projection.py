@@ -22,6 +22,8 @@ from tvm_sparse.pruning.methods.base import (
     scores_of,
 )
 
+Scope = Literal["layer", "global"]
+
 
 @dataclass(frozen=True)
 class PatternPruning(Method):
@@ -84,7 +86,7 @@ class UnstructuredPruning(Method):
     """
 
     sparsity: float
-    scope: Literal["layer", "global"] = "layer"
+    scope: Scope = "layer"
 
     def __post_init__(self) -> None:
         """Refuse a sparsity outside [0, 1]."""

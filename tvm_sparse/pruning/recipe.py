@@ -1,0 +1,147 @@
+"""Pruning recipes in YAML: method, parameters, schedule and layers, all checked first."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import yaml
+from pydantic import ConfigDict, ValidationError, create_model
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.deprune.method import DEPrune
+from tvm_sparse.pruning.functions import block_method, n_m_method
+from tvm_sparse.pruning.methods.balanced import BalancedPruning
+from tvm_sparse.pruning.methods.base import Method
+from tvm_sparse.pruning.methods.filters import FilterPruning
+from tvm_sparse.pruning.methods.joint import JointPruning
+from tvm_sparse.pruning.methods.projection import UnstructuredPruning
+from tvm_sparse.pruning.pruner import Pruner
+from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot, Schedule
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "balanced": BalancedPruning,
+    "n_m": n_m_method,
+    "block": block_method,
+    "joint": JointPruning,
+    "unstructured": UnstructuredPruning,
+    "filters": FilterPruning,
+    "deprune": DEPrune,
+}
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
+    "one_shot": OneShot,
+    "levels": Levels,
+    "exponential": Exponential,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked recipe: what :class:`.Pruner` needs beside the model."""
+
+    method: Method
+    schedule: Schedule
+    include: tuple[str, ...] = ("*",)
+    ignore: tuple[str, ...] = ()
+
+    def pruner(self, model: nn.Module) -> Pruner:
+        """Return a pruner for ``model``; nothing is pruned before its first ``step()``."""
+        return Pruner(
+            model, self.method, schedule=self.schedule, include=self.include, ignore=self.ignore
+        )
+
+
+def load_recipe(path: str | Path) -> Recipe:
+    """Read a recipe file.
+
+    Examples
+    --------
+    A recipe for balanced sparsity in two steps; the keys beside ``method`` are the parameters of
+    the method's class::
+
+        method: balanced
+        sparsity: 0.9
+        bank: 16
+        rounding: reach
+        ignore: [features.0]
+        schedule: {kind: levels, sparsities: [0.75, 0.9]}
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no YAML, or a key or value is wrong; the message names the
+        nearest known key.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            str(path), f"cannot be read ({error.strerror})", "a recipe in YAML"
+        ) from error
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(str(path), f"is not YAML ({error})") from error
+    return parse_recipe(content, str(path))
+
+
+def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
+    """Check ``content``, a mapping as YAML gives it; see :func:`load_recipe`."""
+    if not isinstance(content, Mapping):
+        raise InputError(where, f"holds a {type(content).__name__}", "a mapping with 'method'")
+    keys = dict(content)
+    method = _choice(keys.pop("method", None), METHODS, f"{where}, method")
+    schedule = keys.pop("schedule", {"kind": "one_shot"})
+    extra = {"include": (tuple[str, ...], ("*",)), "ignore": (tuple[str, ...], ())}
+    values = _checked(keys, method, where, ("method", "schedule"), extra)
+    globs = {key: values.pop(key) for key in extra}
+    if not isinstance(schedule, Mapping):
+        raise InputError(f"{where}, schedule", repr(schedule), "a mapping with 'kind'")
+    options = dict(schedule)
+    kind = _choice(options.pop("kind", None), SCHEDULES, f"{where}, schedule kind")
+    options = _checked(options, kind, f"{where}, schedule", ("kind",), {})
+    return Recipe(method(**values), kind(**options), **globs)
+
+
+def _choice(name: Any, known: Mapping[str, Callable[..., Any]], where: str) -> Callable[..., Any]:
+    if name in known:
+        return known[name]
+    raise InputError(where, _unknown(str(name), list(known)), ", ".join(known))
+
+
+def _checked(
+    values: Mapping[str, Any],
+    factory: Callable[..., Any],
+    where: str,
+    others: tuple[str, ...],
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return ``values`` converted to the parameter types of ``factory``; refuse unknown keys."""
+    target = factory.__init__ if inspect.isclass(factory) else factory
+    hints = get_type_hints(target)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if p.default is p.empty else p.default)
+        for name, p in inspect.signature(factory).parameters.items()
+    }
+    fields.update(extra)
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    try:
+        checked = create_model("Recipe", __config__=config, **fields).model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            found = _unknown(key, [*fields, *others])
+            raise InputError(where, found, ", ".join([*others, *fields])) from None
+        raise InputError(f"{where}, {key}", f"{first['input']!r}", first["msg"]) from None
+    return {name: getattr(checked, name) for name in checked.model_fields_set | set(extra)}
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+    return f"unknown '{key}'" + (f", did you mean '{near[0]}'" if near else "")
