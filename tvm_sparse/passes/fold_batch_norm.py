@@ -31,13 +31,16 @@ class _Fold:
         if not isinstance(item, relax.TupleGetItem) or item.index != 0:
             return None
         norm = sweep.resolve(item.tuple_value)
-        if op_name(norm) != "nn.batch_norm":
+        if op_name(norm) != "nn.batch_norm" or norm.attrs.training:
             return None
         x, *params = norm.args
         constants = [c for p in params[:4] if (c := sweep.constant(p)) is not None]
         if len(constants) < 4:
             return None
-        scale, shift = affine([c.value.numpy() for c in constants], float(norm.attrs.epsilon))
+        gamma, beta, mean, variance = (c.value.numpy() for c in constants)
+        gamma = gamma if norm.attrs.scale else np.ones_like(gamma)
+        beta = beta if norm.attrs.center else np.zeros_like(beta)
+        scale, shift = affine([gamma, beta, mean, variance], float(norm.attrs.epsilon))
         aligned = [1] * len(shape_of(x) or ())
         aligned[int(norm.attrs.axis)] = len(scale)
         conv = sweep.resolve(x)

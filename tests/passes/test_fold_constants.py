@@ -1,0 +1,51 @@
+"""Constant folding: values, names, and what is not constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.rewrite import constant, name_of
+
+W = np.array([[1.0, -2.0, 0.0], [3.0, 4.0, -5.0]], np.float32)
+M = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], np.float32)
+R = relax.op
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [
+        R.multiply,
+        lambda w, m: R.permute_dims(R.add(w, m)),
+        lambda w, m: R.reshape(R.subtract(w, m), (3, 2)),
+        lambda w, m: R.broadcast_to(R.reshape(R.maximum(w, m), (1, 2, 3)), (4, 2, 3)),
+        lambda w, m: R.permute_dims(R.expand_dims(R.negative(w), 0), (2, 0, 1)),
+    ],
+)
+def test_values_are_those_of_the_graph(fold):
+    def body(x):
+        return R.add(R.sum(fold(constant(W), constant(M)), axis=[0]), x)
+
+    before = module(body, (1,))
+    after = FoldConstants()(before)
+    assert operators(after) == {"sum": 1, "add": 1}
+    x = np.ones(1, np.float32)
+    assert (evaluate(after, x) == evaluate(before, x)).all()
+
+
+def test_a_masked_weight_keeps_the_weights_name():
+    before = module(
+        lambda x: R.matmul(x, R.multiply(constant(W, "fc.weight_orig"), constant(M, "fc.mask"))),
+        (5, 2),
+    )
+    (call,) = [b.value for b in FoldConstants()(before)["main"].body.blocks[0].bindings]
+    assert name_of(call.args[1]) == "fc.weight_orig"
+    assert (call.args[1].value.numpy() == W * M).all()
+
+
+def test_inputs_are_left_alone():
+    before = module(lambda x: R.multiply(x, constant(W)), (2, 3))
+    assert operators(FoldConstants()(before)) == {"multiply": 1}
