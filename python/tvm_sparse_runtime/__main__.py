@@ -47,6 +47,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> str:
     """Do what the options ask for and return the text for stdout."""
+    if options.output and not options.input:
+        raise SparseRuntimeError("--output", "given without --input", "an input to run on")
+    if options.repeat < 1:
+        raise SparseRuntimeError("--repeat", shown(options.repeat), "at least 1")
     begin = time.perf_counter()
     library = load(options.artifact, threads=options.threads)
     record: dict[str, Any] = {
@@ -65,7 +69,7 @@ def _run(options: argparse.Namespace) -> str:
     if options.input:
         results, times = _timed(library, [_read(name) for name in options.input], options.repeat)
         for name, result in zip(options.output, results, strict=False):
-            np.save(name, result)
+            _write(name, result)
         record["runs"] = len(times)
         record["median_ms"] = float(np.median(times))
         record["p99_ms"] = float(np.percentile(times, 99))
@@ -87,6 +91,13 @@ def _read(name: str) -> np.ndarray:
     if not isinstance(array, np.ndarray):
         raise SparseRuntimeError(name, "several arrays", "a .npy file")
     return array
+
+
+def _write(name: str, array: np.ndarray) -> None:
+    try:
+        np.save(name, array)
+    except OSError as error:
+        raise SparseRuntimeError(name, f"cannot be written ({error.strerror})") from error
 
 
 def _timed(

@@ -46,7 +46,7 @@ def choose(wish: int | None, recorded: int | None) -> None:
     cores = host.physical_cores()
     count = wish or min(recorded or cores, cores)
     _State.ours = os.environ[_COUNT] = str(count)
-    if wish is not None:
+    if wish is not None and _State.used:
         _resize_pool(wish)
 
 

@@ -1,0 +1,5 @@
+"""Artifacts for the runtime's tests."""
+
+from tests.artifact.programs import echo_artifact, linear_artifact
+
+__all__ = ["echo_artifact", "linear_artifact"]

@@ -1,0 +1,77 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.artifact.programs import linear_reference
+from tvm_sparse_runtime.__main__ import main
+
+X = np.ones((3, 64), "float32")
+
+
+@pytest.fixture
+def npy(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    return str(tmp_path / "x.npy")
+
+
+def test_describe(linear_artifact, capsys):
+    assert main([str(linear_artifact)]) == 0
+    assert "input  x: float32[batch, 64]\n  output y: float32[batch, 32]" in capsys.readouterr().out
+
+
+def test_run_and_time(linear_artifact, npy, tmp_path, capsys):
+    outputs = [str(tmp_path / name) for name in ("y.npy", "z.npy")]
+    flags = ["--input", npy, "--output", outputs[0], "--output", outputs[1], "--repeat", "5"]
+    assert main([str(linear_artifact), *flags, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["runs"] == 5
+    assert 0 < record["median_ms"] <= record["p99_ms"]
+    assert record["inputs"] == [{"name": "x", "shape": ["batch", 64], "dtype": "float32"}]
+    np.testing.assert_allclose(np.load(outputs[1]), linear_reference(X)[1], atol=1e-3)
+    assert main([str(linear_artifact), *flags]) == 0
+    assert "5 runs after warm-up" in capsys.readouterr().out
+
+
+def test_as_a_module(linear_artifact):
+    done = subprocess.run(
+        [sys.executable, "-m", "tvm_sparse_runtime", str(linear_artifact), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["outputs"][0]["name"] == "y"
+    assert done.stderr == ""
+
+
+def refused(capsys, arguments, message):
+    assert main([str(a) for a in arguments]) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.out == ""
+
+
+def test_refusals(linear_artifact, npy, tmp_path, capsys):
+    refused(capsys, [tmp_path / "none"], "no such directory")
+    refused(capsys, [linear_artifact, "--input", tmp_path / "none.npy"], "cannot be read")
+    refused(capsys, [linear_artifact, "--input", npy, "--output", "y.npy"], "1 names; expected 2")
+    refused(capsys, [linear_artifact, "--input", npy, "--input", npy], "2 tensors")
+    refused(capsys, [linear_artifact, "--output", "y.npy"], "without --input")
+    refused(capsys, [linear_artifact, "--input", npy, "--repeat", "0"], "--repeat")
+    (tmp_path / "no.npy").write_text("text")
+    refused(capsys, [linear_artifact, "--input", tmp_path / "no.npy"], "cannot be read")
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    refused(capsys, [linear_artifact, "--input", tmp_path / "objects.npy"], "cannot be read")
+    np.savez(tmp_path / "many.npz", X)
+    refused(capsys, [linear_artifact, "--input", tmp_path / "many.npz"], "several arrays")
+    missing = tmp_path / "none" / "y.npy"
+    flags = ["--input", npy, "--output", missing, "--output", missing]
+    refused(capsys, [linear_artifact, *flags], "cannot be written")
+
+
+def test_wrong_usage():
+    with pytest.raises(SystemExit, match="2"):
+        main([])

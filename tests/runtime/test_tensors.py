@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+import torch
+
+from tvm_sparse_runtime import engine, tensors
+from tvm_sparse_runtime.errors import TensorError
+from tvm_sparse_runtime.spec import ITEM_BYTES, TensorSpec
+
+SPEC = TensorSpec("x", ("n", 4), "float32")
+
+
+def aligned(count, dtype, offset=0):
+    """Return a zeroed array that begins ``offset`` bytes after a multiple of 64."""
+    size = count * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 128, np.uint8)
+    begin = -raw.ctypes.data % 64 + offset
+    return raw[begin : begin + size].view(dtype)
+
+
+def accepted(value, spec=SPEC):
+    return tensors.accept(value, spec, {})
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, torch.from_numpy, engine.tensor])
+def test_aligned_memory_is_used_as_it_is(wrap):
+    array = aligned(8, "float32").reshape(2, 4)
+    assert accepted(wrap(array)).data_ptr() == array.ctypes.data
+
+
+def test_read_only_memory_is_used_as_it_is():
+    array = aligned(8, "float32").reshape(2, 4)
+    array.flags.writeable = False
+    assert accepted(array).data_ptr() == array.ctypes.data
+
+
+@pytest.mark.parametrize("offset", range(1, 64))
+def test_misaligned_memory_is_copied(offset):
+    array = aligned(8, "float32", offset).reshape(2, 4)
+    array[...] = np.arange(8).reshape(2, 4)
+    tensor = accepted(array)
+    assert tensor.data_ptr() % 64 == 0
+    np.testing.assert_array_equal(np.from_dlpack(tensor), array)
+    array[...] = -1
+    assert np.from_dlpack(tensor)[0, 1] == 1
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_every_dtype_also_misaligned(dtype):
+    source = torch.arange(9).to(getattr(torch, dtype))[1:]
+    tensor = accepted(source, TensorSpec("x", (8,), dtype))
+    assert tensor.data_ptr() % 64 == 0
+    assert torch.equal(torch.from_dlpack(tensor), source)
+
+
+BASE = np.arange(32, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        BASE.reshape(4, 8).T,
+        BASE.reshape(8, 4)[::-1],
+        BASE.reshape(4, 8)[:, ::2],
+        BASE.reshape(8, 4, order="F"),
+        BASE.reshape(8, 4)[::8],
+        np.broadcast_to(BASE[:4], (3, 4)),
+        torch.from_numpy(BASE).reshape(4, 8).T,
+        torch.from_numpy(BASE)[:4].expand(3, 4),
+        torch.from_numpy(BASE.reshape(8, 4)).requires_grad_(),
+        torch._neg_view(torch.from_numpy(BASE.reshape(8, 4))),
+        torch.nn.Parameter(torch.ones(2, 4)),
+        np.zeros((0, 4), "float32"),
+        torch.zeros(0, 4),
+    ],
+    ids=range(13),
+)
+def test_any_layout(value):
+    tensor = accepted(value)
+    expected = value.detach().resolve_neg().numpy() if isinstance(value, torch.Tensor) else value
+    assert tensor.is_contiguous()
+    np.testing.assert_array_equal(np.from_dlpack(tensor), expected)
+
+
+def test_foreign_tensor_with_strides():
+    foreign = engine.tensor(BASE.reshape(4, 8).T)
+    assert not foreign.is_contiguous()
+    np.testing.assert_array_equal(np.from_dlpack(accepted(foreign)), BASE.reshape(4, 8).T)
+
+
+def test_scalars_stay_scalars():
+    for value in (np.array(2.5, "float32"), torch.tensor(2.5)):
+        assert accepted(value, TensorSpec("s", (), "float32")).shape == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[1.0] * 4], "a list; expected a NumPy array"),
+        (None, "a NoneType"),
+        (2.5, "a float"),
+        (np.zeros((2, 4)), "dtype float64; expected dtype float32"),
+        (np.zeros((2, 4), "complex64"), "DLPack"),
+        (np.zeros((2, 4), ">f4"), "DLPack"),
+        (np.zeros((2, 4), object), "DLPack"),
+        (np.zeros((2, 4), "M8[s]"), "DLPack"),
+        (torch.zeros(2, 4, dtype=torch.bfloat16), "dtype bfloat16"),
+        (torch.zeros(2, 4).to_sparse(), "DLPack"),
+        (torch.zeros(2, 4, device="meta"), "DLPack"),
+        (np.zeros(4, "float32"), r"shape \(4,\); expected 2 dimensions, x: float32\[n, 4\]"),
+        (np.zeros((2, 5), "float32"), r"shape \(2, 5\); expected 4 on axis 1"),
+    ],
+    ids=range(13),
+)
+def test_what_does_not_fit(value, message):
+    with pytest.raises(TensorError, match=f"input x: .*{message}"):
+        accepted(value)
+
+
+def test_tensor_on_a_device():
+    class OnDevice:
+        def __dlpack__(self):
+            raise AssertionError
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+    with pytest.raises(TensorError, match="move it to the CPU"):
+        accepted(OnDevice())
+
+
+def test_one_symbol_is_one_length():
+    dims = {}
+    tensors.accept(np.zeros((3, 4), "float32"), SPEC, dims)
+    assert dims == {"n": 3}
+    other = TensorSpec("y", (2, "n"), "float32")
+    tensors.accept(np.zeros((2, 3), "float32"), other, dims)
+    with pytest.raises(TensorError, match="n is 5 on axis 1; expected n = 3 as before"):
+        tensors.accept(np.zeros((2, 5), "float32"), other, dims)
+
+
+def test_export_in_the_same_framework():
+    tensor = engine.empty((2, 3), "float32")
+    as_numpy = tensors.exporter(np.zeros(1))(tensor)
+    assert type(as_numpy) is np.ndarray
+    assert as_numpy.flags.writeable
+    assert as_numpy.ctypes.data == tensor.data_ptr()
+    as_torch = tensors.exporter(torch.zeros(1))(tensor)
+    assert type(as_torch) is torch.Tensor
+    assert as_torch.data_ptr() == tensor.data_ptr()
+    assert tensors.exporter(tensor)(tensor) is tensor
+    assert type(tensors.exporter(None)(tensor)) is np.ndarray
+
+
+def test_export_through_the_array_api():
+    class Foreign:
+        def __array_namespace__(self):
+            return np
+
+    assert type(tensors.exporter(Foreign())(engine.empty((2,), "int8"))) is np.ndarray
+
+
+def test_numpy_has_no_bfloat16():
+    with pytest.raises(TensorError, match="pass torch tensors"):
+        tensors.exporter(None)(engine.empty((2,), "bfloat16"))

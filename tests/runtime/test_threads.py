@@ -1,0 +1,96 @@
+import os
+
+import pytest
+
+from tests.runtime import fresh
+from tvm_sparse_runtime import threads
+from tvm_sparse_runtime.errors import SparseRuntimeError
+
+
+@pytest.fixture
+def clean(monkeypatch):
+    """Four cores, no variable set by the user, nothing chosen so far."""
+    monkeypatch.setattr(threads.host, "physical_cores", lambda: 4)
+    monkeypatch.setattr(threads._State, "ours", None)
+    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(("recorded", "expected"), [(None, "4"), (2, "2"), (64, "4")])
+def test_default(clean, recorded, expected):
+    threads.choose(None, recorded)
+    assert os.environ["TVM_NUM_THREADS"] == expected
+    assert os.environ["TVM_BIND_THREADS"] == "0"
+
+
+def test_the_users_variables_win(clean, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "3")
+    monkeypatch.setenv("TVM_BIND_THREADS", "1")
+    threads.choose(None, 2)
+    assert (os.environ["TVM_NUM_THREADS"], os.environ["TVM_BIND_THREADS"]) == ("3", "1")
+
+
+def test_our_own_choice_is_not_the_users(clean):
+    threads.choose(None, 1)
+    threads.choose(None, 2)
+    assert os.environ["TVM_NUM_THREADS"] == "2"
+
+
+@pytest.mark.parametrize("wish", [0, -1])
+def test_nonsense(clean, wish):
+    with pytest.raises(SparseRuntimeError, match="at least 1"):
+        threads.choose(wish, None)
+
+
+LOAD = """
+import os, sys
+import numpy as np
+import tvm_sparse_runtime as rt
+from tvm_sparse_runtime import engine
+x = np.ones((8, 64), "float32")
+def load(threads=None):
+    library = rt.load(sys.argv[1], threads=threads)
+    library(x)
+    return engine.function("runtime.NumThreads")()
+"""
+
+
+def test_number_is_applied_to_a_pool_that_exists(linear_artifact):
+    done = fresh.run(LOAD + "print(load(2), load(1), load(2), load())", linear_artifact)
+    assert (done.stdout, done.stderr) == ("2 1 2 2\n", "")
+
+
+def test_a_pool_cannot_grow(linear_artifact):
+    done = fresh.run(
+        LOAD + "load(1)\ntry: load(2)\nexcept rt.SparseRuntimeError as e: print(e)", linear_artifact
+    )
+    assert "this thread has a pool of 1 already" in done.stdout
+
+
+FORK = (
+    LOAD
+    + """
+library = rt.load(sys.argv[1], threads=int(sys.argv[2]))
+if sys.argv[3] == "called": library(x)
+child = os.fork()
+if child == 0:
+    try:
+        library(x)
+        print("ran", flush=True)
+    except rt.SparseRuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "before", "message"),
+    [(2, "called", "forked from one"), (2, "untouched", "ran"), (1, "called", "ran")],
+)
+def test_forked_process(linear_artifact, count, before, message):
+    """Without the check the first of these waits for ever for its parent's threads."""
+    done = fresh.run(FORK, linear_artifact, count, before)
+    assert message in done.stdout, done.stderr
