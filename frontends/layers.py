@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.effective import effective, is_sparse, masked_names, to_numpy
 from tvm_sparse.frontends.kinds import (
     ATTENTION,
@@ -81,7 +82,11 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, str, nn.Module]]:
         plain = [n for n in module._parameters if n.removesuffix("_orig") not in computed]
         for name in [*plain, *computed]:
             value = _stored(module, name)
-            if value is not None and value.dim() >= 2 and value.is_floating_point():
+            if value is not None and nn.parameter.is_lazy(value):
+                raise InputError(
+                    f"layer '{path}'", "has no shape yet", "", "run the model once before"
+                )
+            if value is not None and value.dim() >= 2 and value.numel():
                 yield path, name, module
 
 

@@ -86,7 +86,7 @@ def build(
 
 def _spec(name: str, type_: Any, role: str) -> TensorSpec:
     if not isinstance(type_, relax.TensorType) or type_.shape is None:
-        raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known rank")
+        raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known shape")
     shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else _symbol(d) for d in type_.shape)
     return TensorSpec(name, shape, str(type_.dtype))
 

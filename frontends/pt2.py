@@ -108,7 +108,7 @@ def _checked(name: str, data: bytes, where: str) -> bytes:
             content = vetted(content, where)
         else:
             _refuse_objects(content, where)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise InputError(where, f"'{name}' is damaged ({error})", "valid JSON", _TODO) from error
     return json.dumps(content).encode()
 

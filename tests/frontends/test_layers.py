@@ -10,6 +10,7 @@ from torch.ao.pruning import WeightNormSparsifier
 from torch.nn.utils import parametrizations, prune
 
 from tests import zoo
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.layers import module_layers
 
 
@@ -78,6 +79,11 @@ def test_embeddings_and_small_parameters_are_no_layers():
             self.row = nn.Parameter(torch.zeros(1, 8))
 
     assert kinds(Own()) == {"mix": "parameter"}
+
+
+def test_a_layer_without_a_shape_is_named():
+    with pytest.raises(InputError, match="layer '0': has no shape yet"):
+        module_layers(nn.Sequential(nn.LazyLinear(4)))
 
 
 def test_shared_weights_and_modules_come_once():

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tvm_sparse import frontends
-from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.layers import Layer, module_layers
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
@@ -71,8 +69,7 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[Layer]]:
 
 def _row(layer: Layer) -> Row:
     weight = layer.read()
-    _refuse_non_finite(layer, weight)
-    found = detect(weight, depthwise=layer.depthwise)
+    found = detect(weight, depthwise=layer.depthwise, name=layer.weight)
     return Row(
         layer.name,
         layer.weight,
@@ -80,21 +77,7 @@ def _row(layer: Layer) -> Row:
         weight.shape,
         found.sparsity,
         found.best,
-        tuple(found.near_misses),
+        tuple(fit for fit in found.near_misses if fit is not found.best),
         layer.storage,
         layer.shared_with,
-    )
-
-
-def _refuse_non_finite(layer: Layer, weight: np.ndarray) -> None:
-    finite = np.isfinite(weight)
-    if finite.all():
-        return
-    place = tuple(int(i) for i in np.argwhere(~finite)[0])
-    raise InputError(
-        f"layer '{layer.name}'",
-        f"{finite.size - np.count_nonzero(finite)} weights are NaN or infinite, "
-        f"the first at {list(place)} of {layer.weight}",
-        "finite weights",
-        "train or load the model again; its results would be NaN too",
     )

@@ -12,6 +12,10 @@ from rich.table import Table
 from tvm_sparse.patterns.base import Fit
 
 _TEXT_WIDTH = 160
+_UNLIKELY = 1e-6
+"""A smaller chance that a random mask agrees as well is not worth a reader's time."""
+_SHOWN = 2
+"""Near misses that the table shows; JSON has all."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Row:
     sparsity
         Fraction of zeros.
     fit
-        The pattern found with its evidence, ``None`` if there is none.
+        The pattern found, with its evidence.
     near_misses
-        Patterns that hold but for a few places.
+        Other patterns that hold but for a few places, the cheapest first.
     storage
         How the model holds the weight: dense, masked, or a sparse layout.
     shared_with
@@ -45,22 +49,20 @@ class Row:
     kind: str
     shape: tuple[int, ...]
     sparsity: float
-    fit: Fit | None
+    fit: Fit
     near_misses: tuple[Fit, ...] = ()
     storage: str = "dense"
     shared_with: tuple[str, ...] = ()
 
     @property
     def pattern(self) -> str:
-        """Phrase for the pattern, ``"dense"`` for a weight without zeros."""
-        if self.fit is not None:
-            return self.fit.pattern.describe()
-        return "dense" if self.sparsity == 0 else "no pattern"
+        """Phrase for the pattern, like ``"balanced 4 of 16"``."""
+        return self.fit.pattern.describe()
 
     @property
     def evidence(self) -> str:
-        """Why the pattern is claimed, in a phrase."""
-        return "" if self.fit is None else holds(self.fit)
+        """Why the pattern is claimed, in a phrase; empty where nothing is claimed."""
+        return _agreement(self.fit)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -71,7 +73,7 @@ class Row:
             "shape": list(self.shape),
             "sparsity": self.sparsity,
             "pattern": self.pattern,
-            "fit": None if self.fit is None else _plain(self.fit),
+            "fit": _plain(self.fit),
             "near_misses": [_plain(fit) for fit in self.near_misses],
             "storage": self.storage,
             "shared_with": list(self.shared_with),
@@ -120,30 +122,23 @@ class Report:
         return text.getvalue().rstrip("\n")
 
 
-def holds(fit: Fit) -> str:
-    """Return how many units follow the pattern of ``fit``."""
+def _agreement(fit: Fit) -> str:
+    """Return what agrees with the pattern, and what a random mask would have done."""
     found = fit.evidence
-    text = f"{found.agree} of {found.total} {found.unit}s" if not found.exact else ""
-    text = text or f"all {found.total} {found.unit}s"
-    return f"{text}; chance {found.chance:.0e}" if found.chance > _LIKELY else text
-
-
-_LIKELY = 1e-6
-"""Chance of a random mask agreeing as well from which on a reader should know it."""
-
-
-def misses(fit: Fit) -> str:
-    """Return in a phrase where a near miss fails and what padding it would cost."""
-    found = fit.evidence
-    text = f"{fit.pattern.describe()} but for {found.total - found.agree} of {found.total}"
-    text += f" {found.unit}s"
-    if found.first_violation:
-        text += f"; first at {found.first_violation}"
-    return f"{text}; padding costs {100 * found.padding:.1f} %"
+    if found.chance >= 1:
+        return ""
+    rest = fit.summary().removeprefix(fit.pattern.describe()).lstrip("; ")
+    parts = [f"all {found.total:,} {found.unit}s"] if found.exact else []
+    parts += [rest] if rest else []
+    if fit.order == "hwi":
+        parts.append("along input channels")
+    if found.chance > _UNLIKELY:
+        parts.append(f"chance {found.chance:.0e}")
+    return "; ".join(parts)
 
 
 def _remarks(row: Row) -> str:
-    lines = [row.evidence, *(f"nearly {misses(fit)}" for fit in row.near_misses)]
+    lines = [row.evidence, *(f"nearly {fit.summary()}" for fit in row.near_misses[:_SHOWN])]
     if row.shared_with:
         lines.append("shared with " + ", ".join(row.shared_with))
     return "\n".join(line for line in lines if line)

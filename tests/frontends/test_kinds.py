@@ -1,0 +1,49 @@
+"""Names of layers and kinds, where names are all there is."""
+
+from __future__ import annotations
+
+import pytest
+from torch import nn
+
+from tvm_sparse.frontends.kinds import layer_name, matrix_kind, plain_name
+
+
+@pytest.mark.parametrize(
+    ("stored", "plain"),
+    [
+        ("a.weight", "a.weight"),
+        ("a.weight_orig", "a.weight"),
+        ("a.weight_mask", "a.weight"),
+        ("a.parametrizations.weight.original", "a.weight"),
+        ("parametrizations.weight_hh_l0.original1", "weight_hh_l0"),
+    ],
+)
+def test_plain_names(stored, plain):
+    assert plain_name(stored) == plain
+
+
+def test_layer_names():
+    assert layer_name("a.0.weight") == "a.0"
+    assert layer_name("weight") == "weight"
+    assert layer_name("lstm.weight_ih_l0") == "lstm.weight_ih_l0"
+
+
+@pytest.mark.parametrize(
+    ("module", "cell"),
+    [
+        (nn.LSTM(6, 8, 2, bidirectional=True), "lstm"),
+        (nn.LSTM(6, 8, proj_size=3), "lstm"),
+        (nn.GRU(6, 8), "gru"),
+        (nn.RNN(6, 8), "rnn"),
+        (nn.LSTMCell(6, 8), "lstm"),
+    ],
+)
+def test_recurrent_weights_tell_their_cell_by_their_shape(module, cell):
+    shapes = {f"net.{name}": tuple(p.shape) for name, p in module.named_parameters()}
+    kinds = {matrix_kind(name, shapes) for name, shape in shapes.items() if len(shape) == 2}
+    assert kinds - {"lstm projection"} == {f"{cell} input gates", f"{cell} hidden gates"}
+
+
+def test_other_matrices():
+    assert matrix_kind("fc.weight", {}) == "linear"
+    assert matrix_kind("blocks.0.attn.qkv.weight", {}) == "attention projection"

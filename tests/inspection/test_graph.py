@@ -1,0 +1,77 @@
+"""Layers of an imported model: constants that products and convolutions read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrize, prune
+
+from tvm_sparse.frontends import load
+from tvm_sparse.inspection.graph import graph_layers
+
+
+def kinds(module: nn.Module, *inputs: torch.Tensor) -> dict[str, str]:
+    return {layer.name: layer.kind for layer in graph_layers(load(module, inputs))}
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attribute")
+def test_masks_in_the_graph_are_applied_and_names_are_plain():
+    class Half(nn.Module):
+        def __init__(self, shape: torch.Size) -> None:
+            super().__init__()
+            self.register_buffer("mask", (torch.rand(shape) < 0.5).float())
+
+        def forward(self, weight):
+            return weight * self.mask
+
+    module, x = nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 4)), torch.ones(1, 16)
+    prune.l1_unstructured(module[0], "weight", 0.75)
+    parametrize.register_parametrization(module[1], "weight", Half(module[1].weight.shape))
+    first, second = graph_layers(load(torch.export.export(module, (x,))))
+    assert (first.name, first.weight, first.storage) == ("0", "0.weight", "masked")
+    assert (second.name, second.weight, second.storage) == ("1", "1.weight", "masked")
+    assert np.array_equal(first.read(), module[0].weight.detach())
+    assert np.array_equal(second.read(), module[1].weight.detach())
+
+
+def test_recurrent_and_attention_layers():
+    lstm = kinds(nn.LSTM(4, 8), torch.ones(3, 1, 4))
+    assert lstm == {"weight_ih_l0": "lstm input gates", "weight_hh_l0": "lstm hidden gates"}
+    encoder = kinds(nn.TransformerEncoderLayer(16, 2, 32), torch.ones(3, 1, 16))
+    assert encoder == {
+        "self_attn.in_proj_weight": "attention projection",
+        "self_attn.out_proj": "attention projection",
+        "linear1": "linear",
+        "linear2": "linear",
+    }
+
+
+def test_transposed_convolutions_have_outputs_first():
+    module = nn.Sequential(nn.ConvTranspose2d(4, 6, 3), nn.Conv2d(6, 6, 3, groups=3))
+    first, second = graph_layers(load(module, torch.ones(1, 4, 5, 5)))
+    assert (first.kind, second.kind) == ("transposed conv2d", "grouped conv2d")
+    assert np.array_equal(first.read(), module[0].weight.detach().transpose(0, 1))
+
+
+def test_a_weight_on_the_left_is_not_transposed():
+    class Left(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.Parameter(torch.randn(5, 8))
+
+        def forward(self, x):
+            return self.mix @ x
+
+    module = Left()
+    (layer,) = graph_layers(load(module, torch.ones(8, 3)))
+    assert layer.name == "mix" and np.array_equal(layer.read(), module.mix.detach())
+
+
+def test_products_of_activations_are_no_layers():
+    class Square(nn.Module):
+        def forward(self, x):
+            return x @ x
+
+    assert graph_layers(load(Square(), torch.ones(4, 4))) == []
