@@ -37,8 +37,10 @@ def test_returns_what_it_wrote(tmp_path):
     assert written.threads == 1
 
 
-def test_weights_in_many_parts(tmp_path, monkeypatch, linear_artifact):
+@pytest.mark.parametrize("large_bytes", [1 << 30, 0])
+def test_weights_in_many_parts(tmp_path, monkeypatch, linear_artifact, large_bytes):
     monkeypatch.setattr(section, "_PART_BYTES", 4096)
+    monkeypatch.setattr(section, "LARGE_BYTES", large_bytes)
     linear().export(tmp_path / "parts")
     np.testing.assert_array_equal(load(tmp_path / "parts")(X)[1], load(linear_artifact)(X)[1])
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from tvm.support import cc
 
-from tvm_sparse.artifact import cpu, staging
-from tvm_sparse.artifact.section import WeightSection
+from tvm_sparse.artifact import cpu, section, staging
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse_runtime import verification
@@ -23,10 +22,14 @@ from tvm_sparse_runtime.manifest import (
     FileRecord,
     Manifest,
     TargetRecord,
+    Weight,
     library_name,
     parse,
 )
 from tvm_sparse_runtime.spec import TensorSpec
+
+_REASON_LETTERS = 400
+"""How much of a linker's last words an error repeats."""
 
 
 def export(
@@ -81,7 +84,8 @@ def export(
     table = weight_table(weights)
     try:
         with staging.staged(directory) as place:
-            library = _library(executable, weights, place, compiler)
+            large = cpu.machine(target) == "x86_64" and _end(table) >= section.LARGE_BYTES
+            library = _library(executable, weights, place, compiler, large=large)
             manifest = Manifest(
                 versions=_versions(),
                 target=_target_record(target),
@@ -145,25 +149,36 @@ def _compiler() -> str:
 
 
 def _library(
-    executable: Any, weights: Mapping[str, np.ndarray], place: Path, compiler: str
+    executable: Any,
+    weights: Mapping[str, np.ndarray],
+    place: Path,
+    compiler: str,
+    *,
+    large: bool,
 ) -> Path:
     """Link the library into ``place``, under the name that its content gives it."""
     workspace = place / "build"
     workspace.mkdir()
-    section = WeightSection(weight_stream(weights), workspace, compiler)
+    packed = section.WeightSection(weight_stream(weights), workspace, compiler, large=large)
     linked = place / "model.so"
     try:
         executable.export_library(
             str(linked),
-            addons=[str(path) for path in section.objects],
+            addons=[str(path) for path in packed.objects],
             workspace_dir=str(workspace),
             cc=compiler,
         )
     except RuntimeError as error:
-        raise ArtifactError(compiler, f"cannot link the library ({error})") from error
-    section.check(linked)
+        reason = str(error).partition("\nCommand line:")[0].strip()[-_REASON_LETTERS:]
+        raise ArtifactError(compiler, f"cannot link the library ({reason})") from error
+    packed.check(linked)
     shutil.rmtree(workspace)
     return linked.rename(place / library_name(verification.sha256(linked)))
+
+
+def _end(table: Sequence[Weight]) -> int:
+    """Return the bytes of the weight section."""
+    return table[-1].offset + table[-1].nbytes if table else 0
 
 
 def _file_record(path: Path) -> FileRecord:

@@ -12,7 +12,12 @@ from typing import BinaryIO
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse_runtime.manifest import WEIGHTS_SYMBOL
 
-_NAME = ".tvm_sparse.weights"
+LARGE_BYTES = 1 << 30
+"""From this size on x86-64 needs a large section."""
+_SMALL = (".tvm_sparse.weights", "a")
+_LARGE = (".lrodata", "al")
+"""Name and flags of the section. Linkers put x86-64's ``.lrodata`` behind everything else, so that
+code and data stay within 2 GB of each other, the reach of their addressing."""
 _PAGE = 4096
 _CHUNK_BYTES = 1 << 20
 _PART_BYTES = 64 << 20
@@ -31,6 +36,8 @@ class WeightSection:
         Directory for the objects.
     compiler
         C or C++ compiler that assembles.
+    large
+        Make it a large section; for x86-64 and :data:`LARGE_BYTES` or more.
 
     Attributes
     ----------
@@ -43,8 +50,11 @@ class WeightSection:
         If the compiler fails.
     """
 
-    def __init__(self, stream: Iterable[memoryview], workspace: Path, compiler: str) -> None:
+    def __init__(
+        self, stream: Iterable[memoryview], workspace: Path, compiler: str, *, large: bool = False
+    ) -> None:
         self.objects: list[Path] = []
+        self._name, self._flags = _LARGE if large else _SMALL
         self._workspace, self._compiler = workspace, compiler
         self._digest, self._size = hashlib.sha256(), 0
         begin = _label(WEIGHTS_SYMBOL)
@@ -57,13 +67,13 @@ class WeightSection:
     def check(self, library: Path) -> None:
         """Refuse a linked library whose section is not exactly what went in."""
         with library.open("rb") as file:
-            offset, size = _find_section(file, library)
-            file.seek(offset)
+            begin, end = _find_section(file, self._name, library)
+            file.seek(begin)
             digest, left = hashlib.sha256(), self._size
             while chunk := file.read(min(left, _CHUNK_BYTES)):
                 digest.update(chunk)
                 left -= len(chunk)
-        if size <= self._size or offset % _PAGE or digest.digest() != self._digest.digest():
+        if end - begin <= self._size or digest.digest() != self._digest.digest():
             raise ArtifactError(
                 str(library), f"{self._compiler} changed the weight section", "", "set CXX to GCC"
             )
@@ -91,7 +101,8 @@ class WeightSection:
         """Make one more object file whose part of the section is ``body``."""
         source = self._workspace / f"weights{len(self.objects)}.S"
         source.write_text(
-            f'.section {_NAME},"a",%progbits\n{body}.section .note.GNU-stack,"",%progbits\n',
+            f'.section {self._name},"{self._flags}",%progbits\n{body}'
+            '.section .note.GNU-stack,"",%progbits\n',
             encoding="utf-8",
         )
         target = source.with_suffix(".o")
@@ -113,19 +124,22 @@ def _label(symbol: str) -> str:
     return f".globl {symbol}\n.type {symbol},%object\n{symbol}:\n"
 
 
-def _find_section(file: BinaryIO, where: Path) -> tuple[int, int]:
-    """Return offset and size of the weight section in a 64-bit little-endian ELF file."""
+def _find_section(file: BinaryIO, wanted: str, where: Path) -> tuple[int, int]:
+    """Return where, in a 64-bit little-endian ELF file, the section's pages begin and end.
+
+    A linker may begin ``.lrodata`` before the page-aligned objects in it.
+    """
     header = file.read(64)
     table = struct.unpack_from("<Q", header, 0x28)[0]
     entry_bytes, count, names_index = struct.unpack_from("<HHH", header, 0x3A)
     entries = []
     for index in range(count):
         file.seek(table + index * entry_bytes)
-        name, _, _, _, offset, size = struct.unpack("<IIQQQQ", file.read(40))
-        entries.append((name, offset, size))
+        name, _, _, address, offset, size = struct.unpack("<IIQQQQ", file.read(40))
+        entries.append((name, offset, size, address))
     file.seek(entries[names_index][1])
     names = file.read(entries[names_index][2])
-    for name, offset, size in entries:
-        if names[name : names.index(b"\0", name)].decode() == _NAME:
-            return offset, size
-    raise ArtifactError(str(where), f"the linker dropped the section {_NAME}")
+    for name, offset, size, address in entries:
+        if names[name : names.index(b"\0", name)].decode() == wanted:
+            return offset + -address % _PAGE, offset + size
+    raise ArtifactError(str(where), f"the linker dropped the section {wanted}")
