@@ -35,6 +35,7 @@ def test_contracts_hold(staged_tree, tmp_path, capfd):
     ("module", "line"),
     [
         ("tvm_sparse/patterns/wrong.py", "import tvm_sparse.formats"),
+        ("tvm_sparse/ops/wrong.py", "import tvm_sparse"),
         ("tvm_sparse/pruning/wrong.py", "import tvm_sparse.schedules"),
         ("tvm_sparse_runtime/wrong.py", "import torch"),
         ("tvm_sparse_runtime/wrong.py", "import tvm_sparse.errors"),

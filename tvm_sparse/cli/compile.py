@@ -57,11 +57,17 @@ def compile_command(
         from tvm_sparse import frontends
 
         examples = example_inputs(shape, input)
-        with console.working("importing"):
+        with console.progress() as progress:
+            progress("importing", 0, 1)
             model = frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch)
-        with console.working("compiling"):
-            config = ts.Config(threads=threads, measure=measure)
-            library = ts.compile(model, examples, target=target, config=config)
+            progress("importing", 1, 1)
+            library = ts.compile(
+                model,
+                target=target,
+                config=ts.Config(measure=measure),
+                progress=lambda _, step, steps: progress("compiling", step, steps),
+            )
+            progress("compiling", 1, 1)
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force)

@@ -22,7 +22,7 @@ def demo_command(
         Path,
         typer.Option("--output", "-o", metavar="DIR", help="Directory to write the artifact to."),
     ] = Path("digits.tvms"),
-    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 20,
+    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 10,
     fine_tuning: Annotated[int, typer.Option(min=1, help="Epochs after each pruning step.")] = 6,
     json: Json = False,
     debug: Debug = False,

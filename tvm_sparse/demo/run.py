@@ -33,7 +33,7 @@ TOLERANCE = 1e-4
 def run(
     output: Path,
     *,
-    epochs: int = 20,
+    epochs: int = 10,
     fine_tuning: int = 6,
     force: bool = False,
     progress: Progress | None = None,
