@@ -46,9 +46,9 @@ class Layer:
         """Shape of the parameter, ``(O, I[, kh, kw])`` for a weight."""
         return tuple(self.weight.shape)
 
-    def magnitude(self) -> np.ndarray:
-        """Return ``|weight|`` as float32 or float64; a weight that is not finite is refused."""
-        weight = self.weight.abs().cpu()
+    def values(self) -> np.ndarray:
+        """Return the weight as float32 or float64; one that is not finite is refused."""
+        weight = self.weight.cpu()
         if weight.dtype != torch.float64:
             weight = weight.float()
         if not torch.isfinite(weight).all():
@@ -56,6 +56,11 @@ class Layer:
                 self.name, "the weight holds NaN or infinite values", "finite weights", "retrain it"
             )
         return weight.numpy()
+
+    def alive(self) -> np.ndarray | None:
+        """Return which weights were not pruned before (bool), ``None`` if none was."""
+        mask = find_mask(self.module, self.parameter)
+        return None if mask is None or mask.mask.all() else mask.mask.cpu().numpy()
 
 
 @dataclass(frozen=True)

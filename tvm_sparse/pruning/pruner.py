@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -110,7 +109,7 @@ class Pruner:
         proposals = self.method.propose(self.selection, share, importance)
         for name, proposal in proposals.items():
             mask = self._masks[name].mask
-            mask &= torch.from_numpy(np.ascontiguousarray(proposal.mask)).to(mask.device)
+            mask &= torch.tensor(proposal.mask, device=mask.device)
         broadcast_masks(self.masks)
         self._importance.clear()
         self.report = self._reported(proposals)
@@ -134,14 +133,12 @@ class Pruner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken, with the same method and layers."""
         if state["method"] != repr(self.method):
-            raise InputError(
-                "pruner state", f"was saved by '{state['method']}'", f"'{self.method.describe()}'"
-            )
+            raise InputError("pruner state", f"was saved by {state['method']}", repr(self.method))
         if set(state["masks"]) != set(self._masks):
             odd = sorted(set(state["masks"]) ^ set(self._masks))
             raise InputError(
                 "pruner state",
-                f"other layers ({', '.join(odd[:3])})",
+                f"other layers: {', '.join(odd[:3])}",
                 "the same include and ignore",
             )
         self._step = int(state["step"])

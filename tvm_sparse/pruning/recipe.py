@@ -133,11 +133,14 @@ def _checked(
     try:
         checked = create_model("Recipe", __config__=config, **fields).model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()
+        first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             found = _unknown(key, [*fields, *others])
             raise InputError(where, found, ", ".join([*others, *fields])) from None
+        if first["type"] == "missing":
+            raise InputError(where, f"no '{key}'", "a value for it") from None
         raise InputError(f"{where}, {key}", f"{first['input']!r}", first["msg"]) from None
     return {name: getattr(checked, name) for name in checked.model_fields_set | set(extra)}
 

@@ -15,7 +15,7 @@ from tvm_sparse.patterns.ranking import kept_count
 from tvm_sparse.pruning.deprune.diagonal import GROUP, imbalance
 from tvm_sparse.pruning.deprune.recalibration import Alpha, Recalibrated, Unaligned, recalibrate
 from tvm_sparse.pruning.layers import CONV, DEPTHWISE, Layer, Selection, select
-from tvm_sparse.pruning.methods.base import Importance, Method, Proposal, check_sparsity
+from tvm_sparse.pruning.methods.base import Importance, Method, Proposal, check_sparsity, scores_of
 from tvm_sparse.pruning.methods.channels import (
     Channels,
     ChannelSelection,
@@ -131,7 +131,7 @@ class DEPrune(Method):
         aligned = self._recalibrated("depthwise", counts)
         proposals = {}
         for layer, count, after in zip(layers, counts, aligned, strict=True):
-            scores = layer.magnitude().reshape(layer.shape[0], -1)
+            scores = scores_of(layer).reshape(layer.shape[0], -1)
             group = min(GROUP, len(scores))
             if self.variant == "DEPrune":
                 pattern = DepthwiseTaps(group, balanced=False)

@@ -56,14 +56,24 @@ class Method(ABC):
         """Return a phrase for reports, with the parameters."""
 
 
-def scores_of(layer: Layer, criterion: Criterion, importance: Importance) -> np.ndarray:
+def scores_of(
+    layer: Layer, criterion: Criterion = "magnitude", importance: Importance | None = None
+) -> np.ndarray:
     """Return the scores of ``layer`` in the shape of its weight, all ``>= 0``.
 
     ``magnitude`` is ``|w|``; ``taylor`` the accumulated ``(g * w) ** 2`` (Guo et al., Eq. 1).
+    Weights that were pruned before score 0, below any other: a zero that was not pruned (or has no
+    gradient, behind a dead unit) scores just above.
     """
-    if criterion == "magnitude":
-        return layer.magnitude()
-    scores = importance.get(layer.key)
+    scores = np.abs(layer.values()) if criterion == "magnitude" else _taylor(layer, importance)
+    alive = layer.alive()
+    if alive is None:
+        return scores
+    return np.where(alive, np.maximum(scores, np.finfo(np.float32).tiny), 0)
+
+
+def _taylor(layer: Layer, importance: Importance | None) -> np.ndarray:
+    scores = (importance or {}).get(layer.key)
     if scores is None:
         raise InputError(
             layer.name,
@@ -71,14 +81,7 @@ def scores_of(layer: Layer, criterion: Criterion, importance: Importance) -> np.
             "Taylor scores",
             "call pruner.accumulate() after backward() for some batches before step()",
         )
-    if not np.isfinite(scores).all():
-        raise InputError(
-            layer.name,
-            "a gradient was NaN or infinite",
-            "finite gradients",
-            "skip batches whose scaled gradients overflowed before accumulate()",
-        )
-    return np.asarray(scores)
+    return scores
 
 
 def check_sparsity(sparsity: float, option: str = "sparsity") -> None:

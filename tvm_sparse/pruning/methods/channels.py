@@ -46,12 +46,13 @@ class Channels:
         for layer in (*self.rows, *self.vectors):
             column = keep.reshape(-1, *[1] * (len(layer.shape) - 1))
             masks[layer.key] = np.broadcast_to(column, layer.shape)
+        inputs = {}
         for layer in self.columns:
             # A flattened plane gives each channel several neighbouring columns of a linear layer.
             row = np.repeat(keep, layer.shape[1] // len(keep))
             row = row.reshape(1, -1, *[1] * (len(layer.shape) - 2))
-            masks[layer.key] = np.broadcast_to(row, layer.shape)
-        return masks
+            inputs[layer.key] = np.broadcast_to(row, layer.shape)
+        return combine([masks, inputs])
 
     def filters(self) -> list[np.ndarray]:
         """Return, a maker each, the weights that make the channels, ``(count, weights)``."""
@@ -139,13 +140,14 @@ class ChannelSelection(Selection):
 
 
 def _weight(layer: Layer) -> np.ndarray:
-    layer.magnitude()  # refuses weights that are not finite
-    return layer.weight.double().cpu().numpy()
+    return layer.values().astype(np.float64)
 
 
 def _distances(filters: np.ndarray) -> np.ndarray:
     alive = filters.any(axis=1)
     scores = np.zeros(len(filters))
     living = filters[alive]
-    scores[alive] = [np.linalg.norm(living - one, axis=1).sum() for one in living]
+    squares = (living**2).sum(axis=1)
+    between = squares[:, None] + squares - 2 * living @ living.T
+    scores[alive] = np.sqrt(np.maximum(between, 0)).sum(axis=1)
     return scores

@@ -82,7 +82,7 @@ class JointPruning(Method):
     def _one(
         self, layer: Layer, fine: float, coarse: float, importance: Importance, share: float
     ) -> Proposal:
-        magnitude = lower(layer.magnitude(), self.order)
+        magnitude = lower(scores_of(layer), self.order)
         columns = magnitude.shape[1]
         length = self.vector or -(-columns // self.vectors_per_row)
         bank = Balanced(length, kept_count(length, fine, "joint pruning"))

@@ -97,7 +97,7 @@ class UnstructuredPruning(Method):
     ) -> dict[str, Proposal]:
         """Return one mask a layer at ``share * sparsity``."""
         target = share * self.sparsity
-        scores = [layer.magnitude().reshape(-1) for layer in selection]
+        scores = [scores_of(layer).reshape(-1) for layer in selection]
         groups = [np.concatenate(scores)] if self.scope == "global" else scores
         kept = np.concatenate(
             [keep_largest(g, kept_count(g.size, target, "unstructured pruning")) for g in groups]
