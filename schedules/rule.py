@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import tvm
 from tvm import s_tir, tirx
@@ -15,15 +16,23 @@ SCHEDULED = "tirx.is_scheduled"
 class ScheduleRule(ABC):
     """Turns one function's definition into code for a target (dlight's contract)."""
 
+    version: ClassVar[int] = 1
+    """Part of the key of tuning records: raise it when old decisions mean something else."""
+
     @abstractmethod
     def apply(
         self, func: tirx.PrimFunc, target: Target, tunable: bool
     ) -> s_tir.Schedule | list[s_tir.Schedule] | None:
         """Return a schedule of ``func``, or ``None``: "not mine".
 
-        With ``tunable`` the tile sizes are sampled decisions of the schedule's trace instead of
-        the rule's own choice.
+        With ``tunable`` the tile sizes are sampled decisions of the schedule's trace (see
+        :mod:`~tvm_sparse.schedules.sampling`), which begin with the rule's own choice: as it is
+        returned, the schedule gives the same code as the default.
         """
+
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether a schedule with other decisions is worth building."""
+        return True
 
 
 def first_schedule(

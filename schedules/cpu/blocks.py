@@ -11,8 +11,13 @@ from tvm_sparse.ops.marks import KIND
 
 REDUCTION = 2
 SPATIAL = 0
+VECTORIZED = 2
+UNROLLED = 3
 PARALLEL_FLOPS = 4e6
 """Smallest piece of work that is worth waking threads for (about 20-50 us of one core)."""
+
+MOST_REGISTERS = 24
+"""Accumulators beyond which a tile is not even tried: 28 spill on 32 registers."""
 
 
 def divisors(extent: int, most: int) -> list[int]:
@@ -104,13 +109,6 @@ def downstream(sch: s_tir.Schedule, block: Any) -> list[Any]:
     return list(found.values())
 
 
-def factors(sch: s_tir.Schedule, loop: Any, inner: int, tunable: bool) -> list[Any]:
-    """Return split factors ``[outer, inner]``: ``inner`` by default, sampled when tunable."""
-    if tunable and extent(sch, loop) is not None:
-        return list(sch.sample_perfect_tile(loop, n=2, max_innermost_factor=16))
-    return [None, inner]
-
-
 def word_banks(keep: int, banks: int) -> int:
     """Return how many banks to unroll, so that indices come from whole words."""
     most = max(1, 8 // keep)
@@ -122,13 +120,29 @@ def lanes(channels: int | None) -> int:
     return next((v for v in (16, 8, 4, 2) if channels and channels % v == 0), 1)
 
 
-def vectorise_tile(sch: s_tir.Schedule, block: Any, outer: int, width: int) -> None:
-    """Vectorise ``block`` over its last loop and unroll the other loops inside ``outer`` ones."""
+def registers(sch: s_tir.Schedule, anchor: str) -> int:
+    """Return the vectors that the register tile of the block called ``anchor`` accumulates in.
+
+    ``anchor``'s reduction is decomposed already: its initial values fill the tile once.
+    """
+    loops = [sch.get(loop) for loop in sch.get_loops(sch.get_sblock(f"{anchor}_init"))]
+    lanes = math.prod(int(x.extent) for x in loops if int(x.kind) == VECTORIZED)
+    unrolled = math.prod(int(x.extent) for x in loops if int(x.kind) == UNROLLED)
+    return unrolled * math.ceil(lanes / 16)
+
+
+def vectorise_tile(
+    sch: s_tir.Schedule, block: Any, outer: int, width: Any, tunable: bool = False
+) -> None:
+    """Vectorise ``block`` over its last loop and unroll the other loops inside ``outer`` ones.
+
+    A tunable trace unrolls loops of one step too: another decision makes them longer.
+    """
     *rest, last = sch.get_loops(block)[outer:]
     out, lane = sch.split(last, [None, width])
     sch.vectorize(lane)
     for loop in (*rest, out):
-        if extent(sch, loop) != 1:
+        if tunable or extent(sch, loop) != 1:
             sch.unroll(loop)
 
 

@@ -12,17 +12,25 @@ from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import choose, near_and_far
 
 ACCUMULATORS = 16
 """Vector accumulators of a register tile; 28 and more spill on 32 registers."""
 
+MAX_ROWS = 14
+MAX_VECTORS = 8
+"""Largest extents of a register tile."""
+
+MAX_STEPS = 16
+"""Most lookups of one lane vector in a row without a loop."""
+
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and vectors of lanes that one register tile spans."""
+    """Rows and vectors of lanes that one register tile spans (numbers or schedule variables)."""
 
-    rows: int
-    vectors: int
+    rows: Any
+    vectors: Any
 
 
 def default_tile(rows: int | None, row_blocks: int, share: int = 1) -> Tile:
@@ -34,8 +42,8 @@ def default_tile(rows: int | None, row_blocks: int, share: int = 1) -> Tile:
     extent = rows or 1
     best = max(
         (r * v * share <= ACCUMULATORS, r * v * share, -abs(r - v * share), r, v)
-        for r in b.divisors(extent, 14)
-        for v in b.divisors(row_blocks, 8)
+        for r in b.divisors(extent, MAX_ROWS)
+        for v in b.divisors(row_blocks, MAX_VECTORS)
         if r * v * share <= ACCUMULATORS
     )
     tile = Tile(best[3], best[4])
@@ -43,6 +51,19 @@ def default_tile(rows: int | None, row_blocks: int, share: int = 1) -> Tile:
         return tile
     vectors = max(v for v in b.divisors(row_blocks, 4) if v * share <= ACCUMULATORS)
     return Tile(min(extent, ACCUMULATORS // (vectors * share)), vectors)
+
+
+def _tile(
+    rows: int | None, row_blocks: int, share: int, sch: s_tir.Schedule, tunable: bool
+) -> tuple[bool, Tile]:
+    """Return whether the last row tile is partial, and the tile (of variables if tunable)."""
+    tile = default_tile(rows, row_blocks, share)
+    partial = rows is not None and rows % tile.rows != 0
+    options = list(range(1, MAX_ROWS + 1)) if partial else b.divisors(rows or 1, MAX_ROWS)
+    row = choose(sch, options, tile.rows, tunable)
+    return partial, Tile(
+        row, choose(sch, b.divisors(row_blocks, MAX_VECTORS), tile.vectors, tunable)
+    )
 
 
 class Contraction(ScheduleRule):
@@ -53,6 +74,10 @@ class Contraction(ScheduleRule):
 
     Products of two activations walk their batches outermost and pack the right operand there.
     """
+
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether the register tile fits the registers."""
+        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``dense``, ``balanced`` or ``matmul``."""
@@ -73,18 +98,22 @@ class Contraction(ScheduleRule):
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (16 if kind == "balanced" else 1)
         rows = b.extent(sch, lead[axis])
-        tile = default_tile(rows, b.extent(sch, block), share)
-        row_out, row_in = sch.split(lead[axis], b.factors(sch, lead[axis], tile.rows, tunable))
-        blk_out, blk_in = sch.split(block, b.factors(sch, block, tile.vectors, tunable))
+        partial, tile = _tile(rows, b.extent(sch, block), share, sch, tunable)
+        row_out, row_in = sch.split(lead[axis], [None, tile.rows])
+        blk_out, blk_in = sch.split(block, [None, tile.vectors])
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        if rows is not None and rows % tile.rows and not tunable:
+        if partial:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
-        body = self._order(sch, kind, reduce, (row_in, blk_in, inner))
-        outer = [*others, blk_out] if kind == "matmul" else [blk_out, *others]
-        sch.reorder(*outer, row_out, *body)
+        body = self._order(sch, kind, reduce, (row_in, blk_in, inner), tunable)
+        far_rows, near_rows = near_and_far(sch, row_out, tunable and not partial, far=False)
+        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, far=True)
+        outer = [*others, *far_blocks] if kind == "matmul" else [*far_blocks, *others]
+        outer += far_rows
+        near = [*near_blocks, *near_rows]
+        sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
-        sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + 1, 16)
+        sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
+        b.vectorise_tile(sch, epilogue, len(outer) + len(near), 16, tunable)
         parallel = others if kind == "matmul" else outer
         if parallel and flops > b.PARALLEL_FLOPS:
             parallel = [sch.fuse(*parallel)]
@@ -107,7 +136,7 @@ class Contraction(ScheduleRule):
 
     @staticmethod
     def _order(
-        sch: s_tir.Schedule, kind: str, reduce: list[Any], tile: tuple[Any, Any, Any]
+        sch: s_tir.Schedule, kind: str, reduce: list[Any], tile: tuple[Any, Any, Any], tunable: bool
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
         row, block, inner = tile
@@ -115,10 +144,22 @@ class Contraction(ScheduleRule):
             sch.vectorize(inner)
             sch.unroll(row)
             sch.unroll(block)
-            return [*reduce, row, block, inner]
+            return [*reduce[:-1], *_steps(sch, reduce[-1], tunable), row, block, inner]
         *taps, bank, slot = reduce
-        word = b.word_banks(b.extent(sch, slot), b.extent(sch, bank))
+        banks, keep = b.extent(sch, bank), b.extent(sch, slot)
+        options = [d for d in b.divisors(banks, MAX_STEPS) if d * keep <= MAX_STEPS]
+        word = choose(sch, options, b.word_banks(keep, banks), tunable)
         bank_out, bank_in = sch.split(bank, [None, word])
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
         return [*taps, bank_out, bank_in, block, slot, row, inner]
+
+
+def _steps(sch: s_tir.Schedule, loop: Any, tunable: bool) -> list[Any]:
+    """Split a reduction into steps and unrolled steps; the default unrolls none."""
+    extent = b.extent(sch, loop)
+    if not tunable or extent is None:
+        return [loop]
+    out, inner = sch.split(loop, [None, choose(sch, b.divisors(extent, 8), 1, tunable)])
+    sch.unroll(inner)
+    return [out, inner]

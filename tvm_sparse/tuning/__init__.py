@@ -1,0 +1,1 @@
+"""Search for better schedules of a model's operators, and the records of what was found."""

@@ -1,0 +1,131 @@
+"""Tunable schedules: they begin as the default, and any of their decisions computes the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.kernels import host, integers, keep_of_bank
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.schedules.build import build_context, rules_for
+from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.tuning.space import Point, space_of
+
+LINEAR = Contraction((12,), 64, 48)
+PARTIAL = Contraction((17,), 32, 32)
+CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
+
+
+def operator(kind, contraction, share=1):
+    if kind == "dense":
+        return dense(contraction, DenseFormat(*contraction.matrix_shape))
+    if kind == "depthwise":
+        return depthwise(replace(contraction, columns=contraction.features))
+    if kind == "matmul":
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), (2, 12, 40), "float32")
+    segments = int(np.prod(contraction.taps))
+    storage = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
+    return balanced(contraction, storage, host())
+
+
+OPERATORS = {
+    "dense linear": operator("dense", LINEAR),
+    "dense partial": operator("dense", PARTIAL),
+    "dense conv": operator("dense", CONV),
+    "balanced linear": operator("balanced", LINEAR),
+    "balanced partial": operator("balanced", PARTIAL),
+    "balanced shared": operator("balanced", PARTIAL, 2),
+    "depthwise": operator("depthwise", CONV),
+    "matmul": operator("matmul", LINEAR),
+}
+
+
+def space(name):
+    found = space_of(OPERATORS[name], host(), rules_for(host()))
+    assert found is not None
+    return found
+
+
+def build(module):
+    with build_context(host()):
+        return tvm.compile(module, target=host()).mod
+
+
+def instructions(module):
+    """Return the machine code as text, without labels, directives and names of variables."""
+    lines = (line.strip() for line in build(module).inspect_source("asm").splitlines())
+    return [line for line in lines if line and line[0] not in ".#" and not line.endswith(":")]
+
+
+def sample(variants, rng):
+    """Return a schedule with random decisions: a trace without decisions samples anew."""
+    variant = variants.variants[int(rng.integers(len(variants.variants)))]
+    schedule = tvm.s_tir.Schedule(variants.module, seed=int(rng.integers(1, 2**30)))
+    trace = tvm.s_tir.schedule.Trace(variant.trace.insts, {})
+    trace.apply_to_schedule(schedule, remove_postproc=False)
+    return schedule
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_default_decisions_are_the_default_schedule(name):
+    func = OPERATORS[name].with_attr("global_symbol", "main")
+    default, _ = first_schedule(func, host(), rules_for(host()))
+    found = space(name)
+    assert found.schedule(found.default) is not None
+    assert instructions(found.schedule(found.default).mod) == instructions(default.mod)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_sampled_decisions_replay(name):
+    found, rng, seen = space(name), np.random.default_rng(0), set()
+    for _ in range(8):
+        schedule = sample(found, rng)
+        point = found.point(schedule)
+        again = found.schedule(point)
+        assert again is not None
+        tvm.ir.assert_structural_equal(again.mod, schedule.mod)
+        seen.add(point)
+    assert len(seen) > 3
+
+
+@pytest.mark.parametrize("name", ["dense conv", "balanced partial", "balanced shared"])
+def test_sampled_decisions_compute_the_same(name):
+    found, rng = space(name), np.random.default_rng(1)
+    contraction = CONV if "conv" in name else PARTIAL
+    matrix = keep_of_bank(rng, contraction.matrix_shape, 2)
+    if "shared" in name:
+        matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (2, 1)) != 0)
+    segments = int(np.prod(contraction.taps))
+    storage = (
+        DenseFormat(*matrix.shape)
+        if "dense" in name
+        else BalancedFormat.of(matrix, share=2 if "shared" in name else 1, segments=segments)
+    )
+    x = integers(rng, contraction.input_shape)
+    expected = reference(contraction, x, matrix)
+    arrays = [tvm.runtime.tensor(a) for a in (x, *storage.encode(matrix).values())]
+    tried = 0
+    while tried < 3:
+        schedule = sample(found, rng)
+        if not found.rule.feasible(schedule):
+            continue
+        out = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
+        build(schedule.mod)["main"](*arrays, out)
+        assert (out.numpy() == expected).all()
+        tried += 1
+
+
+def test_register_tiles_that_spill_are_not_feasible():
+    found = space("dense linear")
+    small, large = Point(0, (4, 3, 1, (1, 3), (1, 1))), Point(0, (12, 3, 1, (1, 1), (1, 1)))
+    assert found.rule.feasible(found.schedule(small))
+    assert not found.rule.feasible(found.schedule(large))
