@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, Pattern
+from tvm_sparse.patterns.banks import (
+    balanced_cost,
+    likely_banks,
+    log_equal_counts,
+    stored_values,
+    tolerated,
+)
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.chance import LIMIT, exceeding, log_at_most, probability
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
+from tvm_sparse.patterns.scan import LANES, Scan, ScannedPattern
 
 
 @dataclass(frozen=True)
-class Balanced(Pattern):
+class Balanced(ScannedPattern):
     """At most ``keep`` of each ``bank`` consecutive columns of a row are nonzero; N:M is the same.
 
     Rows whose length is not a multiple of ``bank`` end with a shorter bank that keeps
@@ -48,22 +58,63 @@ class Balanced(Pattern):
         ]
 
     @classmethod
-    def detect(cls, weight: Array) -> Fit | None:
-        """Return the smallest bank size that explains the zeros of ``weight``, if one does."""
-        nonzero = np.asarray(weight) != 0
-        for bank in range(2, nonzero.shape[1] + 1):
-            count = _banks(nonzero, bank, False).sum(-1)
-            keep = int(count.max(initial=0))
-            if keep < bank and (count[:, : nonzero.shape[1] // bank] == keep).all():
-                return Fit(cls(bank, keep), 1 - nonzero.mean(), Evidence("bank", *[count.size] * 2))
-        return None
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return the fits of all bank sizes: exact ones, and near misses next to them.
+
+        A bank follows the pattern with at most ``keep`` nonzeros, since a kept weight may be 0.
+        """
+        if not 0 < scan.nonzeros < scan.cells:
+            return []
+        fits = {bank: cls._fits(scan, bank) for bank in likely_banks(scan)}
+        costs = {bank: min(f.cost.relative for f in found) for bank, found in fits.items() if found}
+        # Where one bank size explains a mask, others nearly do: only its multiples say something.
+        best = min(costs, key=lambda bank: costs[bank], default=1)
+        return [fit for bank, found in fits.items() if bank % best == 0 for fit in found]
+
+    @classmethod
+    def _fits(cls, scan: Scan, bank: int) -> list[Fit]:
+        """Return the fit that holds for every bank, and the one that all but a few follow."""
+        whole, tail = scan.bank_histogram(bank)
+        beyond = int((whole + tail).sum()) - np.cumsum(whole + tail)
+        most = int(np.flatnonzero(beyond == 0)[0])
+        usual = int(np.flatnonzero(beyond <= tolerated(int(beyond[0])))[0])
+        fits = []
+        for keep in sorted({most, usual} - {0, bank}, reverse=True):
+            chance = exceeding(scan.cells, scan.nonzeros, bank, keep)
+            log = log_at_most(int(whole.sum()), int(whole[keep + 1 :].sum()), chance)
+            if keep == most:
+                log = min(log, log_equal_counts(scan, bank, whole, tail))
+            log += math.log(scan.cols)
+            if log < LIMIT:
+                fits.append(cls(bank, keep)._fit(scan, most, int(beyond[keep]), log))
+        return fits
+
+    def _fit(self, scan: Scan, most: int, wrong: int, log: float) -> Fit:
+        """Return the fit of these banks, ``wrong`` of which hold more, at most ``most``.
+
+        Groups of rows with such a bank are padded to ``most``, the others to ``keep``.
+        """
+        first, groups = scan.banks_beyond(self.bank, self.keep) if wrong else (None, 0)
+        padded = min(groups * LANES, scan.rows)
+        values = stored_values(scan.rows - padded, scan.cols, self.bank, self.keep)
+        values += stored_values(padded, scan.cols, self.bank, most)
+        total = scan.rows * -(-scan.cols // self.bank)
+        evidence = Evidence(
+            "bank",
+            total - wrong,
+            total,
+            f"row {first[0]}, bank {first[1]}" if first else None,
+            1 - scan.nonzeros / values,
+            probability(log),
+        )
+        return Fit(self, scan.sparsity, evidence, cost=balanced_cost(scan, self.bank, values))
 
     def describe(self) -> str:
         """Return ``"balanced <keep> of <bank>"``."""
         return f"balanced {self.keep} of {self.bank}"
 
 
-def _banks(matrix: np.ndarray, bank: int, padding: float | bool) -> np.ndarray:
+def _banks(matrix: np.ndarray, bank: int, padding: float) -> np.ndarray:
     """Return ``matrix`` as ``(rows, banks, bank)``, the last bank filled up with ``padding``."""
     missing = -matrix.shape[1] % bank
     if missing:

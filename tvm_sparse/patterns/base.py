@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+from tvm_sparse.patterns.cost import UNKNOWN, Cost
+
+if TYPE_CHECKING:
+    from tvm_sparse.patterns.scan import Scan
 
 Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
@@ -19,8 +24,8 @@ class Evidence:
 
     ``agree`` of ``total`` units (banks, blocks, groups: ``unit``) follow the pattern;
     ``first_violation`` names the first that does not; ``padding`` is the share of stored values
-    that would be explicit zeros if the violators were padded; ``chance`` bounds the probability
-    that a random mask with as many zeros agrees as well.
+    that are explicit zeros once all units, violators too, are padded; ``chance`` bounds the
+    probability that a random mask with as many zeros agrees as well, for all parameters tried.
     """
 
     unit: str
@@ -41,13 +46,26 @@ class Fit:
     """A pattern found in a weight matrix, with its evidence.
 
     ``sparsity`` is the fraction of zeros of the matrix; ``order`` the column order of the lowered
-    convolution in which the pattern was found (see :mod:`tvm_sparse.patterns.lowering`).
+    convolution in which the pattern was found (see :mod:`tvm_sparse.patterns.lowering`); ``cost``
+    what the matrix would cost if stored so, all violators padded.
     """
 
     pattern: Pattern
     sparsity: float
     evidence: Evidence
     order: str = "ihw"
+    cost: Cost = UNKNOWN
+
+    def summary(self) -> str:
+        """Return a sentence for reports: the pattern, what agrees, the first violation, padding."""
+        found, unit = self.evidence, self.evidence.unit
+        text = self.pattern.describe()
+        if not found.exact:
+            text += f" but for {found.total - found.agree:,} of {found.total:,} {unit}s"
+            text += f"; first at {found.first_violation}"
+        if found.padding:
+            text += f"; padding costs {100 * found.padding:.2g} %"
+        return text
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,10 @@ class Pattern(ABC):
     """
 
     kind: ClassVar[str]
+    ordered: ClassVar[bool] = True
+    """Whether the order of the columns matters: such patterns are looked for in both orders."""
+    depthwise: ClassVar[bool | None] = False
+    """Whether the pattern is for weights of depthwise convolutions; ``None``: for all weights."""
 
     @abstractmethod
     def project(self, scores: Array, sparsity: float | None = None) -> Mask:
@@ -79,6 +101,12 @@ class Pattern(ABC):
 
         A fit with ``evidence.exact`` is a verdict; any other is a near miss.
         """
+
+    @classmethod
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return all fits of this family to a scanned weight; by default that of :meth:`detect`."""
+        fit = cls.detect(scan.weight)
+        return [] if fit is None else [fit]
 
     @abstractmethod
     def describe(self) -> str:

@@ -8,12 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.chance import probability
+from tvm_sparse.patterns.cost import Cost, modelled
+from tvm_sparse.patterns.grid import Grid
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
+from tvm_sparse.patterns.scan import Scan, ScannedPattern
+
+NEAR_MISS = 0.05
+"""A near miss may have this share of kept blocks that are at most half full."""
+BLOCK_INDEX_BITS = 32
 
 
 @dataclass(frozen=True)
-class Block(Pattern):
+class Block(ScannedPattern):
     """Blocks of ``rows`` x ``cols`` are all zero or kept; any extents, also whole rows or columns.
 
     Blocks are aligned to the top left corner. What is left at the right and bottom edge, when the
@@ -61,9 +69,44 @@ class Block(Pattern):
         return wide[: shape[0], : shape[1]]
 
     @classmethod
-    def detect(cls, weight: Array) -> Fit | None:
-        raise NotImplementedError
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return the block extents that the empty blocks of ``scan`` single out.
+
+        A block follows the pattern if it is empty or more than half full.
+        """
+        fits = []
+        for grid in scan.grids:
+            counts = scan.block_counts(grid.rows, grid.cols)
+            broken = (counts > 0) & (2 * counts <= block_sizes(scan, grid.rows, grid.cols))
+            wrong = int(np.count_nonzero(broken))
+            if wrong > NEAR_MISS * grid.occupied:
+                continue
+            first = divmod(int(broken.argmax()), counts.shape[1])
+            evidence = Evidence(
+                "block",
+                grid.blocks - wrong,
+                grid.blocks,
+                f"block row {first[0]}, block column {first[1]}" if wrong else None,
+                1 - scan.nonzeros / grid.inside,
+                probability(grid.log),
+            )
+            cost = block_cost(scan, grid)
+            fits.append(Fit(cls(grid.rows, grid.cols), scan.sparsity, evidence, cost=cost))
+        return fits
 
     def describe(self) -> str:
         """Return ``"block <rows>x<cols>"``."""
         return f"block {self.rows}x{self.cols}"
+
+
+def block_sizes(scan: Scan, rows: int, cols: int) -> np.ndarray:
+    """Return the weights of every block, less at the right and bottom edge."""
+    heights = np.minimum(rows, scan.rows - np.arange(0, scan.rows, rows))
+    widths = np.minimum(cols, scan.cols - np.arange(0, scan.cols, cols))
+    return np.multiply.outer(heights, widths)
+
+
+def block_cost(scan: Scan, grid: Grid) -> Cost:
+    """Return the modelled cost of the kept blocks, stored densely; R rows share each load."""
+    bits = grid.occupied * BLOCK_INDEX_BITS
+    return modelled(scan.cells, grid.inside, bits, scan.itemsize, 1 / grid.rows)

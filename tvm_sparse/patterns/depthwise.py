@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.chance import LIMIT, log_choose, probability
+from tvm_sparse.patterns.cost import index_bits, modelled
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
+from tvm_sparse.patterns.scan import LANES, Scan, ScannedPattern
 
 
 @dataclass(frozen=True)
-class DepthwiseTaps(Pattern):
+class DepthwiseTaps(ScannedPattern):
     """Single taps of depthwise kernels are zero (Park et al., NeurIPS 2024).
 
     ``balanced``: every group of ``group`` channels keeps the same number of weights (BWT); a short
@@ -26,6 +30,8 @@ class DepthwiseTaps(Pattern):
     balanced: bool = True
     keep: int | None = None
     kind: ClassVar[str] = "depthwise_taps"
+    ordered: ClassVar[bool] = False
+    depthwise: ClassVar[bool | None] = True
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no mask."""
@@ -45,7 +51,8 @@ class DepthwiseTaps(Pattern):
             Fraction of zeros, rounded to whole weights a group; ``None`` takes ``keep``.
         """
         scores = checked_scores(scores, self.describe())
-        full = self.group * scores.shape[1]
+        taps = int(scores.shape[1])
+        full = self.group * taps
         if sparsity is None:
             if self.keep is None or self.keep > full:
                 raise InputError(self.describe(), "no sparsity", f"one, or keep <= {full}")
@@ -57,12 +64,30 @@ class DepthwiseTaps(Pattern):
         for start in range(0, len(scores), self.group):
             flat = scores[start : start + self.group].reshape(-1)
             keep = kept_count(flat.size, sparsity, self.describe())
-            mask[start : start + self.group] = keep_largest(flat, keep).reshape(-1, mask.shape[1])
+            mask[start : start + self.group] = keep_largest(flat, keep).reshape(-1, taps)
         return mask
 
     @classmethod
-    def detect(cls, weight: Array) -> Fit | None:
-        raise NotImplementedError
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return the fit of a depthwise weight: equal counts a group of some size, or none."""
+        if not 0 < scan.nonzeros < scan.cells:
+            return []
+        logs = {group: _log_equal(scan, group) for group in range(1, scan.rows // 2 + 1)}
+        group = min(logs, key=lambda g: logs[g], default=0)
+        if group and logs[group] < LIMIT:
+            keep = int(scan.row_count[:group].sum())
+            pattern, chance, groups = cls(group, keep=keep), logs[group], -(-scan.rows // group)
+        else:
+            pattern, chance, groups = cls(balanced=False), 0.0, 1
+        values = 0
+        for start in range(0, scan.rows, LANES):
+            lanes = scan.row_count[start : start + LANES]
+            values += len(lanes) * int(lanes.max())
+        bits = values * index_bits(scan.cols)
+        cost = modelled(scan.cells, values, bits, scan.itemsize, lookups=0.5)
+        padding = 1 - scan.nonzeros / values
+        evidence = Evidence("group", groups, groups, None, padding, probability(chance))
+        return [Fit(pattern, scan.sparsity, evidence, cost=cost)]
 
     def describe(self) -> str:
         """Return a phrase like ``"depthwise taps, 63 kept in each group of 32 channels"``."""
@@ -70,3 +95,14 @@ class DepthwiseTaps(Pattern):
             return "depthwise taps, one threshold a layer"
         count = "equally many" if self.keep is None else str(self.keep)
         return f"depthwise taps, {count} kept in each group of {self.group} channels"
+
+
+def _log_equal(scan: Scan, group: int) -> float:
+    """Return the log chance that all whole groups keep equally many, 0 if they do not."""
+    whole = scan.rows // group * group
+    counts = scan.row_count[:whole].reshape(-1, group).sum(1)
+    if counts.min() < counts.max():
+        return 0.0
+    log = len(counts) * log_choose(group * scan.cols, int(counts[0]))
+    log += log_choose((scan.rows - whole) * scan.cols, scan.nonzeros - int(counts.sum()))
+    return log - log_choose(scan.cells, scan.nonzeros) + math.log(scan.rows)

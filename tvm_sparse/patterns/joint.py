@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.balanced import Balanced
-from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.chance import probability
+from tvm_sparse.patterns.grid import Grid
+from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost, pruned_on_purpose
+from tvm_sparse.patterns.scan import Scan, ScannedPattern
 
 
 @dataclass(frozen=True)
-class Joint(Pattern):
+class Joint(ScannedPattern):
     """A fine mask (:class:`Balanced`) AND a coarse mask (:class:`Block`), after Guo et al."""
 
     bank: Balanced
@@ -54,10 +61,64 @@ class Joint(Pattern):
         coarse = 1 - (1 - sparsity) / kept if kept else 0.0
         return self.bank.project(scores) & self.block.project(scores, coarse)
 
+    def masks(self, kept: Mask) -> tuple[Mask, Mask]:
+        """Return a fine and a coarse mask whose AND is ``kept`` ``(rows, cols)``.
+
+        The coarse mask keeps the blocks that hold a nonzero. The fine mask of a pruned block is
+        unknown: its banks are filled up to ``bank.keep``, from the left, in pruned blocks.
+        """
+        down = np.arange(0, kept.shape[0], self.block.rows)
+        across = np.arange(0, kept.shape[1], self.block.cols)
+        occupied = np.logical_or.reduceat(
+            np.logical_or.reduceat(kept, down, axis=0), across, axis=1
+        )
+        coarse = self.block.expand(occupied, kept.shape)
+        hidden = Balanced(self.bank.bank, self.bank.keep).project(2.0 * kept + ~coarse)
+        return kept | (hidden & ~coarse), coarse
+
     @classmethod
-    def detect(cls, weight: Array) -> Fit | None:
-        raise NotImplementedError
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return the fit of a mask that is a balanced and a block mask at once.
+
+        Blocks without a nonzero give the coarse mask. What the others hold must be balanced: by
+        the largest count in a bank, or, where blocks cut through banks, because the counts of
+        banks vary less than those of random masks would.
+        """
+        grid = next(iter(scan.grids), None)
+        if grid is None or grid.inside == scan.nonzeros or not pruned_on_purpose(scan, grid):
+            return []
+        bank = _bank(scan, grid)
+        if bank is None:
+            if scan.fits(Block):
+                return []
+            # Blocks say something even if nothing is known inside them: rows of at most so many.
+            bank = Bank(scan.cols, int(scan.row_count.max()), 0.0)
+        return [cls._fit(scan, grid, bank)]
+
+    @classmethod
+    def _fit(cls, scan: Scan, grid: Grid, bank: Bank) -> Fit:
+        """Return the fit of two masks that were both found."""
+        pattern = cls(Balanced(bank.columns, bank.keep), Block(grid.rows, grid.cols))
+        cost = joint_cost(scan, grid, bank)
+        banks = scan.rows * -(-scan.cols // bank.columns)
+        padding = 1 - scan.nonzeros / (cost.flops / 2)
+        chance = probability(min(grid.log, bank.log))
+        evidence = Evidence("bank", banks, banks, None, padding, chance)
+        return Fit(pattern, scan.sparsity, evidence, cost=cost)
 
     def describe(self) -> str:
         """Return ``"joint of balanced <k> of <B> and block <R>x<S>"``."""
         return f"joint of {self.bank.describe()} and {self.block.describe()}"
+
+
+def _bank(scan: Scan, grid: Grid) -> Bank | None:
+    """Return the banks of the fine mask: the smaller of those fully seen and those inferred."""
+    hidden = hidden_bank(scan, grid)
+    seen = [
+        Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
+        for fit in scan.fits(Balanced)
+        if isinstance(fit.pattern, Balanced) and fit.evidence.exact
+    ]
+    if seen and (hidden is None or seen[0].columns < hidden.columns):
+        return seen[0]
+    return hidden

@@ -1,0 +1,115 @@
+"""From a weight alone to its sparsity pattern: every kind and parameter, ranked by cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.base import Array, Fit, Pattern
+from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.dense import Dense
+from tvm_sparse.patterns.depthwise import DepthwiseTaps
+from tvm_sparse.patterns.filters import FilterPruned
+from tvm_sparse.patterns.joint import Joint
+from tvm_sparse.patterns.lowering import ORDERS, lower
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.patterns.unstructured import Unstructured
+from tvm_sparse.registry import kinds
+
+FIRST: tuple[type[Pattern], ...] = (FilterPruned, Joint, Block, Balanced, DepthwiseTaps)
+"""Built-in families; of equal costs the earlier one, which says more, comes first."""
+LAST: tuple[type[Pattern], ...] = (Unstructured, Dense)
+"""Families that say nothing; registered kinds of third parties stand before them."""
+MODEL_ERROR = 1.1
+"""Costs that differ by no more than this factor are equal: the cost model is no better."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What the zeros of one weight say.
+
+    ``candidates`` are all fits, the cheapest first; ``best`` is the first of them and always
+    exists (unstructured or dense, if nothing else). ``near_misses`` are those that not every unit
+    follows; one may be ``best``, when padding its violators costs less than any exact fit.
+    ``sparsity`` is the fraction of zeros.
+    """
+
+    shape: tuple[int, ...]
+    sparsity: float
+    candidates: tuple[Fit, ...]
+
+    @property
+    def best(self) -> Fit:
+        """The cheapest fit."""
+        return self.candidates[0]
+
+    @property
+    def near_misses(self) -> tuple[Fit, ...]:
+        """Fits with violations, the cheapest first."""
+        return tuple(fit for fit in self.candidates if not fit.evidence.exact)
+
+
+def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> Detection:
+    """Return the sparsity pattern of ``weight``, found from its zeros alone.
+
+    Parameters
+    ----------
+    weight
+        ``(out, in)``; of a convolution ``(out, in, k)`` or ``(out, in, kh, kw)`` (also 3-D), for
+        which both column orders of :mod:`tvm_sparse.patterns.lowering` are tried. fp64, fp32,
+        fp16, bf16 or integers.
+    depthwise
+        Whether it is the weight ``(channels, 1, kh, kw)`` of a depthwise convolution.
+    name
+        What errors call the weight: its fully qualified name.
+
+    Raises
+    ------
+    InputError
+        For NaN and infinite weights, with their position, and for other ranks.
+    """
+    array = np.asarray(weight)
+    if not 2 <= array.ndim <= 5 or 0 in array.shape:
+        raise InputError(name, f"shape {array.shape}", "2 to 5 dimensions, none of them 0")
+    if depthwise and (array.ndim == 2 or array.shape[1] != 1):
+        raise InputError(name, f"shape {array.shape}", "(channels, 1, kh, kw) if depthwise")
+    registered = (kind.pattern for kind in kinds().values() if kind.pattern not in LAST)
+    families = list(dict.fromkeys((*FIRST, *registered, *LAST)))
+    fits: list[Fit] = []
+    for order in _orders(array, depthwise):
+        taps = int(np.prod(array.shape[2:], dtype=int)) if order == "ihw" else 1
+        scan = Scan(
+            lower(array, order),
+            taps=1 if depthwise else taps,
+            name=name,
+            shape=array.shape,
+        )
+        for family in families:
+            fitting = family.depthwise is None or family.depthwise == depthwise
+            if fitting and (family.ordered or order == ORDERS[0]):
+                fits += [replace(fit, order=order) for fit in scan.fits(family)]
+    return Detection(array.shape, scan.sparsity, _ranked(fits, families))
+
+
+def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
+    """Return the column orders that differ for this weight."""
+    one_tap = weight.ndim == 2 or all(extent == 1 for extent in weight.shape[2:])
+    return ORDERS[:1] if depthwise or one_tap or weight.shape[1] == 1 else ORDERS
+
+
+def _ranked(fits: list[Fit], families: list[type[Pattern]]) -> tuple[Fit, ...]:
+    """Return distinct patterns by cost; those that cost as much as the cheapest, by family."""
+    limit = MODEL_ERROR * min(fit.cost.relative for fit in fits)
+
+    def rank(fit: Fit) -> tuple[int, float, bool]:
+        tied = fit.cost.relative <= limit
+        family = families.index(type(fit.pattern)) if tied else len(families)
+        return family, round(fit.cost.relative, 9), not fit.evidence.exact
+
+    distinct: dict[Pattern, Fit] = {}
+    for fit in sorted(fits, key=rank):
+        distinct.setdefault(fit.pattern, fit)
+    return tuple(distinct.values())

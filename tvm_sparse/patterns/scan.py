@@ -1,0 +1,185 @@
+"""One native pass over a weight matrix, and the counts that every detector asks for."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.native import library
+from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
+from tvm_sparse.patterns.grid import Grid, best_grids
+
+LANES = 16
+"""Rows that formats store side by side, so that one vector register holds a value of each."""
+SAMPLED_WORDS = 2**14
+"""Screening reads about as many 64-column words of the bit plane; verdicts read all of it."""
+
+_FLOATS = {
+    "float16": (0x7FFF, 0x7C00),
+    "bfloat16": (0x7FFF, 0x7F80),
+    "float32": (0x7FFFFFFF, 0x7F800000),
+    "float64": (2**63 - 1, 0x7FF << 52),
+}
+
+
+class Scan:
+    """The zeros of one weight matrix as a bit plane with counts; built in one native pass.
+
+    Parameters
+    ----------
+    weight
+        ``(rows, cols)``, fp64, fp32, fp16, bf16, integers or flags; neither NaN nor infinite.
+    taps
+        Columns of one input channel (``kh * kw`` of a convolution in ``ihw`` order, else 1).
+    name
+        What errors call the weight.
+    shape
+        Shape of the weight before it was lowered in ``ihw`` order, for positions in errors.
+    """
+
+    def __init__(
+        self,
+        weight: npt.ArrayLike,
+        *,
+        taps: int = 1,
+        name: str = "weight",
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        self.weight = _matrix(np.asarray(weight), name)
+        self.taps = taps
+        self.rows, self.cols = self.weight.shape
+        self.bits = np.empty((self.rows, -(-self.cols // 64)), np.uint64)
+        self.row_count, self.row_pair = (np.empty(self.rows, np.int64) for _ in range(2))
+        self.col_count, self.col_pair = (np.empty(self.cols, np.int64) for _ in range(2))
+        raw, magnitude, exponent = _as_unsigned(self.weight, name)
+        counts = self.row_count, self.row_pair, self.col_count, self.col_pair
+        bad = library().scan_plane(raw, magnitude, exponent, self.bits, *counts)
+        if bad >= 0:
+            where = tuple(int(i) for i in np.unravel_index(bad, shape or self.weight.shape))
+            raise InputError(
+                name,
+                f"{self.weight.flat[bad]} at {where} of shape {shape or self.weight.shape}",
+                "finite weights",
+                "repair the checkpoint",
+            )
+        self.nonzeros = int(self.row_count.sum())
+        self._fits: dict[type[Pattern], list[Fit]] = {}
+
+    @property
+    def cells(self) -> int:
+        """Number of weights."""
+        return self.rows * self.cols
+
+    @property
+    def sparsity(self) -> float:
+        """Fraction of zeros."""
+        return 1 - self.nonzeros / self.cells
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one weight."""
+        return self.weight.dtype.itemsize
+
+    @property
+    def step(self) -> int:
+        """Every ``step``-th row is read for screening."""
+        return max(1, math.ceil(self.rows * self.bits.shape[1] / SAMPLED_WORDS))
+
+    def nonzero(self) -> Mask:
+        """Return the flags of nonzeros ``(rows, cols)``."""
+        return np.not_equal(self.weight, 0)
+
+    @cached_property
+    def bank_sweep(self) -> npt.NDArray[np.int64]:
+        """Per bank size: banks, least, most, count that 1 % exceed, how many; a row sample."""
+        summary = np.zeros((self.cols + 1, 5), np.int64)
+        library().bank_sweep(self.bits, self.cols, self.step, summary)
+        return summary
+
+    def bank_histogram(self, bank: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return how many whole banks, and how many short last banks, hold each count."""
+        whole, tail = np.empty(bank + 1, np.int64), np.empty(bank + 1, np.int64)
+        library().bank_histogram(self.bits, self.cols, bank, 1, whole, tail)
+        return whole, tail
+
+    def banks_beyond(self, bank: int, keep: int) -> tuple[tuple[int, int] | None, int]:
+        """Return row and number of the first bank with more than ``keep`` nonzeros.
+
+        The second result is the number of groups of :data:`LANES` rows with such a bank.
+        """
+        found = np.empty(2, np.int64)
+        library().banks_beyond(self.bits, self.cols, bank, keep, LANES, found)
+        first, groups = found.tolist()
+        return None if first < 0 else divmod(first, -(-self.cols // bank)), groups
+
+    def block_totals(self, rows: int, cols: int, *, top: int | None = None) -> tuple[int, int]:
+        """Return how many blocks hold a nonzero and their weights, in the ``top`` rows."""
+        totals = np.empty(2, np.int64)
+        library().block_totals(self.bits[:top], self.cols, rows, cols, totals)
+        return int(totals[0]), int(totals[1])
+
+    def block_counts(self, rows: int, cols: int) -> npt.NDArray[np.int32]:
+        """Return the nonzeros of every block ``(ceil(rows / R), ceil(cols / S))``."""
+        counts = np.empty((-(-self.rows // rows), -(-self.cols // cols)), np.int32)
+        library().block_counts(self.bits, self.cols, rows, cols, counts)
+        return counts
+
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """Return the block extents whose empty blocks are more than chance."""
+        return best_grids(self) if 0 < self.nonzeros < self.cells else []
+
+    def fits(self, family: type[Pattern]) -> list[Fit]:
+        """Return ``family.find(self)``, computed once."""
+        if family not in self._fits:
+            self._fits[family] = family.find(self)
+        return self._fits[family]
+
+    def visible_moments(
+        self, rows: int, cols: int, banks: npt.ArrayLike, step: int = 1
+    ) -> npt.NDArray[np.float64]:
+        """Return number of banks, sum v, sum c, sum c*c/v for each size in ``banks``.
+
+        A bank has v weights in blocks ``rows`` x ``cols`` that hold a nonzero, c of them nonzero.
+        """
+        sizes = np.ascontiguousarray(banks, np.int64)
+        sums = np.empty((len(sizes), 4))
+        library().visible_moments(self.bits, self.cols, rows, cols, step, sizes, sums)
+        return sums
+
+
+class ScannedPattern(Pattern):
+    """A pattern that finds itself in a :class:`Scan`."""
+
+    @classmethod
+    @abstractmethod
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return every fit of this family that is more than chance."""
+
+    @classmethod
+    def detect(cls, weight: Array) -> Fit | None:
+        """Return the cheapest fit of this family to the zeros of ``weight`` ``(rows, cols)``."""
+        return min(cls.find(Scan(weight)), key=lambda fit: fit.cost.relative, default=None)
+
+
+def _matrix(weight: np.ndarray, name: str) -> np.ndarray:
+    """Return ``weight`` contiguous and writable, as the native library wants it."""
+    if weight.ndim != 2 or 0 in weight.shape:
+        raise InputError(name, f"shape {weight.shape}", "a matrix (rows, cols) with weights in it")
+    return np.require(weight, requirements=["C", "W"])
+
+
+def _as_unsigned(weight: np.ndarray, name: str) -> tuple[np.ndarray, int, int]:
+    """Return the bits of ``weight`` with the masks of magnitude and exponent."""
+    dtype = weight.dtype
+    raw = weight.view(f"u{dtype.itemsize}") if dtype.itemsize in (1, 2, 4, 8) else weight
+    if dtype.name in _FLOATS:
+        return raw, *_FLOATS[dtype.name]
+    if dtype.kind in "iub":
+        return raw, -1, 0
+    raise InputError(name, f"dtype {dtype.name}", "a float, an integer or bool")
