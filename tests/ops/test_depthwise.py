@@ -32,6 +32,8 @@ def test_exact_on_small_integers(channels, kernel, stride, dilation):
         (stride, stride),
         (dilation, dilation),
         (13, 15),
+        depthwise=True,
     )
-    got = run(depthwise(contraction), [x, taps], tuple(expected.shape))
+    operands = [x, taps.reshape(-1, channels)]
+    got = run(depthwise(contraction), operands, tuple(expected.shape))
     assert (got == expected.numpy()).all()

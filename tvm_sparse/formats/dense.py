@@ -39,3 +39,27 @@ class DenseFormat:
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
         return arrays["values"].transpose(0, 2, 1).reshape(-1, self.cols)[: self.rows].copy()
+
+
+@dataclass(frozen=True)
+class DenseTapFormat:
+    """All taps of a depthwise convolution, channels side by side.
+
+    :meth:`encode` gives ``values`` ``(taps, channels)`` in the matrix's dtype.
+    """
+
+    channels: int
+    taps: int
+
+    def nbytes(self, dtype: str = "float32") -> int:
+        """Return the bytes of ``values`` of ``dtype``."""
+        size = 2 if dtype in ("bfloat16", "float16") else np.dtype(dtype).itemsize
+        return self.channels * self.taps * size
+
+    def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the array of ``matrix`` ``(channels, taps)``."""
+        return {"values": np.ascontiguousarray(matrix.T)}
+
+    def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the matrix ``(channels, taps)``; the exact inverse of :meth:`encode`."""
+        return np.ascontiguousarray(arrays["values"].T)

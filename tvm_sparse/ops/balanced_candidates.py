@@ -22,6 +22,8 @@ def balanced_candidates(
     contraction: Contraction, matrix: np.ndarray, target: Target
 ) -> Iterator[Candidate | str]:
     """Yield the balanced storage of ``matrix``, rows sharing columns where they really do."""
+    if contraction.depthwise:
+        return
     segments = math.prod(contraction.taps)
     try:
         alone = BalancedFormat.of(matrix, segments=segments)

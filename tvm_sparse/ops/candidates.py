@@ -11,9 +11,10 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse import registry
-from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.depthwise import depthwise
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Candidate:
 
 def dense_candidate(contraction: Contraction) -> Candidate:
     """Return the dense way; it always exists."""
+    if contraction.depthwise:
+        taps = DenseTapFormat(*contraction.matrix_shape)
+        return Candidate("dense", taps, depthwise(contraction), 1.0)
     storage = DenseFormat(*contraction.matrix_shape)
     return Candidate("dense", storage, dense(contraction, storage), 1.0)
 

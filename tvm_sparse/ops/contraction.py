@@ -20,7 +20,10 @@ class Contraction:
     ``(batch, height, width)`` of a convolution. ``columns`` are the input features or channels,
     ``features`` the outputs. ``taps``, ``strides`` and ``dilation`` have one entry a spatial
     axis and are empty for linear layers. The input of a convolution is padded already; its
-    spatial extents are ``padded`` (at least what the windows touch).
+    spatial extents are ``padded`` (at least what the windows touch). With ``borders`` it is not:
+    the operator takes that many zeros before each spatial axis, and as many behind as it needs.
+    ``depthwise`` convolutions read, for each output channel, the input channel of the same number
+    only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``).
     """
 
     lead: tuple[Extent, ...]
@@ -31,6 +34,8 @@ class Contraction:
     dilation: tuple[int, ...] = ()
     padded: tuple[int, ...] = ()
     dtype: str = "float32"
+    borders: tuple[int, ...] = ()
+    depthwise: bool = False
 
     @property
     def input_shape(self) -> tuple[Extent, ...]:
@@ -46,13 +51,17 @@ class Contraction:
     @property
     def matrix_shape(self) -> tuple[int, int]:
         """Shape of the weight matrix, columns in ``hwi`` order."""
-        return self.features, math.prod(self.taps) * self.columns
+        return self.features, math.prod(self.taps) * (1 if self.depthwise else self.columns)
 
     def input_index(self, lead: list[Any], taps: list[Any]) -> tuple[Any, ...]:
-        """Index of the input row that output row ``lead`` reads at ``taps``, without the column."""
+        """Index of the input row that output row ``lead`` reads at ``taps``, without the column.
+
+        With ``borders`` it may lie outside the input, where the input is zero.
+        """
         plain = len(lead) - len(taps)
-        window = zip(lead[plain:], taps, self.strides, self.dilation, strict=True)
-        return (*lead[:plain], *(y * s + k * d for y, k, s, d in window))
+        borders = self.borders or (0,) * len(taps)
+        window = zip(lead[plain:], taps, self.strides, self.dilation, borders, strict=True)
+        return (*lead[:plain], *(y * s + k * d - b for y, k, s, d, b in window))
 
     def flops(self, batch: int = 1) -> float:
         """Operations of the dense contraction; symbolic extents count as ``batch``."""
@@ -79,11 +88,23 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
     weight = matrix.astype(np.float64).reshape(c.features, *c.taps, c.columns)
     out = np.zeros((*lead, c.features))
     plain = len(lead) - len(c.taps)
+    x = _with_borders(c, x.astype(np.float64), plain)
     for tap in np.ndindex(*c.taps):
         window = tuple(
             slice(k * d, k * d + (n - 1) * s + 1, s)
             for k, d, s, n in zip(tap, c.dilation, c.strides, lead[plain:], strict=True)
         )
-        patch = x.astype(np.float64)[(slice(None),) * plain + window]
+        patch = x[(slice(None),) * plain + window]
         out += patch @ weight[(slice(None), *tap)].T
     return out
+
+
+def _with_borders(c: Contraction, x: np.ndarray, plain: int) -> np.ndarray:
+    """Return ``x`` with the zeros that the operator adds itself, enough for every window."""
+    if not c.borders:
+        return x
+    axes = zip(c.borders, c.padded, c.taps, c.strides, c.dilation, c.lead[plain:], strict=True)
+    widths = [
+        (b, max(0, (n - 1) * s + (k - 1) * d + 1 - b - extent)) for b, extent, k, s, d, n in axes
+    ]
+    return np.pad(x, [*[(0, 0)] * plain, *widths, (0, 0)])

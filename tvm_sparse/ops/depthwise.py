@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import te, tirx
 
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
 def depthwise(contraction: Contraction) -> tirx.PrimFunc:
     """Return ``f(X, taps, Y)``: ``Y[b, y, x, c] = sum_t X[b, y*s+ty, x*s+tx, c] * W[t, c]``.
 
-    ``taps`` is ``(kh, kw, channels)``; ``contraction.features`` equals ``contraction.columns``.
+    ``taps`` is ``(kh * kw, channels)``, as ``DenseTapFormat.encode`` gives it.
     """
     c = contraction
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    w = te.placeholder(int64((*c.taps, c.features)), c.dtype, "V")
+    w = te.placeholder(int64((math.prod(c.taps), c.features)), c.dtype, "V")
     taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]
 
     def product(*index: Any) -> Any:
         *lead, channel = index
         offsets = [t.var for t in taps]
         row = c.input_index(list(lead), offsets)
-        return te.sum(x[(*row, channel)] * w[(*offsets, channel)], axis=taps)
+        return te.sum(x[(*row, channel)] * w[flat(offsets, c.taps), channel], axis=taps)
 
     attrs = {KIND: "depthwise", ROWS: row_axis(c.lead)}
     acc = te.compute(int64(c.output_shape), product, name="contract", attrs=attrs)

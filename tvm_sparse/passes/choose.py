@@ -72,6 +72,15 @@ class Chooser:
         self._record(layer, best, reason, times)
         return Choice(best, packed[best.name])
 
+    def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
+        """Record that a layer keeps TVM's own operator, and why; one record a layer."""
+        if any(d.layer == name for d in self.decisions):
+            return
+        zeros = float((weight == 0).mean())
+        self.decisions.add(
+            Decision(name, operator, tuple(weight.shape), zeros, "not examined", "dense", reason)
+        )
+
     def _candidates(self, layer: Layer, matrix: np.ndarray) -> tuple[list[Candidate], list[str]]:
         dense = dense_candidate(layer.contraction)
         forced = self.config.forced(layer.name)
@@ -149,7 +158,7 @@ class Chooser:
 
     def _record(self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]) -> None:
         zeros = float((layer.weight == 0).mean())
-        found = detect(layer.weight) if zeros else None
+        found = detect(layer.weight, depthwise=layer.contraction.depthwise) if zeros else None
         sparse = [t for name, t in times.items() if name != "dense"]
         self.decisions.add(
             Decision(

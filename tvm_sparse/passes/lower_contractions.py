@@ -11,7 +11,6 @@ from tvm import relax, tirx, topi
 
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.passes.choose import Choice, Chooser, Layer
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -46,7 +45,7 @@ class _Lower:
             return self._matmul(sweep, call)
         if x_shape is None or len(shape_of(weight) or ()) != 2:
             return None
-        if len(x_shape) < 2 or not _supported(weight):
+        if len(x_shape) < 2 or not self._supported(weight, "linear"):
             return None
         value = weight.value.numpy()
         columns, features = value.shape
@@ -69,7 +68,7 @@ class _Lower:
     def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
         shape = shape_of(call)
-        if weight is None or shape is None or not _supported(weight):
+        if weight is None or shape is None or not self._supported(weight, "conv2d"):
             return None
         attrs, value = call.attrs, weight.value.numpy()
         features, *taps, per_group = value.shape
@@ -87,14 +86,23 @@ class _Lower:
             padded=tuple(spatial),
             dtype=str(value.dtype),
         )
-        groups = int(attrs.groups)
-        oihw = np.moveaxis(value, -1, 1)
-        if groups == 1:
-            layer = Layer(layer_name(weight), "conv2d", contraction, oihw)
-            return self._emit(sweep, call, weight, layer, x)
-        if groups == features and per_group == 1:
-            return _depthwise(sweep, call, contraction, (weight, x))
-        return None
+        groups, operator = int(attrs.groups), "conv2d"
+        if groups == features and per_group == 1 and shape_of(x)[-1] == features:
+            contraction = replace(contraction, columns=features, depthwise=True)
+            operator = "depthwise"
+        elif groups != 1:
+            reason = f"{groups} groups of {per_group} channels: no operator of ours"
+            self.chooser.leave(layer_name(weight), "conv2d", value, reason)
+            return None
+        layer = Layer(layer_name(weight), operator, contraction, np.moveaxis(value, -1, 1))
+        return self._emit(sweep, call, weight, layer, x)
+
+    def _supported(self, weight: Any, operator: str) -> bool:
+        dtype = str(weight.ty.dtype)
+        if dtype != "float32":
+            reason = f"{dtype} weights: operators of ours are float32"
+            self.chooser.leave(layer_name(weight), operator, weight.value.numpy(), reason)
+        return dtype == "float32"
 
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
@@ -133,22 +141,9 @@ def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
     return None
 
 
-def _depthwise(
-    sweep: Rewriter, call: relax.Call, contraction: Contraction, operands: tuple[Any, Any]
-) -> relax.Call:
-    weight, x = operands
-    func = depthwise(replace(contraction, columns=contraction.features))
-    taps = np.moveaxis(weight.value.numpy()[..., 0], 0, -1)
-    return _call(sweep, func, [x, constant(taps, name_of(weight))], call, "depthwise_dense")
-
-
 def layer_name(weight: Any) -> str:
     """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
     return name_of(weight).removesuffix("_orig").removesuffix(".weight") or "(unnamed constant)"
-
-
-def _supported(weight: Any) -> bool:
-    return str(weight.ty.dtype) == "float32"
 
 
 def _extent(extent: Any) -> Any:
