@@ -14,10 +14,13 @@ from tvm_sparse.errors import InputError, SparseError
 
 Convert = Callable[[torch.fx.Node], Any]
 
-_PRODUCTS = {"mm.default", "addmm.default", "bmm.default", "matmul.default", "convolution.default"}
+_PRODUCTS = {
+    *("linear.default", "mm.default", "addmm.default", "bmm.default", "matmul.default"),
+    "convolution.default",
+}
 """Operators whose converters always give float32, whatever the operands."""
 
-_BIASES = {"addmm.default": 0, "convolution.default": 2}
+_BIASES = {"addmm.default": 0, "linear.default": 2, "convolution.default": 2}
 """Position of the operand that such a converter adds to its float32 product."""
 
 
@@ -79,7 +82,8 @@ def _product(
         raise InputError(
             layer_of(node), f"multiplies in {dtype}", "float32 or less", "use model.float()"
         )
-    bias = node.args[_BIASES[name]] if name in _BIASES else None
+    position = _BIASES.get(name, len(node.args))
+    bias = node.args[position] if position < len(node.args) else None
     kept = importer.env.get(bias)
     if kept is not None:
         importer.env[bias] = importer.block_builder.emit(relax.op.astype(kept, "float32"))

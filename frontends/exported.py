@@ -14,6 +14,7 @@ from tvm import relax
 
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.converters import make_importer
+from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.model import Model, build
 
@@ -28,7 +29,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = _without_sparse_tensors(program).run_decompositions()
+        program = _without_sparse_tensors(program).run_decompositions(decompositions())
     importer = make_importer(program)
     tensors = _tensors(program)
     names = _drop_empty_outputs(program)

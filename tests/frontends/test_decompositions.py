@@ -1,0 +1,62 @@
+"""Products stay whole, attention becomes plain, and both stay right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from tests.frontends.running import largest_difference
+from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.passes.rewrite import op_name
+
+OPTIONS = [
+    {},
+    {"scale": 0.3},
+    {"is_causal": True},
+    {"enable_gqa": True},
+    {"mask": "bool"},
+    {"mask": "float"},
+    {"mask": "row"},
+]
+
+
+class Attention(nn.Module):
+    def __init__(self, mask: str = "", **options) -> None:
+        super().__init__()
+        self.options = options
+        kept = torch.rand(5, 5) < 0.7
+        kept[:, 0] = True
+        if mask == "row":
+            kept[2] = False
+        self.mask = torch.randn(5, 5) if mask == "float" else kept if mask else None
+
+    def forward(self, q, k, v):
+        return scaled_dot_product_attention(q, k, v, self.mask, **self.options)
+
+
+def operators(module: nn.Module, *inputs: torch.Tensor) -> list[str]:
+    main = from_exported(torch.export.export(module, inputs)).module["main"]
+    return [op_name(b.value) for block in main.body.blocks for b in block.bindings]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_attention(options):
+    heads = 2 if options.get("enable_gqa") else 4
+    inputs = (torch.randn(2, 4, 5, 8), torch.randn(2, heads, 5, 8), torch.randn(2, heads, 5, 8))
+    module = Attention(**options)
+    model = from_exported(torch.export.export(module, inputs))
+    assert largest_difference(model, module, *inputs) < 1e-5
+
+
+def test_attention_without_a_mask_is_two_products_and_a_softmax():
+    found = operators(Attention(), *[torch.randn(2, 4, 5, 8)] * 3)
+    assert sorted(name for name in found if name) == [
+        *("matmul", "matmul", "multiply", "nn.softmax", "permute_dims")
+    ]
+
+
+def test_a_linear_layer_of_three_axes_is_one_product():
+    found = operators(nn.Linear(8, 4), torch.randn(2, 3, 8).transpose(0, 1))
+    assert [name for name in found if name] == ["permute_dims", "matmul", "add"]
