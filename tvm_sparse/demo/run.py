@@ -103,7 +103,7 @@ def build_level(
     report(1)
     dense = ts.compile(program, target="cpu", config=ts.Config(sparse=False))
     report(2)
-    reference = predict(step.model, images, BATCH)
+    reference = predict(step.model, images)
     outputs = predict(sparse, images, BATCH)
     error = require_same(outputs, reference, f"sparse build at {name}", "PyTorch")
     require_same(predict(dense, images, BATCH), reference, f"dense build at {name}", "PyTorch")
