@@ -17,6 +17,7 @@ from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_contractions import LowerContractions
+from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules
@@ -42,6 +43,7 @@ def lower(chooser: Chooser) -> list[Pass]:
     """Phase 2: contractions become our operators, the rest TVM's definitions; fuse."""
     return [
         LowerContractions(chooser),
+        LowerRows(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),

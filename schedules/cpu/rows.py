@@ -1,0 +1,59 @@
+"""Softmax and layer norm on CPUs: everything about one row happens while it is in cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.marks import KIND
+from tvm_sparse.ops.rows import KIND_PARTIAL, LANES
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.rule import ScheduleRule
+
+
+class Rows(ScheduleRule):
+    """One loop over rows around all steps, each step in vectors.
+
+    before: max --> exp --> sum --> normalise, each over all rows
+    after:  for row: { max; exp; sum; normalise }
+    """
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked as a partial row reduction."""
+        sch = s_tir.Schedule(func)
+        if b.marked(sch, (KIND_PARTIAL,)) is None:
+            return None
+        b.inline(sch, keep=("exp", "centre", "inverse"))
+        *steps, final = b.all_blocks(sch)
+        lead = sch.get_loops(final)[:-1]
+        if len(b.domain(sch, final)) != len(lead) + 1 or b.is_reduction(sch, final):
+            return None
+        row = sch.fuse(*lead) if lead else None
+        for step in reversed(steps):
+            sch.compute_at(step, row, preserve_unit_loops=True)
+            sch.set_scope(step, 0, "local")
+        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 8:
+            sch.parallel(row)  # before reductions are split in two, which hides that rows are free
+        for step in (*steps, final):
+            self._vectors(sch, step)
+        return sch
+
+    @staticmethod
+    def _vectors(sch: s_tir.Schedule, step: Any) -> None:
+        """Give one step's innermost loop vectors; the step's loops are those inside the row's."""
+        *outer, last = sch.get_loops(step)[1:]
+        if KIND in sch.get(step).annotations:
+            lane = outer[-1]
+            sch.reorder(last, lane)
+            sch.vectorize(lane)
+            sch.decompose_reduction(step, last)
+        elif b.is_reduction(sch, step):
+            sch.unroll(last)
+        elif b.extent(sch, last) == LANES:
+            sch.vectorize(last)
+        elif b.extent(sch, last) != 1:
+            out, lane = sch.split(last, [None, LANES])
+            sch.annotate(out, "pragma_loop_partition_hint", True)
+            sch.vectorize(lane)

@@ -1,0 +1,52 @@
+"""Softmax and layer norm over the last axis become calls of our row operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from tvm_sparse.ops.rows import LANES, layer_norm, softmax
+from tvm_sparse.passes.rewrite import Rewriter, constant, op_name, rewrite, shape_of
+
+
+def _lower(sweep: Rewriter, call: Any) -> Any | None:
+    name = op_name(call)
+    if name not in ("nn.softmax", "nn.layer_norm") or not _fits(call, name):
+        return None
+    shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
+    if name == "nn.softmax":
+        func, operands = softmax(shape, "float32"), list(call.args)
+    else:
+        ones = constant(np.ones(shape[-1], np.float32))
+        zeros = constant(np.zeros(shape[-1], np.float32))
+        x, gamma, beta = call.args
+        gamma, beta = gamma if call.attrs.scale else ones, beta if call.attrs.center else zeros
+        func, operands = layer_norm(shape, "float32", float(call.attrs.epsilon)), [x, gamma, beta]
+    hint = name.removeprefix("nn.")
+    return relax.call_tir(sweep.builder_.add_func(func, hint), operands, out_ty=call.ty)
+
+
+def _fits(call: relax.Call, name: str) -> bool:
+    """Whether the last axis, static and at least one vector long, is the one that is reduced."""
+    shape = shape_of(call) or [0]
+    axes = [int(call.attrs.axis)] if name == "nn.softmax" else [int(a) for a in call.attrs.axes]
+    last = axes in ([-1], [len(shape) - 1])
+    long_enough = isinstance(shape[-1], int) and shape[-1] >= LANES
+    return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == "float32"
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerRows")
+@dataclass(frozen=True)
+class LowerRows:
+    """Replace softmax and layer norm; other axes, types and short rows keep TVM's definition.
+
+    before: ``nn.softmax(x, axis=-1)`` --> after: ``call_tir(softmax, (x,))``
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return the lowered module."""
+        return rewrite(mod, _lower)
