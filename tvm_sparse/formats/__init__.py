@@ -1,0 +1,1 @@
+"""How nonzeros are stored: formats of static extents that encode and decode matrices."""

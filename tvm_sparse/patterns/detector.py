@@ -23,8 +23,10 @@ FIRST: tuple[type[Pattern], ...] = (FilterPruned, Joint, Block, Balanced, Depthw
 """Built-in families; of equal costs the earlier one, which says more, comes first."""
 LAST: tuple[type[Pattern], ...] = (Unstructured, Dense)
 """Families that say nothing; registered kinds of third parties stand before them."""
-MODEL_ERROR = 1.1
+MODEL_ERROR = 1.05
 """Costs that differ by no more than this factor are equal: the cost model is no better."""
+NO_STRUCTURE = 1.1
+"""A family that says nothing must be cheaper by more than this factor than one that does."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,16 @@ def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
 
 def _ranked(fits: list[Fit], families: list[type[Pattern]]) -> tuple[Fit, ...]:
     """Return distinct patterns by cost; those that cost as much as the cheapest, by family."""
-    limit = MODEL_ERROR * min(fit.cost.relative for fit in fits)
+
+    def cost(fit: Fit) -> float:
+        return round(fit.cost.relative * (NO_STRUCTURE if type(fit.pattern) in LAST else 1), 9)
+
+    limit = MODEL_ERROR * min(map(cost, fits))
 
     def rank(fit: Fit) -> tuple[int, float, bool]:
-        tied = fit.cost.relative <= limit
+        tied = cost(fit) <= limit
         family = families.index(type(fit.pattern)) if tied else len(families)
-        return family, round(fit.cost.relative, 9), not fit.evidence.exact
+        return family, cost(fit), not fit.evidence.exact
 
     distinct: dict[Pattern, Fit] = {}
     for fit in sorted(fits, key=rank):

@@ -3,6 +3,7 @@
 Tests compare the native library to these; the benchmark of the detector times both.
 """
 
+# ruff: noqa: PLR0917 - the arguments are those of the native functions, which take no keywords.
 from __future__ import annotations
 
 import numpy as np
@@ -102,7 +103,7 @@ def visible_moments(
     banks: Counts,
     out: npt.NDArray[np.float64],
 ) -> None:
-    """Fill sums over the banks of each size in ``banks`` that have weights in blocks holding a nonzero."""
+    """Fill sums over the banks of each size that have weights in blocks holding a nonzero."""
     counts = np.empty((-(-len(bits) // block_rows), -(-cols // block_cols)), np.int32)
     block_counts(bits, cols, block_rows, block_cols, counts)
     wide = np.repeat(np.repeat(counts > 0, block_rows, axis=0), block_cols, axis=1)

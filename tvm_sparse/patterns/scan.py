@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.native import library
+from tvm_sparse.native import as_unsigned, bit_masks, library
 from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
 from tvm_sparse.patterns.grid import Grid, best_grids
 
@@ -18,13 +18,6 @@ LANES = 16
 """Rows that formats store side by side, so that one vector register holds a value of each."""
 SAMPLED_WORDS = 2**14
 """Screening reads about as many 64-column words of the bit plane; verdicts read all of it."""
-
-_FLOATS = {
-    "float16": (0x7FFF, 0x7C00),
-    "bfloat16": (0x7FFF, 0x7F80),
-    "float32": (0x7FFFFFFF, 0x7F800000),
-    "float64": (2**63 - 1, 0x7FF << 52),
-}
 
 
 class Scan:
@@ -56,9 +49,9 @@ class Scan:
         self.bits = np.empty((self.rows, -(-self.cols // 64)), np.uint64)
         self.row_count, self.row_pair = (np.empty(self.rows, np.int64) for _ in range(2))
         self.col_count, self.col_pair = (np.empty(self.cols, np.int64) for _ in range(2))
-        raw, magnitude, exponent = _as_unsigned(self.weight, name)
+        masks = bit_masks(self.weight.dtype, name)
         counts = self.row_count, self.row_pair, self.col_count, self.col_pair
-        bad = library().scan_plane(raw, magnitude, exponent, self.bits, *counts)
+        bad = library().scan_plane(as_unsigned(self.weight), *masks, self.bits, *counts)
         if bad >= 0:
             where = tuple(int(i) for i in np.unravel_index(bad, shape or self.weight.shape))
             raise InputError(
@@ -172,14 +165,3 @@ def _matrix(weight: np.ndarray, name: str) -> np.ndarray:
     if weight.ndim != 2 or 0 in weight.shape:
         raise InputError(name, f"shape {weight.shape}", "a matrix (rows, cols) with weights in it")
     return np.require(weight, requirements=["C", "W"])
-
-
-def _as_unsigned(weight: np.ndarray, name: str) -> tuple[np.ndarray, int, int]:
-    """Return the bits of ``weight`` with the masks of magnitude and exponent."""
-    dtype = weight.dtype
-    raw = weight.view(f"u{dtype.itemsize}") if dtype.itemsize in (1, 2, 4, 8) else weight
-    if dtype.name in _FLOATS:
-        return raw, *_FLOATS[dtype.name]
-    if dtype.kind in "iub":
-        return raw, -1, 0
-    raise InputError(name, f"dtype {dtype.name}", "a float, an integer or bool")

@@ -1,0 +1,32 @@
+"""What formats share: checked matrices, element sizes, the smallest index types."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tvm_sparse.errors import InputError
+
+
+def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.ndarray:
+    """Return ``matrix`` contiguous, after checking its shape and that all values are finite."""
+    if matrix.shape != shape:
+        raise InputError(where, f"a matrix of shape {matrix.shape}", f"{shape}")
+    if matrix.dtype.kind not in "iub":
+        finite = np.isfinite(matrix)
+        if not finite.all():
+            row, col = (int(i) for i in np.argwhere(~finite)[0])
+            raise InputError(
+                where, f"{matrix[row, col]} at row {row}, column {col}", "finite values"
+            )
+    return np.ascontiguousarray(matrix)
+
+
+def itemsize(dtype: npt.DTypeLike) -> int:
+    """Return the bytes of a value; also of ``"bfloat16"``, which NumPy alone does not know."""
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+def index_dtype(choices: int) -> np.dtype:
+    """Return the smallest type for indices below ``choices``: uint8, uint16 or int32."""
+    return np.dtype(np.uint8 if choices <= 2**8 else np.uint16 if choices <= 2**16 else np.int32)
