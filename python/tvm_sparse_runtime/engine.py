@@ -15,8 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .errors import SparseRuntimeError
-from .spec import nbytes
+from .spec import ALIGNMENT, nbytes
 
 _CPU, _POOLED = 1, 2
 """DLPack's device type of the host; TVM's allocator that keeps released memory for reuse."""
@@ -71,7 +73,8 @@ def tensor(array: Any) -> Any:
     """Return a ``tvm_ffi.Tensor`` on the memory of ``array``, also when that is read-only.
 
     TVM asks for the oldest DLPack, which cannot say "read-only", so NumPy refuses; the newer
-    capsule is asked for first. Compiled functions never write to their inputs.
+    capsule is asked for first (NumPy 1 has none: there a read-only array is copied). Compiled
+    functions never write to their inputs.
     """
     module = ffi()
     if isinstance(array, module.Tensor):
@@ -80,7 +83,8 @@ def tensor(array: Any) -> Any:
         try:
             return module.from_dlpack(array.__dlpack__(max_version=(1, 0)))
         except (TypeError, AttributeError):
-            pass  # the producer does not know versions
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
+                array = array.copy()  # the producer does not know versions
     return module.from_dlpack(array)
 
 
@@ -96,6 +100,17 @@ def copy(source: Any, destination: Any) -> Any:
     """Copy a contiguous tensor of any alignment into an equal one and return that."""
     ctypes.memmove(destination.data_ptr(), source.data_ptr(), span(source)[1])
     return destination
+
+
+def aligned(tensor: Any) -> Any:
+    """Return a contiguous tensor as kernels need it: ``tensor`` itself, or a copy.
+
+    Kernels use aligned moves, so that a misaligned pointer would end the process. Empty tensors are
+    made anew because NumPy gives them strides of zero, which kernels refuse.
+    """
+    if tensor.data_ptr() % ALIGNMENT or 0 in tensor.shape:
+        return copy(tensor, empty(tensor.shape, str(tensor.dtype)))
+    return tensor
 
 
 def span(tensor: Any) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import engine, tensors, threads
 from .errors import SparseRuntimeError, TensorError
-from .spec import ALIGNMENT, TensorSpec
+from .spec import TensorSpec
 
 
 class Session:
@@ -92,9 +92,7 @@ def _aligned(weight: Any) -> Any:
     tensor = engine.tensor(weight)
     if not tensor.is_contiguous():
         raise SparseRuntimeError("weights", f"strides {tensor.strides}", "a contiguous tensor")
-    if tensor.data_ptr() % ALIGNMENT:
-        return engine.copy(tensor, engine.empty(tensor.shape, str(tensor.dtype)))
-    return tensor
+    return engine.aligned(tensor)
 
 
 def _bounds(parts: Sequence[Any]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import engine
 from .errors import TensorError, shown
-from .spec import ALIGNMENT, TensorSpec
+from .spec import TensorSpec
 
 _HOST = 1
 """DLPack's device type of host memory."""
@@ -23,8 +23,7 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
     ----------
     value
         NumPy array, torch tensor, or anything else with ``__dlpack__``. Its memory is used as it
-        is when it is contiguous and 64-byte aligned, else it is copied: compiled kernels use
-        aligned moves, and a misaligned pointer would end the process.
+        is when it is contiguous and 64-byte aligned, else it is copied.
     spec
         What it has to be.
     dims
@@ -37,9 +36,7 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
     """
     tensor = _imported(value, spec)
     _check_shape(tensor.shape, spec, dims)
-    if tensor.data_ptr() % ALIGNMENT:
-        return engine.copy(tensor, engine.empty(tensor.shape, spec.dtype))
-    return tensor
+    return engine.aligned(tensor)
 
 
 def exporter(example: Any) -> Callable[[Any], Any]:
@@ -110,4 +107,5 @@ def _to_numpy(tensor: Any) -> np.ndarray:
         raise TensorError(
             "output", "bfloat16, which NumPy lacks", "another framework", "pass torch tensors"
         )
-    return np.from_dlpack(tensor)
+    array = np.from_dlpack(tensor)
+    return array if array.flags.writeable else array.copy()  # read-only in NumPy 1
