@@ -16,6 +16,7 @@ from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.choose import Chooser
+from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.targets import parse_target
 
@@ -139,4 +140,5 @@ def compile(
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
-    return tvm.transform.Sequential(passes)(mod)
+    with errors_through_tvm():
+        return tvm.transform.Sequential(passes)(mod)

@@ -28,7 +28,7 @@ class _Lower:
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
-        self.choices: dict[Any, tuple[Any, Choice, list[Any]]] = {}
+        self.choices: dict[tuple[str, str], list[tuple[Layer, Choice, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
         name = op_name(call)
@@ -107,18 +107,23 @@ class _Lower:
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
     ) -> relax.Call:
-        key = (name_of(weight), str(layer.contraction), weight.__hash__())
-        if key not in self.choices:
-            choice = self.chooser.choose(layer)
-            name = name_of(weight)
-            arrays = [
-                constant(value, f"{name}.{part}" if name else "")
-                for part, value in choice.arrays.items()
-            ]
-            self.choices[key] = (weight, choice, arrays)
-        _, choice, arrays = self.choices[key]
+        choice, arrays = self._packed(name_of(weight), layer)
         hint = f"{layer.operator}_{choice.candidate.name}"
         return _call(sweep, choice.candidate.func, [x, *arrays], call, hint)
+
+    def _packed(self, name: str, layer: Layer) -> tuple[Choice, list[Any]]:
+        """Choose and pack a weight once, however often the network reads it."""
+        known = self.choices.setdefault((name, str(layer.contraction)), [])
+        for seen, choice, arrays in known:
+            if np.array_equal(seen.weight, layer.weight):
+                return choice, arrays
+        choice = self.chooser.choose(layer)
+        arrays = [
+            constant(value, f"{name}.{part}" if name else "")
+            for part, value in choice.arrays.items()
+        ]
+        known.append((layer, choice, arrays))
+        return choice, arrays
 
 
 def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:

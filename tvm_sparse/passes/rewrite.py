@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst, SourceName, Span
 from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_sparse.errors import SparseError
 
 Shape = list[Any]
 
@@ -70,6 +74,24 @@ def op_name(expr: Any) -> str:
     return str(getattr(expr.op, "name", "")).removeprefix("relax.")
 
 
+_raised: ContextVar[SparseError | None] = ContextVar("raised", default=None)
+
+
+@contextlib.contextmanager
+def errors_through_tvm() -> Iterator[None]:
+    """Let a :class:`SparseError` of a rule reach the caller: TVM turns it into a RuntimeError."""
+    token = _raised.set(None)
+    try:
+        yield
+    except RuntimeError:
+        original = _raised.get()
+        if original is None:
+            raise
+        raise original from None
+    finally:
+        _raised.reset(token)
+
+
 @mutator
 class Rewriter(PyExprMutator):
     """A forward sweep that asks :attr:`rule` for a replacement of each call.
@@ -89,15 +111,21 @@ class Rewriter(PyExprMutator):
         """Rewrite one call."""
         rewritten = self.visit_expr_post_order(call)
         self.original = call
-        replaced = self.rule(self, rewritten)
-        return rewritten if replaced is None else replaced
+        return self._apply(rewritten)
 
     def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> Any:
         """Rewrite one tuple element."""
         rewritten = relax.TupleGetItem(self.visit_expr(item.tuple_value), item.index)
         self.original = item
-        replaced = self.rule(self, rewritten)
-        return rewritten if replaced is None else replaced
+        return self._apply(rewritten)
+
+    def _apply(self, expr: Any) -> Any:
+        try:
+            replaced = self.rule(self, expr)
+        except SparseError as error:
+            _raised.set(error)
+            raise
+        return expr if replaced is None else replaced
 
     def resolve(self, expr: Any) -> Any:
         """Return the bound value behind variables, as far as bindings are known."""
