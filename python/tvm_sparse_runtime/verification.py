@@ -8,7 +8,7 @@ import platform
 import stat
 from pathlib import Path
 
-from . import fields, host, manifest
+from . import fields, host, manifest, parsing
 from .errors import RuntimeArtifactError, shown
 from .manifest import FileRecord, Manifest
 
@@ -51,7 +51,7 @@ def read_manifest(directory: Path) -> Manifest:
         size = _regular_size(path)
         if size > _MANIFEST_LIMIT:
             raise RuntimeArtifactError(str(path), f"{size} bytes", "a manifest", fields.DAMAGED)
-        return manifest.parse(path.read_bytes(), str(path))
+        return parsing.parse(path.read_bytes(), str(path))
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -9,7 +9,8 @@ import pytest
 from tests.artifact.programs import linear, linear_reference
 from tests.runtime import fresh, manifests
 from tvm_sparse_runtime import RuntimeArtifactError, SparseRuntimeError, TensorSpec, load
-from tvm_sparse_runtime.manifest import FILE_NAME, parse
+from tvm_sparse_runtime.manifest import FILE_NAME
+from tvm_sparse_runtime.parsing import parse
 
 X = np.arange(192, dtype="float32").reshape(3, 64) % 11
 

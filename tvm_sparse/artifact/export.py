@@ -24,8 +24,8 @@ from tvm_sparse_runtime.manifest import (
     TargetRecord,
     Weight,
     library_name,
-    parse,
 )
+from tvm_sparse_runtime.parsing import parse
 from tvm_sparse_runtime.spec import TensorSpec
 
 _REASON_LETTERS = 400

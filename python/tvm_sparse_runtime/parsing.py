@@ -1,0 +1,168 @@
+"""Read a manifest that may hold anything, and let through only what this version writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from . import fields
+from .errors import RuntimeArtifactError, shown
+from .manifest import (
+    FILE_NAME,
+    FORMAT,
+    FORMAT_VERSION,
+    FileRecord,
+    Manifest,
+    TargetRecord,
+    Weight,
+    checksum,
+    library_name,
+)
+from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+
+
+def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
+    """Read a manifest that may hold anything.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        For every document that :meth:`Manifest.to_bytes` of this format version could not have
+        written.
+    """
+    body = fields.parse_json(data, where)
+    if body.get("format") != FORMAT:
+        raise RuntimeArtifactError(
+            where,
+            f"the format is {shown(body.get('format'))}",
+            shown(FORMAT),
+            "name a directory that library.export() wrote",
+        )
+    version = body.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise RuntimeArtifactError(
+            where,
+            f"format version {shown(version)}",
+            str(FORMAT_VERSION),
+            "install the release of tvm-sparse that wrote it, or export it again",
+        )
+    found = body.pop("checksum", None)
+    if found != checksum(body):
+        raise RuntimeArtifactError(
+            where, "its content does not match its own checksum", "", fields.DAMAGED
+        )
+    for key in ("format", "format_version"):
+        del body[key]
+    manifest = Manifest(**_MANIFEST(body, where))
+    _check_weights(manifest.weights, where)
+    library = manifest.files.get(manifest.library)
+    if library is None or manifest.library != library_name(library.sha256):
+        raise fields.wrong(where, manifest.library, "a library named after its checksum")
+    return manifest
+
+
+def _check_weights(weights: tuple[Weight, ...], where: str) -> None:
+    """Refuse tensors that are misaligned, overlap, or are listed twice."""
+    end, names = 0, set()
+    for weight in weights:
+        if weight.name in names:
+            raise fields.wrong(where, weight.name, "each weight once")
+        if weight.offset % ALIGNMENT or weight.offset < end:
+            raise fields.wrong(
+                f"{where}: weight {weight.name}",
+                weight.offset,
+                f"an offset that is a multiple of {ALIGNMENT} and at least {end}",
+            )
+        names.add(weight.name)
+        end = weight.offset + weight.nbytes
+
+
+def _dtype(value: Any, where: str) -> str:
+    if not isinstance(value, str) or value not in ITEM_BYTES:
+        raise fields.wrong(where, value, f"one of {', '.join(ITEM_BYTES)}")
+    return value
+
+
+def _dimension(value: Any, where: str) -> int | str:
+    if isinstance(value, str):
+        return fields.text(value, where)
+    return int(fields.integer(0)(value, where))
+
+
+def _static_shape(value: Any, where: str) -> tuple[int, ...]:
+    shape: tuple[int, ...] = fields.sequence(fields.integer(0))(value, where)
+    if math.prod(shape) >= 2**60:
+        raise fields.wrong(where, value, "a shape that fits into memory")
+    return shape
+
+
+def _plain_name(value: Any, where: str) -> str:
+    name = fields.text(value, where)
+    if name in {".", "..", FILE_NAME} or "/" in name or "\\" in name:
+        raise RuntimeArtifactError(
+            where,
+            f"the path {shown(name)} leaves the directory",
+            "the plain name of a file inside it",
+            "do not load this artifact",
+        )
+    return name
+
+
+def _digest(value: Any, where: str) -> str:
+    if not isinstance(value, str) or len(value) != 64 or set(value) - set("0123456789abcdef"):
+        raise fields.wrong(where, value, "64 hexadecimal digits")
+    return value
+
+
+def _build(kind: type, checks: Mapping[str, fields.Check]) -> fields.Check:
+    """Return a check for an object that becomes a ``kind``."""
+    test = fields.record(checks)
+    return lambda value, where: kind(**test(value, where))
+
+
+def _files(value: Any, where: str) -> dict[str, FileRecord]:
+    for name in value if isinstance(value, dict) else ():
+        _plain_name(name, where)
+    item = _build(FileRecord, {"sha256": _digest, "size": fields.integer(0)})
+    result: dict[str, FileRecord] = fields.mapping(item)(value, where)
+    return result
+
+
+_SPECS = fields.sequence(
+    _build(
+        TensorSpec,
+        {"name": fields.text, "shape": fields.sequence(_dimension), "dtype": _dtype},
+    )
+)
+_MANIFEST = fields.record(
+    {
+        "versions": fields.record(dict.fromkeys(("tvm", "tvm_ffi", "tvm_sparse"), fields.text)),
+        "target": _build(
+            TargetRecord,
+            {
+                "kind": fields.text,
+                "machine": fields.text,
+                "mcpu": fields.text,
+                "cpu_features": fields.sequence(fields.text),
+            },
+        ),
+        "inputs": _SPECS,
+        "outputs": _SPECS,
+        "weights": fields.sequence(
+            _build(
+                Weight,
+                {
+                    "name": fields.text,
+                    "dtype": _dtype,
+                    "shape": _static_shape,
+                    "offset": fields.integer(0, 2**60),
+                },
+            )
+        ),
+        "library": _plain_name,
+        "files": _files,
+        "threads": fields.optional(fields.integer(1, 4096)),
+        "decisions": fields.sequence(fields.mapping(fields.anything)),
+    }
+)
