@@ -6,9 +6,27 @@ import difflib
 import os
 from dataclasses import dataclass
 
+import tvm
 from tvm.target import Target, codegen
 
 from tvm_sparse.errors import InputError
+
+SHARED_MEMORY_BYTES = {
+    "sm_80": 166912,
+    "sm_86": 101376,
+    "sm_87": 166912,
+    "sm_89": 101376,
+    "sm_90": 232448,
+    "sm_100": 232448,
+    "sm_103": 232448,
+    "sm_120": 101376,
+}
+"""Shared memory that one thread block may use, by architecture (CUDA C++ Programming Guide,
+"Technical Specifications per Compute Capability"). Older ones lack what the kernels use: cp.async
+and the m16n8k16 tensor-core shape."""
+
+PORTABLE_ARCHS = ("sm_80", "sm_90")
+"""What ``"cuda"`` means on a machine without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -23,23 +41,80 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     """Return the target called ``name``.
 
     ``"cpu"`` is this machine with its real features; ``"cpu:<name>"`` another CPU of the same
-    architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``); a TVM ``Target`` is
-    taken as it is.
+    architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"cuda:sm_90"`` is
+    an NVIDIA GPU, ``"cuda:sm_80,sm_90"`` code for both; ``"cuda"`` this machine's GPU, or where
+    there is none :data:`PORTABLE_ARCHS`. A TVM ``Target`` is taken as it is.
     """
-    host = codegen.llvm_get_system_cpu()
     if isinstance(name, Target):
-        mcpu = str(name.attrs.get("mcpu", ""))
-        return ResolvedTarget(name, name.kind.name == "llvm" and mcpu in ("", host))
-    kind, _, cpu = name.partition(":")
+        return ResolvedTarget(name, _runs_here(name))
+    kind, _, rest = name.partition(":")
+    if kind == "cuda":
+        target = _cuda(tuple(a.strip() for a in rest.split(",")) if rest else _default_archs())
+        return ResolvedTarget(target, _runs_here(target))
     if kind != "cpu":
         raise InputError(
             "target",
             f"'{name}' is unknown",
-            "'cpu', 'cpu:<LLVM name>' or a TVM Target",
+            "'cpu', 'cpu:<LLVM name>', 'cuda', 'cuda:sm_90' or a TVM Target",
             "for this machine use --target cpu",
         )
-    cpu = cpu or host
-    known = [str(c) for c in codegen.llvm_get_cpu_archlist(_llvm(host))]
+    target = _cpu(rest or codegen.llvm_get_system_cpu())
+    return ResolvedTarget(target, _runs_here(target))
+
+
+def cuda_archs(target: Target) -> tuple[str, ...]:
+    """Return the architectures that the machine code of a CUDA target is made for."""
+    named = tuple(key for key in map(str, target.keys) if key.startswith("sm_"))
+    return named or (str(target.attrs["arch"]),)
+
+
+def _runs_here(target: Target) -> bool:
+    if target.kind.name == "llvm":
+        return str(target.attrs.get("mcpu", "")) in ("", codegen.llvm_get_system_cpu())
+    here = _gpu_arch()
+    return target.kind.name == "cuda" and here is not None and here in cuda_archs(target)
+
+
+def _gpu_arch() -> str | None:
+    """Return the architecture of this machine's first GPU, if it has one."""
+    device = tvm.cuda(0)
+    if not device.exist:
+        return None
+    return "sm_" + str(device.compute_version).replace(".", "")
+
+
+def _default_archs() -> tuple[str, ...]:
+    here = _gpu_arch()
+    return PORTABLE_ARCHS if here is None else (here,)
+
+
+def _cuda(archs: tuple[str, ...]) -> Target:
+    """Return a target whose schedules respect the limits of all ``archs``."""
+    unknown = next((a for a in archs if a not in SHARED_MEMORY_BYTES), None)
+    if unknown is not None:
+        raise InputError(
+            "target",
+            f"no CUDA architecture '{unknown}'",
+            f"some of {', '.join(SHARED_MEMORY_BYTES)}",
+            "run `nvidia-smi --query-gpu=compute_cap --format=csv` on the GPU machine",
+        )
+    lowest = min(archs, key=lambda a: int(a.removeprefix("sm_")))
+    device = {
+        "kind": "cuda",
+        "keys": ["cuda", "gpu", *archs],
+        "arch": lowest,
+        "max_threads_per_block": 1024,
+        "max_shared_memory_per_block": min(SHARED_MEMORY_BYTES[a] for a in archs),
+        "thread_warp_size": 32,
+    }
+    # The host only launches kernels: no instruction sets beyond the architecture's baseline.
+    host = {"kind": "llvm", "mtriple": codegen.llvm_get_system_triple()}
+    return Target(device, host=Target(host))
+
+
+def _cpu(cpu: str) -> Target:
+    triple = codegen.llvm_get_system_triple()
+    known = [str(c) for c in codegen.llvm_get_cpu_archlist(_llvm(triple))]
     if cpu not in known:
         close = difflib.get_close_matches(cpu, known, n=3)
         raise InputError(
@@ -48,11 +123,8 @@ def parse_target(name: str | Target) -> ResolvedTarget:
             "an LLVM CPU name",
             f"did you mean {', '.join(close)}" if close else "see `llc -mcpu=help`",
         )
-    return ResolvedTarget(_llvm(cpu), cpu == host)
+    return _llvm(triple, mcpu=cpu, **{"num-cores": os.cpu_count() or 1})
 
 
-def _llvm(cpu: str) -> Target:
-    triple = codegen.llvm_get_system_triple()
-    return Target(
-        {"kind": "llvm", "mcpu": cpu, "mtriple": triple, "num-cores": os.cpu_count() or 1}
-    )
+def _llvm(triple: str, **options: str | int) -> Target:
+    return Target({"kind": "llvm", "mtriple": triple, **options})

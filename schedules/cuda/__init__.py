@@ -1,0 +1,1 @@
+"""How operators run on NVIDIA GPUs: one rule a file."""

@@ -13,6 +13,10 @@ ROWS = "ts.rows"
 """Block annotation: position of the axis of rows that a register tile should span."""
 
 
+TILE = "ts.tile"
+"""Block annotation of GPU operators: rows, features and columns that a thread block works on."""
+
+
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
 

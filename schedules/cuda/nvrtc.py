@@ -1,0 +1,114 @@
+"""CUDA source to machine code, by NVRTC from PyPI or by a toolkit's nvcc; needs no driver."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tvm_sparse.errors import SparseError, UnsupportedError
+
+FLAGS = ("-default-device", "--device-int128", "--ptxas-options=-O3")
+"""No fast math: exp, division and denormals stay as accurate as on the CPU."""
+
+PREAMBLE = "#define INFINITY __int_as_float(0x7f800000)\n"
+"""What generated kernels expect of the host's ``math.h``, which NVRTC does not read."""
+
+
+def compiler_name() -> str | None:
+    """Return ``"nvrtc"``, ``"nvcc"``, or None where neither can be used."""
+    if _nvrtc() is not None and _includes():
+        return "nvrtc"
+    return "nvcc" if shutil.which("nvcc") else None
+
+
+def compile_source(source: str, arch: str) -> bytes:
+    """Return the cubin of CUDA ``source`` for ``arch`` (``"sm_90"``); ``compute_*`` gives PTX.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no CUDA compiler.
+    SparseError
+        If the source does not compile; the message holds the compiler's log.
+    """
+    compiler = compiler_name()
+    if compiler is None:
+        raise UnsupportedError(
+            "target cuda",
+            "no CUDA compiler found",
+            "NVRTC (cuda-bindings with its wheels) or nvcc",
+            "pip install 'tvm-sparse[cuda]'",
+        )
+    return _by_nvrtc(source, arch) if compiler == "nvrtc" else _by_nvcc(source, arch)
+
+
+@functools.cache
+def _nvrtc() -> Any:
+    """Return the module ``cuda.bindings.nvrtc`` with its library loaded, or None."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):
+        return None
+    return nvrtc
+
+
+@functools.cache
+def _includes() -> tuple[str, ...]:
+    """Return the directories of the CUDA headers, empty where they are not complete."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:
+        return ()
+    found = [find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return tuple(path for path in found if path) if all(found) else ()
+
+
+def _by_nvrtc(source: str, arch: str) -> bytes:
+    nvrtc = _nvrtc()
+    options = [f"--gpu-architecture={arch}", *FLAGS, *(f"-I{path}" for path in _includes())]
+    # The driver's header declares host functions; the types that kernels need are in the others.
+    text = PREAMBLE + source.replace("#include <cuda.h>", "")
+    status, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernels.cu", 0, [], [])
+    _check(nvrtc, status, arch)
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            _, size = nvrtc.nvrtcGetProgramLogSize(program)
+            log = bytearray(size)
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise SparseError("NVRTC", f"cannot compile for {arch}:\n{log.decode().strip()}")
+        virtual = arch.startswith("compute_")
+        get_size = nvrtc.nvrtcGetPTXSize if virtual else nvrtc.nvrtcGetCUBINSize
+        get = nvrtc.nvrtcGetPTX if virtual else nvrtc.nvrtcGetCUBIN
+        status, size = get_size(program)
+        _check(nvrtc, status, arch)
+        code = bytearray(size)
+        (status,) = get(program, code)
+        _check(nvrtc, status, arch)
+        return bytes(code)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _check(nvrtc: Any, status: Any, arch: str) -> None:
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise SparseError("NVRTC", f"failed for {arch} ({status})")
+
+
+def _by_nvcc(source: str, arch: str) -> bytes:
+    kind = "ptx" if arch.startswith("compute_") else "cubin"
+    with tempfile.TemporaryDirectory() as place:
+        code, result = Path(place, "kernels.cu"), Path(place, f"kernels.{kind}")
+        code.write_text(source, encoding="utf-8")
+        command = ["nvcc", f"--{kind}", "-O3", f"-arch={arch}", "-o", str(result), str(code)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            log = (done.stdout + done.stderr).strip()
+            raise SparseError("nvcc", f"cannot compile for {arch}:\n{log}")
+        return result.read_bytes()

@@ -1,0 +1,90 @@
+"""Steps that GPU schedules share: spread loops over threads, flatten outputs, bind leftovers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import s_tir
+from tvm.target import Target
+from tvm.tirx import IndexMap
+
+from tvm_sparse.schedules.cpu import blocks as b
+
+VECTOR_BYTES = 16
+"""Bytes of the widest load and store."""
+
+WARP = 32
+DEFAULT_THREADS = 256
+
+Threads = tuple[tuple[str, int], ...]
+"""Axes and extents of a thread block, outermost first: ``(("threadIdx.y", 8), …)``."""
+
+
+def item_bytes(sch: s_tir.Schedule, block: Any) -> int:
+    """Return the bytes of an element that ``block`` writes."""
+    bits = sch.get(block).writes[0].source.dtype.bits
+    return max(1, int(bits) // 8)
+
+
+def vector_width(sch: s_tir.Schedule, block: Any, contiguous: int | None = None) -> int:
+    """Return how many elements of ``block`` make one wide access of ``contiguous`` neighbours."""
+    widest = VECTOR_BYTES // item_bytes(sch, block)
+    return widest if contiguous is None else math.gcd(widest, contiguous)
+
+
+def spread(sch: s_tir.Schedule, loops: list[Any], threads: Threads, vector: int) -> Any:
+    """Copy together: run ``loops`` on all threads, neighbours on neighbouring addresses.
+
+    before: ``for a, b`` --> after: ``for step: threads: vectorized``. Returns the serial loop.
+    """
+    outer, lane = sch.split(loops[-1], [None, vector])
+    fused = sch.fuse(*loops[:-1], outer)
+    step, *axes = sch.split(fused, [None, *(extent for _, extent in threads)])
+    for axis, (tag, _) in zip(axes, threads, strict=True):
+        sch.bind(axis, tag)
+    sch.reorder(*axes, step, lane)
+    sch.vectorize(lane)
+    return step
+
+
+def flatten_rows(sch: s_tir.Schedule, block: Any) -> None:
+    """Give an element-wise block the axes (row, feature) instead of its output's own.
+
+    before: ``for b, y, x, o: Y[b, y, x, o]`` --> after: ``for n, o: Y[n // .., n % .., o]``
+    """
+    extents = [v.dom.extent for v in sch.get(block).iter_vars]
+    if len(extents) == 2:
+        return
+
+    def rows(*axes: Any) -> list[Any]:
+        *lead, feature = axes
+        position = lead[0]
+        for axis, extent in zip(lead[1:], extents[1:-1], strict=True):
+            position = position * extent + axis
+        return [position, feature]
+
+    mapping = IndexMap.from_func(rows, ndim=len(extents), index_dtype="int64")
+    sch.transform_block_layout(block, mapping)
+
+
+def bind_plain(sch: s_tir.Schedule, block: Any, target: Target) -> None:
+    """Run an element-wise block that is still a plain loop nest on a grid of its own."""
+    loops = sch.get_loops(block)
+    last = b.extent(sch, loops[-1])
+    vector = vector_width(sch, block, last) if last else 1
+    outer, lane = sch.split(loops[-1], [None, vector])
+    most = min(int(target.attrs["max_threads_per_block"]), DEFAULT_THREADS)
+    grid, thread = sch.split(sch.fuse(*loops[:-1], outer), [None, most])
+    sch.bind(grid, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    sch.vectorize(lane)
+
+
+def bind_leftovers(sch: s_tir.Schedule, target: Target) -> None:
+    """Bind the element-wise blocks that an anchor's rule left alone (what was cut off)."""
+    for block in b.all_blocks(sch):
+        loops = sch.get_loops(block)
+        plain = loops and all(sch.get(loop).thread_binding is None for loop in loops)
+        if plain and len(loops) == len(sch.get(block).iter_vars):
+            bind_plain(sch, block, target)

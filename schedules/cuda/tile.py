@@ -1,0 +1,103 @@
+"""Tiled contractions on GPUs: what both engines do around their multiplication."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.cuda.tile import STAGING
+from tvm_sparse.ops.marks import TILE
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cuda import threads as t
+
+STAGES = 4
+"""Copies under way, at most; fewer where shared memory is too small."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A tiled contraction taken apart.
+
+    ``tile`` is (rows, features, columns) of a thread block, ``last`` the one block behind the
+    product, which stores the result.
+    """
+
+    sch: s_tir.Schedule
+    anchor: Any
+    last: Any
+    tile: tuple[int, int, int]
+
+
+def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Parts | None:
+    """Return the parts of ``func`` if its operator mark is ``kind``; inline its epilogue."""
+    sch = s_tir.Schedule(func)
+    anchor = b.marked(sch, (kind,))
+    if anchor is None:
+        return None
+    rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
+    last = b.isolate(sch, anchor, keep=(*STAGING, *own))
+    if own:
+        (last,) = sch.get_consumers(last)
+    t.flatten_rows(sch, last)
+    return Parts(sch, anchor, last, (rows, features, columns))
+
+
+def stage(parts: Parts, loop: Any, threads: t.Threads) -> None:
+    """Copy both operands' tiles to shared memory under ``loop``, in 16-byte pieces.
+
+    Rows are padded so that the eight rows of an ``ldmatrix``, or a column of scalars, fall on
+    different banks.
+    """
+    sch = parts.sch
+    for name in STAGING:
+        block = sch.get_sblock(name)
+        vector = t.vector_width(sch, block, contiguous(sch, block))
+        sch.compute_at(block, loop, preserve_unit_loops=True)
+        step = t.spread(sch, sch.get_loops(block)[-2:], threads, vector)
+        sch.unroll(step)
+        offset = t.VECTOR_BYTES // t.item_bytes(sch, block)
+        sch.storage_align(block, 0, axis=-2, factor=32, offset=offset)
+
+
+def contiguous(sch: s_tir.Schedule, block: Any) -> int:
+    """Return how many neighbours a staging block reads side by side: the source's last extent."""
+    extent = sch.get(block).reads[0].source.shape[-1]
+    return int(extent)
+
+
+def staged(parts: Parts) -> Any:
+    """Return the buffer that activations are staged in."""
+    return parts.sch.get(parts.sch.get_sblock(STAGING[0])).writes[0].source
+
+
+def pipeline(parts: Parts, loop: Any, target: Target, *, asynchronous: bool) -> None:
+    """Overlap the two copies of later steps of ``loop`` with the products of this one."""
+    rows, features, columns = parts.tile
+    size = int(staged(parts).dtype.bits) // 8
+    padding = 32 + t.VECTOR_BYTES // size
+    one = (rows * (columns + padding) + columns * (features + padding)) * size
+    depth = max(2, min(STAGES, int(target.attrs["max_shared_memory_per_block"]) // one))
+    sch = parts.sch
+    sch.annotate(loop, "software_pipeline_stage", [0, 0, depth - 1])
+    sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
+    if asynchronous:
+        sch.annotate(loop, "software_pipeline_async_stages", [0])
+
+
+def store_tile(parts: Parts, threads: t.Threads) -> None:
+    """Write the epilogue's tile to global memory in the widest pieces that its rows allow."""
+    sch = parts.sch
+    features = sch.get(parts.last).iter_vars[-1].dom.extent
+    vector = t.vector_width(sch, parts.last, math.gcd(int(features), parts.tile[1]))
+    step = t.spread(sch, sch.get_loops(parts.last)[-2:], threads, vector)
+    sch.unroll(step)
+
+
+def finish(parts: Parts, target: Target) -> s_tir.Schedule:
+    """Bind what is left and return the schedule."""
+    t.bind_leftovers(parts.sch, target)
+    return parts.sch

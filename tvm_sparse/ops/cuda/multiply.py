@@ -1,0 +1,167 @@
+"""The two ways to multiply staged tiles: fused multiply-adds in fp32, or tensor cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.marks import KIND, TILE, int64
+
+LANES = 32
+EDGE = 16
+"""Rows, features and columns of one tensor-core tile (two ``mma.m16n8k16``)."""
+
+REGISTERS = 8
+"""Elements of a 16 x 16 tile that one lane holds."""
+
+Extents = tuple[int, int, int]
+
+
+class Engine(Protocol):
+    """How ``xs[block, row, k]`` and ``ws[block, k, feature]`` are multiplied."""
+
+    scope: str
+    """Memory in which both lie."""
+
+    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
+        """Emit the product and return the buffer ``[row, block * features + feature]``."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One multiply-add an element: any dtype, exact fp32; the block is called ``contract``."""
+
+    scope: str = "shared.dyn"
+
+    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
+        """Emit ``contract``; the result is fp32."""
+        blocks, rows, columns = xs.shape
+        features = tile[1]
+        out = T.sblock_alloc_buffer([rows, blocks * features], "float32")
+        with T.grid(rows, blocks * features, columns) as axes, T.sblock("contract"):
+            row, feature, k = T.axis.remap("SSR", axes)
+            left = xs[feature // features, row, k]
+            right = ws[feature // features, k, feature % features]
+            T.reads(left, right)
+            T.writes(out[row, feature])
+            T.sblock_attr({KIND: "tile_scalar", TILE: list(tile)})
+            with T.init():
+                T.buffer_store(out, tirx.const(0, "float32"), [row, feature])
+            T.buffer_store(out, out[row, feature] + fp32(left) * fp32(right), [row, feature])
+        return out
+
+
+@dataclass(frozen=True)
+class TensorCore:
+    """``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, written lane by lane.
+
+    A block instance is one lane of one 16 x 16 tile. Tiles, warps and the depth of the pipeline
+    are then ordinary schedule decisions, and fragments are ordinary registers.
+    """
+
+    scope: str = "shared.dyn"
+    intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
+
+    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
+        """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the result has ``xs``'s dtype."""
+        blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // EDGE
+        across = tile[1] // EDGE
+        dtype = str(xs.dtype)
+        held = (LANES, REGISTERS)
+        a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *held)), dtype)
+        b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
+        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), "float32")
+        out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], dtype)
+        self._load("load_a", xs, a, transposed=False)
+        self._load("load_b", ws, b, transposed=True)
+        self._contract(a, b, acc, tile)
+        _unfold(acc, out)
+        return out
+
+    def _load(self, name: str, source: Any, fragment: Any, *, transposed: bool) -> None:
+        """Emit one ``ldmatrix``: a 16 x 16 tile of shared memory to the registers of a warp.
+
+        ``source`` is ``[block, k, feature]`` when transposed, else ``[block, row, k]``.
+        """
+        with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
+            # The last axis has one point: compute_at wants a variable in each written dimension.
+            block, tile, k, lane, one = T.axis.remap("SSSSS", axes)
+            down, right = (k, tile) if transposed else (tile, k)
+            region = source[
+                block, down * EDGE : down * EDGE + EDGE, right * EDGE : right * EDGE + EDGE
+            ]
+            T.reads(region)
+            T.writes(fragment[block, tile, k, lane, one * REGISTERS : one * REGISTERS + REGISTERS])
+            pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
+            # A view with access_ptr("r"): the synchronisation pass must see that this reads.
+            view = T.match_buffer(
+                region,
+                (EDGE, EDGE),
+                str(source.dtype),
+                strides=[pitch, unit],
+                offset_factor=REGISTERS,
+                scope=self.scope,
+            )
+            held = fragment[block, tile, k, lane, one * REGISTERS]
+            last = fragment[block, tile, k, lane, one * REGISTERS + REGISTERS - 1]
+            at = tirx.Cast("int32", lane)
+            offset = (at % EDGE) * pitch + at // EDGE * 8
+            T.evaluate(
+                self.intrinsics.load(
+                    T.address_of(held),
+                    T.address_of(last),
+                    view.access_ptr("r"),
+                    offset,
+                    pitch,
+                    transposed=transposed,
+                )
+            )
+
+    def _contract(self, a: Any, b: Any, acc: Any, tile: Extents) -> None:
+        """Emit the product of two fragments."""
+        rows, blocks, across = acc.shape[:3]
+        with T.grid(rows, blocks, across, *int64((LANES,)), a.shape[2]) as axes:
+            with T.sblock("contract"):
+                row, block, feature, lane, k = T.axis.remap("SSSSR", axes)
+                here = (row, block, feature, lane)
+                T.reads(
+                    a[block, row, k, lane, 0:REGISTERS], b[block, feature, k, lane, 0:REGISTERS]
+                )
+                T.writes(acc[(*here, slice(0, REGISTERS))])
+                T.sblock_attr({KIND: "tile_tensor_core", TILE: list(tile)})
+                with T.init(), T.unroll(tirx.const(REGISTERS, "int64")) as register:
+                    T.buffer_store(acc, tirx.const(0, "float32"), [*here, register])
+                first, last = (T.address_of(acc[(*here, r)]) for r in (0, REGISTERS - 1))
+                left = T.address_of(a[block, row, k, lane, 0])
+                right = T.address_of(b[block, feature, k, lane, 0])
+                T.evaluate(self.intrinsics.multiply(first, last, left, right, str(a.dtype)))
+
+
+def _unfold(acc: Any, out: Any) -> None:
+    """Emit the block that gives each register of the sum its row and feature.
+
+    Register ``r`` of lane ``l`` is row ``l // 4 + 8 * (r // 2 % 2)`` and feature
+    ``2 * (l % 4) + r % 2 + 8 * (r // 4)`` of its tile (PTX ISA, "Matrix Fragments for
+    mma.m16n8k16").
+    """
+    rows, blocks, across = acc.shape[:3]
+    with T.grid(rows, blocks, across, *int64((LANES, 4, 2))) as axes, T.sblock("unfold"):
+        row, block, feature, lane, high, low = T.axis.remap("SSSSSS", axes)
+        value = acc[row, block, feature, lane, high * 2 + low]
+        place = [
+            row * EDGE + high % 2 * 8 + lane // 4,
+            (block * across + feature) * EDGE + high // 2 * 8 + lane % 4 * 2 + low,
+        ]
+        T.reads(value)
+        T.writes(out[tuple(place)])
+        dtype = str(out.dtype)
+        T.buffer_store(out, value if dtype == "float32" else tirx.Cast(dtype, value), place)
+
+
+def fp32(value: Any) -> Any:
+    """Return ``value`` as fp32."""
+    return value if str(value.ty.dtype) == "float32" else tirx.Cast("float32", value)

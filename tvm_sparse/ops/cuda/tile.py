@@ -1,0 +1,127 @@
+"""Tiled contraction on GPUs: a thread block stages activations and weights, then multiplies them.
+
+Whatever the weights are (dense, packed, whole blocks), their tile is dense once it is staged; the
+kinds differ in how they stage it (:mod:`tvm_sparse.ops.cuda.weights`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.multiply import Engine
+from tvm_sparse.ops.marks import OUT_FUSABLE, flat, int64
+
+VECTOR_BITS = 128
+"""Bits of the widest load."""
+
+STAGING = ("stage_x", "stage_w")
+"""Names of the blocks that fill the tiles of activations and weights."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Output rows and features of a thread block, and the columns that it stages at a time."""
+
+    rows: int
+    features: int
+    columns: int
+
+
+class Weights(Protocol):
+    """The right operand of a tiled contraction."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows of the weight matrix."""
+
+    @property
+    def columns(self) -> int:
+        """Reduction length of a block, a multiple of ``tile.columns``."""
+
+    def declare(self, dtype: str) -> None:
+        """Emit the function's parameters."""
+
+    def column(self, block: Any, k: Any) -> Any:
+        """Column of the weight matrix that reduction step ``k`` of a feature block stands for."""
+
+    def stage(self, ws: Any) -> None:
+        """Emit the block ``stage_w`` that fills ``ws[block, k, feature]``."""
+
+
+def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
+    """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
+
+    Sums are fp32, the result is rounded to ``c.dtype`` once. Rows, features and columns are filled
+    up with zeros to whole tiles on chip only.
+    """
+    rows = round_up(math.prod(c.lead), tile.rows)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        weights.declare(c.dtype)
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        with T.sblock("root"):
+            staged = (weights.blocks, rows, weights.columns)
+            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
+            staged = (weights.blocks, weights.columns, tile.features)
+            ws = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
+            stage_activations(c, x, xs, weights)
+            weights.stage(ws)
+            out = engine.multiply(xs, ws, (tile.rows, tile.features, tile.columns))
+            store(c, out, y)
+    return builder.get()
+
+
+def stage_activations(c: Contraction, x: Any, xs: Any, weights: Weights) -> None:
+    """Emit the block that gathers ``xs[block, row, k]``; outside the input it is zero."""
+    plain = len(c.lead) - len(c.taps)
+    rows, total = math.prod(c.lead), math.prod(c.taps) * c.columns
+    # Whole vectors of channels are inside or outside: one condition serves a vector load.
+    vector = math.gcd(c.columns, VECTOR_BITS // int(xs.dtype.bits))
+    with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
+        block, row, k = T.axis.remap("SSS", axes)
+        column = weights.column(block, k)
+        index = c.input_index(unflat(row, c.lead), unflat(column // c.columns, c.taps))
+        inside = [row < rows, column // vector < total // vector]
+        if c.borders:
+            for i, extent in zip(index[plain:], c.padded, strict=True):
+                inside += [i >= 0, i < extent]
+        value = x[(*index, column % c.columns)]
+        T.reads(value)
+        T.writes(xs[block, row, k])
+        zero = tirx.const(0, c.dtype)
+        T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, row, k])
+
+
+def store(c: Contraction, out: Any, y: Any) -> None:
+    """Emit the block that writes ``out[row, feature]`` to the output's own axes."""
+    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
+        *lead, feature = T.axis.remap("S" * len(c.output_shape), axes)
+        value = out[flat(lead, c.lead), feature]
+        T.reads(value)
+        T.writes(y[(*lead, feature)])
+        if str(out.dtype) != c.dtype:
+            value = tirx.Cast(c.dtype, value)
+        T.buffer_store(y, value, [*lead, feature])
+
+
+def round_up(extent: Any, step: int) -> Any:
+    """Return ``extent`` (an int or symbolic) as a multiple of ``step``."""
+    return (extent + step - 1) // step * step
+
+
+def unflat(position: Any, extents: tuple[Any, ...]) -> list[Any]:
+    """Undo :func:`~tvm_sparse.ops.marks.flat`; positions past the end show in the first index."""
+    index = []
+    for extent in reversed(extents[1:]):
+        index.append(position % extent)
+        position = position // extent
+    return [position, *reversed(index)] if extents else []
