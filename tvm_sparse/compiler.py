@@ -17,6 +17,7 @@ from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.rewrite import errors_through_tvm
+from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.targets import parse_target
 
@@ -36,16 +37,17 @@ class Library:
 
     def __init__(
         self,
-        executable: Any,
         model: Model,
         target: Target,
+        executable: Any,
         weights: dict[str, np.ndarray],
-        decisions: Decisions,
+        records: tuple[Decisions, list[Kernel]],
     ) -> None:
         from tvm_sparse_runtime.engine import start
         from tvm_sparse_runtime.session import Session
 
-        self.executable, self.target, self.decisions = executable, target, decisions
+        self.executable, self.target = executable, target
+        self.decisions, self.kernels = records
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
         self._start = lambda: Session(
             start(executable.mod), model.inputs, model.outputs, list(weights.values())
@@ -57,6 +59,10 @@ class Library:
         if self._session is None:
             self._session = self._start()
         return self._session(*inputs)
+
+    def profile(self, *inputs: Any, repeat: int = 10) -> list[Kernel]:
+        """Run on this machine and return every kernel in call order with its median time."""
+        return profile(self, inputs, repeat)
 
     @property
     def nbytes(self) -> int:
@@ -132,11 +138,13 @@ def compile(
         tell()
         mod = _run(pipeline.lower(chooser), mod)
         tell()
-        mod = _run(pipeline.schedule(resolved.target, packed), mod)
+        rules: dict[str, str | None] = {}
+        mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__), mod)
+        kernels = planned_kernels(mod, rules)
         tell()
         finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
         executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)
-    return Library(executable, source, resolved.target, packed, decisions)
+    return Library(source, resolved.target, executable, packed, (decisions, kernels))
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,9 +52,20 @@ def lower(chooser: Chooser) -> list[Pass]:
     ]
 
 
-def schedule(target: Target, packed: dict[str, np.ndarray]) -> list[Pass]:
-    """Phase 3: how each function runs; weights leave the code and land in ``packed``."""
-    return [ApplySchedules(target, rules_for(target)), LiftWeights(packed)]
+def schedule(
+    target: Target,
+    packed: dict[str, np.ndarray],
+    report: Callable[[str, str | None], None] = lambda name, rule: None,
+) -> list[Pass]:
+    """Phase 3: how each function runs; weights leave the code and land in ``packed``.
+
+    ``report`` is told the schedule rule of each function.
+    """
+    return [
+        ApplySchedules(target, rules_for(target), report),
+        LiftWeights(packed),
+        relax.transform.RewriteDataflowReshape(),
+    ]
 
 
 def finalise(target: Target) -> list[Pass]:

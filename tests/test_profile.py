@@ -1,0 +1,21 @@
+"""Kernels in call order, with their layers and schedule rules."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+
+def test_every_kernel_is_named_and_timed():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 25, 8)
+    ).eval()
+    x = torch.randn(1, 16, 5, 5)
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    kernels = library.profile(x, repeat=3)
+    assert [k.layer for k in kernels if k.layer] == ["0", "3"]
+    assert {k.rule for k in kernels if k.layer} == {"Contraction"}
+    assert all(k.us > 0 and k.rule for k in kernels)

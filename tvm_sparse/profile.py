@@ -1,0 +1,95 @@
+"""Where the time of one call goes: each kernel with the layer that it belongs to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_sparse.passes.rewrite import op_name
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One call of the compiled program.
+
+    ``layer`` is the fully qualified name of the layer whose weight it reads, or empty;
+    ``rule`` the schedule rule that made its code, ``None`` if no rule took it; ``us`` the median
+    microseconds of one call, builtins of the virtual machine excluded.
+    """
+
+    function: str
+    layer: str
+    rule: str | None
+    us: float = 0.0
+
+
+def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Kernel]:
+    """List the kernels that ``main`` calls, in order, before it is lowered.
+
+    ``rules`` names the schedule rule of each function.
+    """
+    kernels: list[Kernel] = []
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            call = getattr(binding, "value", None)
+            if op_name(call) != "call_tir":
+                continue
+            name = call.args[0].name_hint
+            operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []
+            layers = (_layer(getattr(operand, "name", "")) for operand in operands)
+            kernels.append(Kernel(name, next(filter(None, layers), ""), rules.get(name)))
+    return kernels
+
+
+def _layer(parameter: str) -> str:
+    """Return the layer of a packed weight's parameter name, ``""`` for other names."""
+    head, _, part = parameter.rpartition(".")
+    if part in ("bias", "") or not head:
+        return ""
+    return head.removesuffix(".weight")
+
+
+def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kernel]:
+    """Run ``library`` and return its kernels in call order with their times.
+
+    Parameters
+    ----------
+    library
+        A :class:`~tvm_sparse.compiler.Library` for this machine.
+    inputs
+        Tensors as for calling the library.
+    repeat
+        Runs; each kernel reports the median.
+    """
+    import numpy as np
+
+    vm = relax.VirtualMachine(library.executable, tvm.cpu())
+    arguments = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
+    arguments += [tvm.runtime.tensor(w) for w in library.weights.values()]
+    runs: list[list[float]] = []
+    started = 0.0
+
+    def instrument(_func: Any, name: str, before: bool, _ret: Any, *_args: Any) -> None:
+        nonlocal started
+        now = time.perf_counter()
+        if name.startswith("vm."):
+            return
+        if before:
+            started = now
+        else:
+            runs[-1].append((now - started) * 1e6)
+
+    vm.set_instrument(instrument)
+    for _ in range(repeat + 1):  # the first run warms up
+        runs.append([])
+        vm["main"](*arguments)
+    medians = np.median(np.array(runs[1:]), axis=0)
+    return [
+        Kernel(k.function, k.layer, k.rule, float(us))
+        for k, us in zip(library.kernels, medians, strict=True)
+    ]
