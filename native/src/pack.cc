@@ -5,35 +5,12 @@
 #include <vector>
 
 #include "tvm_sparse/bits.h"
+#include "tvm_sparse/matrix.h"
 
 namespace tvm_sparse {
 namespace {
 
 using tvm::ffi::TensorView;
-
-// Call `visit` with a zero of the unsigned integer as wide as the elements of `tensor`.
-template <typename Visit>
-void DispatchWidth(const TensorView& tensor, Visit visit) {
-  switch (tensor.dtype().bits) {
-    case 8:
-      return visit(uint8_t{0});
-    case 16:
-      return visit(uint16_t{0});
-    case 32:
-      return visit(uint32_t{0});
-    default:
-      return visit(uint64_t{0});
-  }
-}
-
-struct Extents {
-  int64_t rows, cols;
-};
-
-Extents MatrixExtents(const TensorView& weight) {
-  if (weight.ndim() != 2) TVM_FFI_THROW(ValueError) << "weight: Expected a matrix.";
-  return {weight.size(0), weight.size(1)};
-}
 
 void ExpectWithin(const int32_t* values, int64_t count, int64_t limit, const char* name) {
   for (int64_t i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@ from tvm_sparse.errors import InputError
 
 
 def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.ndarray:
-    """Return ``matrix`` contiguous, after checking its shape and that all values are finite."""
+    """Return ``matrix`` contiguous and writable; refuse other shapes and values not finite."""
     if matrix.shape != shape:
         raise InputError(where, f"a matrix of shape {matrix.shape}", f"{shape}")
     if matrix.dtype.kind not in "iub":
@@ -19,7 +19,8 @@ def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.
             raise InputError(
                 where, f"{matrix[row, col]} at row {row}, column {col}", "finite values"
             )
-    return np.ascontiguousarray(matrix)
+    # Read-only arrays cannot be handed to the native library.
+    return np.require(matrix, requirements=["C", "W"])
 
 
 def itemsize(dtype: npt.DTypeLike) -> int:

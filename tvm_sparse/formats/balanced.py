@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.native import as_unsigned, bit_masks, library
 
+WHERE = "balanced format"
 WORD_BITS = 32
 
 
@@ -43,15 +47,13 @@ class BalancedFormat:
         """Refuse extents that cannot be stored."""
         if self.cols % self.segments or self.segment_cols < self.bank:
             raise UnsupportedError(
-                "balanced format",
+                WHERE,
                 f"{self.cols} columns in {self.segments} segments",
                 f"segments of at least {self.bank} columns",
                 "keep this layer dense",
             )
         if not 1 <= self.keep <= self.bank:
-            raise UnsupportedError(
-                "balanced format", f"keep = {self.keep}", f"1 to {self.bank} (the bank)"
-            )
+            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
 
     @property
     def segment_cols(self) -> int:
@@ -105,45 +107,55 @@ class BalancedFormat:
         start = min(inner * self.bank, self.segment_cols - self.bank)
         return segment * self.segment_cols + start
 
-    def nbytes(self, dtype: str = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
-        size = 2 if dtype in ("bfloat16", "float16") else np.dtype(dtype).itemsize
-        values = self.row_blocks * self.banks * self.keep * self.lanes * size
+        values = self.row_blocks * self.banks * self.keep * self.lanes * itemsize(dtype)
         return values + self.row_blocks // self.share * self.words * self.lanes * 4
 
     @classmethod
     def of(
-        cls, matrix: np.ndarray, *, lanes: int = 16, share: int = 1, segments: int = 1
+        cls,
+        matrix: np.ndarray,
+        *,
+        bank: int = 16,
+        lanes: int = 16,
+        share: int = 1,
+        segments: int = 1,
     ) -> BalancedFormat:
-        """Return the smallest bank-16 format that holds every nonzero of ``matrix``."""
+        """Return the smallest format of this bank that holds every nonzero of ``matrix``."""
         rows, cols = matrix.shape
-        probe = cls(rows, cols, keep=1, lanes=lanes, share=share, segments=segments)
-        used = probe._shared(probe._windows(matrix) != 0).sum(-1)
-        keep = max(1, int(used.max(initial=0)))
-        return cls(rows, cols, keep, lanes=lanes, share=share, segments=segments)
+        probe = cls(rows, cols, 1, bank, lanes, share, segments)
+        matrix = finite_matrix(matrix, (rows, cols), WHERE)
+        magnitude, _ = bit_masks(matrix.dtype, WHERE)
+        raw = as_unsigned(matrix)
+        most = library().most_in_bank(raw, magnitude, bank, lanes, share, segments)
+        return replace(probe, keep=max(1, most))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
-        banks = self._windows(matrix)
-        used = self._shared(banks != 0)
-        count = used.sum(-1)
-        if count.max(initial=0) > self.keep:
-            row, bank = (int(i) for i in np.argwhere(count > self.keep)[0])
+        matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
+        magnitude, _ = bit_masks(matrix.dtype, WHERE)
+        values = np.empty((self.row_blocks, self.banks, self.keep, self.lanes), matrix.dtype)
+        indices = np.empty((self.row_blocks // self.share, self.words, self.lanes), np.int32)
+        beyond = library().pack_banks(
+            as_unsigned(matrix),
+            magnitude,
+            self.bank,
+            self.share,
+            self.segments,
+            self.banks_per_word,
+            as_unsigned(values),
+            indices,
+        )
+        if beyond >= 0:
+            row, bank = divmod(beyond, self.banks)
             raise UnsupportedError(
-                "balanced format",
-                f"{count[row, bank]} nonzeros in row {row}, bank {bank}",
+                WHERE,
+                f"too many nonzeros in row {row}, bank {bank}",
                 f"at most {self.keep}",
                 "use BalancedFormat.of to size the format",
             )
-        order = np.argsort(~used, axis=-1, kind="stable")[..., : self.keep]
-        order.sort(axis=-1)
-        order = order.astype(np.uint32)
-        lanes = (self.row_blocks, self.lanes, self.banks, self.keep)
-        values = np.take_along_axis(banks, self._unshared(order).astype(np.int64), axis=-1)
-        return {
-            "values": np.ascontiguousarray(values.reshape(lanes).transpose(0, 2, 3, 1)),
-            "indices": self._pack(order),
-        }
+        return {"values": values, "indices": indices}
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
@@ -157,42 +169,14 @@ class BalancedFormat:
         np.add.at(matrix, (row, columns), values.reshape(len(values), -1))
         return matrix[: self.rows]
 
-    def _windows(self, matrix: np.ndarray) -> np.ndarray:
-        """Return ``(row_blocks * lanes, banks, bank)``: each bank's own nonzeros in its window."""
-        padded = np.zeros((self.row_blocks * self.lanes, self.cols), matrix.dtype)
-        padded[: self.rows] = matrix
-        starts = np.array([self.bank_start(b) for b in range(self.banks)])
-        windows = padded[:, starts[:, None] + np.arange(self.bank)]
-        overlap = self.segment_banks * self.bank - self.segment_cols
-        if overlap:
-            windows[:, self.segment_banks - 1 :: self.segment_banks, :overlap] = 0
-        return windows
-
-    def _shared(self, per_row: np.ndarray) -> np.ndarray:
-        """Union the nonzero flags of the row blocks that share indices."""
-        shape = (self.row_blocks // self.share, self.share, self.lanes, *per_row.shape[1:])
-        return per_row.reshape(shape).any(1).reshape(-1, *per_row.shape[1:])
-
     def _unshared(self, index: np.ndarray) -> np.ndarray:
         """Repeat shared indices for each row that uses them."""
         shape = (self.row_blocks // self.share, 1, self.lanes, *index.shape[1:])
         wide = np.broadcast_to(index.reshape(shape), (shape[0], self.share, *shape[2:]))
         return wide.reshape(-1, *index.shape[1:])
 
-    def _pack(self, index: np.ndarray) -> np.ndarray:
-        """Pack ``(rows', banks, keep)`` in-bank indices into int32 words."""
-        slots = self._slots()
-        words = np.zeros((len(index), self.words, len(slots)), np.uint32)
-        flat = index.reshape(len(index), self.words // self.words_per_bank, -1)
-        whole = self.words_per_bank * len(slots)
-        flat = np.pad(flat, ((0, 0), (0, 0), (0, whole - flat.shape[-1])))
-        words[:] = flat.reshape(words.shape)
-        packed = np.bitwise_or.reduce(words << slots, axis=-1)
-        packed = packed.reshape(-1, self.lanes, self.words).transpose(0, 2, 1)
-        return np.ascontiguousarray(packed).view(np.int32)
-
     def _unpack(self, packed: np.ndarray) -> np.ndarray:
-        """Undo :meth:`_pack`."""
+        """Return the in-bank indices ``(rows', banks, keep)`` in int32 words."""
         words = packed.view(np.uint32).transpose(0, 2, 1).reshape(-1, self.words, 1)
         index = (words >> self._slots()) & np.uint32((1 << self.index_bits) - 1)
         index = index.reshape(len(index), self.words // self.words_per_bank, -1)

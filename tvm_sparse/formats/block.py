@@ -58,11 +58,6 @@ class BlockFormat:
         """Block rows."""
         return -(-self.rows // self.block_rows)
 
-    @property
-    def across(self) -> int:
-        """Block columns."""
-        return -(-self.cols // self.block_cols)
-
     def block_start(self, column: int) -> int:
         """Return the first column of the blocks of a block column."""
         return min(column * self.block_cols, self.cols - self.block_cols)

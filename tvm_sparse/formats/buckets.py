@@ -128,9 +128,8 @@ def _cuts(sizes: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], limit: i
         ways = cost[:-1, None] + run
         choices.append(ways.argmin(0))
         cost = np.append(0.0, ways.min(0)[1:])
+    # Sizes differ, so every run that is allowed pays and none is left empty.
     ends = [len(marks) - 1]
     for choice in reversed(choices):
-        if choice[ends[0]] == 0:
-            break
         ends.insert(0, int(choice[ends[0]]))
     return [int(marks[end]) for end in ends]

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.patterns.joint import Joint
-from tvm_sparse.patterns.scan import Scan
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class NestedFormat:
     def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         index = 4 * (self.outer.buckets.slots + self.outer.down)
-        return index + sum(part.nbytes(str(np.dtype(dtype))) for part in self.inner)
+        return index + sum(part.nbytes(dtype) for part in self.inner)
 
     @classmethod
     def of(cls, matrix: np.ndarray, pattern: Joint, *, limit: int = 8) -> NestedFormat:
@@ -42,7 +41,10 @@ class NestedFormat:
         outer = BlockFormat.of(matrix, pattern.block, limit=limit)
         parts = _compact(outer, outer.encode(matrix)["values"])
         inside = outer.block_cols % pattern.bank.bank == 0
-        inner = [_inner(part, pattern.bank.bank if inside else part.shape[1]) for part in parts]
+        banks = [pattern.bank.bank if inside else part.shape[1] for part in parts]
+        inner = [
+            BalancedFormat.of(part, bank=bank) for part, bank in zip(parts, banks, strict=True)
+        ]
         return cls(outer, tuple(inner))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
@@ -77,7 +79,7 @@ class JointFormat:
 
     def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
-        return self.storage.nbytes(str(np.dtype(dtype)))
+        return self.storage.nbytes(dtype)
 
     @classmethod
     def of(cls, matrix: np.ndarray, pattern: Joint, *, limit: int = 8) -> JointFormat:
@@ -87,8 +89,8 @@ class JointFormat:
             NestedFormat.of(matrix, pattern, limit=limit),
         ]
         if pattern.bank.bank <= matrix.shape[1]:
-            storages.append(_inner(matrix, pattern.bank.bank))
-        return cls(min(storages, key=lambda storage: storage.nbytes(matrix.dtype.name)))
+            storages.append(BalancedFormat.of(matrix, bank=pattern.bank.bank))
+        return cls(min(storages, key=lambda storage: storage.nbytes(matrix.dtype)))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it keeps too much."""
@@ -118,10 +120,3 @@ def _scatter(outer: BlockFormat, parts: list[np.ndarray]) -> np.ndarray:
         cube = rows.reshape(part.groups, outer.block_rows, part.slots, outer.block_cols)
         blocks.append(cube.transpose(0, 2, 3, 1).reshape(-1, outer.block_cols, outer.block_rows))
     return np.concatenate(blocks)
-
-
-def _inner(matrix: np.ndarray, bank: int) -> BalancedFormat:
-    """Return balanced storage of ``matrix`` in banks of ``bank`` columns."""
-    rows, cols = matrix.shape
-    most = int(Scan(matrix).block_counts(1, bank).max())
-    return BalancedFormat(rows, cols, max(1, most), bank)

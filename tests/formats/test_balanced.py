@@ -1,0 +1,75 @@
+"""Balanced storage: exact round trips, smallest extents, layout of words, refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.matrices import assert_round_trip, matrices, random_matrix
+from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.formats.balanced import BalancedFormat
+
+
+@given(matrices(), st.integers(1, 70), st.sampled_from([1, 4, 16]), st.sampled_from([1, 2, 4]))
+def test_round_trip(matrix, bank, lanes, share):
+    bank = min(bank, matrix.shape[1])
+    storage = BalancedFormat.of(matrix, bank=bank, lanes=lanes, share=share)
+    assert_round_trip(storage, matrix)
+    if storage.keep > 1:
+        with pytest.raises(
+            UnsupportedError, match=f"too many nonzeros.*at most {storage.keep - 1}"
+        ):
+            BalancedFormat(*matrix.shape, storage.keep - 1, bank, lanes, share).encode(matrix)
+
+
+@given(st.integers(1, 4), st.integers(0, 20), st.integers(0, 2**32))
+def test_segments(taps, more, seed):
+    matrix = random_matrix((9, taps * (16 + more)), 0.3, seed)
+    storage = BalancedFormat.of(matrix, segments=taps)
+    assert_round_trip(storage, matrix)
+    assert storage.banks == taps * -(-(16 + more) // 16)
+
+
+def test_shared_rows_have_the_indices_of_all():
+    matrix = np.zeros((32, 16), np.float32)
+    matrix[0, 3], matrix[16, 7] = 1, 2
+    assert BalancedFormat.of(matrix).keep == 1
+    storage = BalancedFormat.of(matrix, share=2)
+    arrays = assert_round_trip(storage, matrix)
+    assert storage.keep == 2
+    assert arrays["values"][:, 0, :, 0].tolist() == [[1, 0], [0, 2]]
+    assert arrays["indices"][0, 0, 0] == 3 | 7 << 4
+
+
+def test_words_hold_whole_banks_lowest_bits_first():
+    matrix = np.zeros((1, 64), np.float32)
+    matrix[0, [1, 2, 16 + 4, 32 + 9, 48 + 15]] = 1
+    storage = BalancedFormat(1, 64, keep=2, lanes=1)
+    assert (storage.banks_per_word, storage.words) == (4, 1)
+    word = int(storage.encode(matrix)["indices"].view(np.uint32)[0, 0, 0])
+    assert [word >> 4 * i & 15 for i in range(8)] == [1, 2, 0, 4, 0, 9, 0, 15]
+
+
+def test_a_bank_may_need_several_words():
+    storage = BalancedFormat(1, 16, keep=16, lanes=1)
+    assert (storage.words_per_bank, storage.words) == (2, 2)
+    assert_round_trip(storage, np.arange(1, 17, dtype=np.int8).reshape(1, 16))
+
+
+def test_extents_that_cannot_be_stored_are_refused():
+    with pytest.raises(UnsupportedError, match="segments of at least 16 columns"):
+        BalancedFormat(4, 15, keep=1)
+    with pytest.raises(UnsupportedError, match="33 columns in 2 segments"):
+        BalancedFormat(4, 33, keep=1, segments=2)
+    with pytest.raises(UnsupportedError, match="keep = 17"):
+        BalancedFormat(4, 32, keep=17)
+    with pytest.raises(UnsupportedError, match="keep = 0"):
+        BalancedFormat(4, 32, keep=0)
+
+
+def test_nan_is_refused():
+    matrix = np.full((4, 16), np.nan, np.float32)
+    with pytest.raises(InputError, match="nan at row 0, column 0"):
+        BalancedFormat.of(matrix)
+    with pytest.raises(InputError, match="nan at row 0, column 0"):
+        BalancedFormat(4, 16, keep=16).encode(matrix)

@@ -1,0 +1,119 @@
+"""The native packers give what their NumPy references give, and refuse wrong tensors."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.matrices import matrices
+from tvm_sparse.formats import reference
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.native import as_unsigned, bit_masks, library
+
+
+def both(name, *arguments, outputs):
+    """Call the native function and its reference, each with outputs of its own."""
+    results = []
+    for function in (getattr(library(), name), getattr(reference, name)):
+        own = [output.copy() for output in outputs]
+        results.append([function(*arguments, *own), *own])
+    for native, numpy in zip(*results, strict=True):
+        np.testing.assert_array_equal(native, numpy)
+    return results[0]
+
+
+def seen(matrix):
+    return as_unsigned(matrix), bit_masks(matrix.dtype, "test")[0]
+
+
+@given(matrices(), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32))
+def test_pack_blocks(matrix, rows, cols, seed):
+    raw, cols = seen(matrix)[0], min(cols, matrix.shape[1])
+    rng, shape = np.random.default_rng(seed), matrix.shape
+    owner = rng.integers(0, -(-shape[0] // rows), 12).astype(np.int32)
+    columns = rng.integers(0, -(-shape[1] // cols), 12).astype(np.int32)
+    used = rng.integers(0, 2, 12).astype(np.uint8)
+    both("pack_blocks", raw, owner, columns, used, outputs=[np.ones((12, cols, rows), raw.dtype)])
+
+
+@given(matrices(), st.sampled_from([1, 3, 16]), st.integers(0, 2**32))
+def test_pack_rows(matrix, lanes, seed):
+    raw, magnitude = seen(matrix)
+    rng = np.random.default_rng(seed)
+    groups = -(-len(matrix) // lanes)
+    order = rng.permutation(groups * lanes).astype(np.int32)
+    ends = np.cumsum(rng.integers(0, 9, groups))
+    values = np.ones((ends[-1], lanes), raw.dtype)
+    for index in (np.uint8, np.uint16, np.uint32):
+        both("pack_rows", raw, magnitude, order, ends, outputs=[values, values.astype(index)])
+
+
+@given(
+    matrices(cols=90),
+    st.integers(1, 90),
+    st.sampled_from([1, 4, 16]),
+    st.sampled_from([1, 2]),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_banks(matrix, bank, lanes, share, segments, enough):
+    raw, magnitude = seen(matrix[:, : matrix.shape[1] // segments * segments].copy())
+    if not raw.size:
+        return
+    bank = min(bank, raw.shape[1] // segments)
+    arguments = (raw, magnitude, bank, lanes, share, segments)
+    (most,) = both("most_in_bank", *arguments, outputs=[])
+    keep = max(1, most if enough else most // 2)
+    storage = BalancedFormat(*raw.shape, keep, bank, lanes, share, segments)
+    values = np.zeros((storage.row_blocks, storage.banks, keep, lanes), raw.dtype)
+    indices = np.zeros((storage.row_blocks // share, storage.words, lanes), np.int32)
+    extents = (bank, share, segments, storage.banks_per_word)
+    if keep >= most:
+        both("pack_banks", raw, magnitude, *extents, outputs=[values, indices])
+    else:
+        functions = (library().pack_banks, reference.pack_banks)
+        first, second = (f(raw, magnitude, *extents, values, indices) for f in functions)
+        assert first == second >= 0
+
+
+def test_wrong_tensors_are_refused():
+    raw, one = np.zeros((4, 8), np.uint32), np.zeros(1, np.int32)
+    native = library()
+    blocks = np.zeros((1, 2, 2), np.uint32)
+    used = np.ones(1, np.uint8)
+    with pytest.raises(ValueError, match=r"owner: Expected 0 to 1\. Got 2"):
+        native.pack_blocks(raw, one + 2, one, used, blocks)
+    with pytest.raises(ValueError, match=r"columns: Expected 0 to 3\. Got -1"):
+        native.pack_blocks(raw, one, one - 1, used, blocks)
+    with pytest.raises(ValueError, match="No such blocks"):
+        native.pack_blocks(raw, one, one, used, np.zeros((1, 9, 2), np.uint32))
+    with pytest.raises(ValueError, match="values: Expected 3 dimensions"):
+        native.pack_blocks(raw, one, one, used, raw)
+    with pytest.raises(TypeError, match=r"values: Expected 32-bit elements\. Got 8-bit"):
+        native.pack_blocks(raw, one, one, used, blocks.astype(np.uint8))
+    with pytest.raises(ValueError, match="weight: Expected a matrix"):
+        native.pack_blocks(raw[0], one, one, used, blocks)
+    order, ends = np.arange(4, dtype=np.int32), np.array([1, 2, 3, 4])
+    entries = np.zeros((4, 1), np.uint32)
+    with pytest.raises(ValueError, match="ends: Expected ascending ends up to 4"):
+        native.pack_rows(raw, -1, order, ends[::-1].copy(), entries, entries)
+    with pytest.raises(ValueError, match=r"order: Expected 0 to 3\. Got 4"):
+        native.pack_rows(raw, -1, order + 1, ends, entries, entries)
+    with pytest.raises(ValueError, match="values: Expected 2 dimensions"):
+        native.pack_rows(raw, -1, order, ends, blocks, blocks)
+
+
+def test_wrong_banks_are_refused():
+    raw, native = np.zeros((4, 8), np.uint32), library()
+    values, words = np.zeros((1, 2, 2, 4), np.uint32), np.zeros((1, 1, 4), np.int32)
+    assert native.pack_banks(raw, -1, 4, 1, 1, 2, values, words) == -1
+    with pytest.raises(ValueError, match="runs of at least 9 columns"):
+        native.pack_banks(raw, -1, 9, 1, 1, 2, values, words)
+    with pytest.raises(ValueError, match="values: Expected 4 dimensions"):
+        native.pack_banks(raw, -1, 4, 1, 1, 2, raw, words)
+    with pytest.raises(ValueError, match="keep: Expected at most 1"):
+        native.pack_banks(raw, -1, 1, 1, 1, 2, values, words)
+    with pytest.raises(ValueError, match="a divisor of the banks that fits"):
+        native.pack_banks(raw, -1, 4, 1, 1, 3, values, words)
+    with pytest.raises(ValueError, match=r"share: Expected at least 1\. Got 0"):
+        native.most_in_bank(raw, -1, 4, 4, 0, 1)

@@ -1,0 +1,132 @@
+"""NumPy references of the native packers: the same names, arguments and results.
+
+Tests compare the native library to these; the benchmark of the detector times both.
+"""
+
+# ruff: noqa: PLR0917 - the arguments are those of the native functions, which take no keywords.
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Raw = npt.NDArray[np.unsignedinteger]
+WORD_BITS = 32
+
+
+def pack_blocks(
+    weight: Raw,
+    owner: npt.NDArray[np.int32],
+    columns: npt.NDArray[np.int32],
+    used: npt.NDArray[np.uint8],
+    values: Raw,
+) -> None:
+    """Fill ``values`` ``(slots, S, R)`` with the used blocks, transposed."""
+    _, s, r = values.shape
+    rows, cols = weight.shape
+    padded = np.zeros((-(-rows // r) * r, cols), weight.dtype)
+    padded[:rows] = weight
+    tiles = padded.reshape(-1, r, cols)
+    start = np.minimum(columns * s, cols - s)
+    at = start[:, None] + np.arange(s)
+    values[:] = tiles[owner[:, None], :, at]
+    # Columns left of its own belong to the neighbour of a block that was moved left.
+    values[(at < columns[:, None] * s) | (used[:, None] == 0)] = 0
+
+
+def pack_rows(
+    weight: Raw,
+    magnitude: int,
+    order: npt.NDArray[np.int32],
+    ends: npt.NDArray[np.int64],
+    values: Raw,
+    columns: npt.NDArray[np.unsignedinteger],
+) -> None:
+    """Fill ``values`` and ``columns`` ``(slots, lanes)`` with the nonzeros of each row."""
+    rows, cols = weight.shape
+    lanes = values.shape[1]
+    padded = np.zeros((max(rows, len(order)), cols), weight.dtype)
+    padded[:rows] = weight
+    keep = (padded & _mask(weight, magnitude)) != 0
+    for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        for lane in range(lanes):
+            row = order[group * lanes + lane]
+            found = np.flatnonzero(keep[row])[: end - start]
+            last = found[-1] if len(found) else 0
+            columns[start:end, lane], values[start:end, lane] = last, 0
+            columns[start : start + len(found), lane] = found
+            values[start : start + len(found), lane] = padded[row, found]
+
+
+def most_in_bank(
+    weight: Raw, magnitude: int, bank: int, lanes: int, share: int, segments: int
+) -> int:
+    """Return the most columns of a bank that one of the rows with shared indices uses."""
+    windows = _windows(weight, bank, lanes * share, segments)
+    used = _shared((windows & _mask(weight, magnitude)) != 0, lanes, share)
+    return int(used.sum(-1).max())
+
+
+def pack_banks(
+    weight: Raw,
+    magnitude: int,
+    bank: int,
+    share: int,
+    segments: int,
+    banks_per_word: int,
+    values: Raw,
+    indices: npt.NDArray[np.int32],
+) -> int:
+    """Fill ``values`` ``(row_blocks, banks, keep, lanes)`` and the words of ``indices``.
+
+    Return ``row * banks + bank`` of the first bank that holds more than ``keep``, or -1.
+    """
+    _, banks, keep, lanes = values.shape
+    windows = _windows(weight, bank, lanes * share, segments)
+    used = _shared((windows & _mask(weight, magnitude)) != 0, lanes, share)
+    beyond = np.argwhere(used.sum(-1) > keep)
+    if len(beyond):
+        row, at = beyond[0].tolist()
+        return int((row // lanes * share * lanes + row % lanes) * banks + at)
+    order = np.sort(np.argsort(~used, axis=-1, kind="stable")[..., :keep], axis=-1)
+    # Slots that no row uses hold 0, also where the weight has a -0.
+    flags = _unshared(np.take_along_axis(used, order, axis=-1), lanes, share)
+    chosen = np.take_along_axis(windows, _unshared(order, lanes, share), axis=-1) * flags
+    values[:] = chosen.reshape(-1, lanes, banks, keep).transpose(0, 2, 3, 1)
+    bits = max(1, (bank - 1).bit_length())
+    slots = min(banks_per_word * keep, WORD_BITS // bits)
+    words = -(-banks_per_word * keep // slots)
+    flat = order.reshape(len(order), banks // banks_per_word, -1).astype(np.uint32)
+    flat = np.pad(flat, ((0, 0), (0, 0), (0, words * slots - flat.shape[-1])))
+    shifts = (bits * np.arange(slots)).astype(np.uint32)
+    packed = np.bitwise_or.reduce(flat.reshape(len(order), -1, slots) << shifts, axis=-1)
+    indices[:] = packed.reshape(-1, lanes, packed.shape[1]).transpose(0, 2, 1).view(np.int32)
+    return -1
+
+
+def _mask(weight: Raw, magnitude: int) -> np.unsignedinteger:
+    """Return ``magnitude`` as an element of ``weight``."""
+    return weight.dtype.type(magnitude & np.iinfo(weight.dtype).max)
+
+
+def _windows(weight: Raw, bank: int, multiple: int, segments: int) -> Raw:
+    """Return each bank's own columns in its window: ``(rows padded, banks, bank)``."""
+    rows, cols = weight.shape
+    padded = np.zeros((-(-rows // multiple) * multiple, segments, cols // segments), weight.dtype)
+    padded[:rows] = weight.reshape(rows, segments, -1)
+    own = np.arange(0, cols // segments, bank)
+    start = np.minimum(own, cols // segments - bank)
+    at = start[:, None] + np.arange(bank)
+    windows = padded[:, :, at] * (at >= own[:, None])
+    return windows.reshape(len(padded), -1, bank)
+
+
+def _shared(used: npt.NDArray[np.bool_], lanes: int, share: int) -> npt.NDArray[np.bool_]:
+    """Union the flags of the rows that share indices."""
+    shape = (-1, share, lanes, *used.shape[1:])
+    return used.reshape(shape).any(1).reshape(-1, *used.shape[1:])
+
+
+def _unshared(per_lane: np.ndarray, lanes: int, share: int) -> np.ndarray:
+    """Repeat what rows share for each of them."""
+    grouped = per_lane.reshape(-1, 1, lanes, *per_lane.shape[1:])
+    return np.repeat(grouped, share, axis=1).reshape(-1, *per_lane.shape[1:])
