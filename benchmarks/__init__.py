@@ -1,0 +1,1 @@
+"""Speed, measured: one script a question, JSON in ``results/``, pages generated from it."""

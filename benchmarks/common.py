@@ -1,0 +1,93 @@
+"""What benchmark scripts share: the environment of a run, results on disk, fair timing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+PACKAGES = ("tvm-sparse", "apache-tvm", "torch", "onnxruntime", "openvino", "numpy", "scipy")
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Return what a reader needs to believe a figure: CPU, threads, versions, date."""
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": {p: v for p in PACKAGES if (v := _version(p))},
+    }
+
+
+def save(name: str, content: Mapping[str, Any]) -> Path:
+    """Write ``content`` as ``results/<name>.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return path
+
+
+def interleaved(
+    programs: Mapping[str, Callable[[], object]],
+    rounds: int = 15,
+    seconds: float = 0.02,
+) -> dict[str, dict[str, float]]:
+    """Time the programs in turns; return ``median_us``, ``p99_us`` and ``calls`` of each.
+
+    Every turn runs each program for about ``seconds`` (at least once), after one untimed call, so
+    that noise of the machine meets all of them and each finds its own data in the cache.
+    """
+    calls = {}
+    for name, program in programs.items():
+        program()
+        start = time.perf_counter()
+        program()
+        calls[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
+    samples: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            program()
+            for _ in range(calls[name]):
+                start = time.perf_counter_ns()
+                program()
+                samples[name].append((time.perf_counter_ns() - start) / 1e3)
+    return {
+        name: {
+            "median_us": float(np.median(taken)),
+            "p99_us": float(np.percentile(taken, 99)),
+            "calls": len(taken),
+        }
+        for name, taken in samples.items()
+    }
+
+
+def relative_error(got: Any, expected: Any) -> float:
+    """Return the largest difference relative to the largest expected value."""
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    return float(np.abs(got - expected).max() / max(np.abs(expected).max(), 1e-30))
+
+
+def _cpu() -> str:
+    """Name the CPU and its widest vectors."""
+    text = Path("/proc/cpuinfo").read_text()
+    model = next((x.split(":")[1].strip() for x in text.splitlines() if "model name" in x), "?")
+    wide = "AVX-512" if " avx512f" in text else "AVX2" if " avx2" in text else "SSE"
+    return f"{model} ({wide})"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,114 @@
+"""The networks of the whole-model benchmark, with random weights and projected patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tests.zoo import torchvision_model
+from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.lowering import lower, raise_
+
+
+class _Encoder(nn.Module):
+    """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads."""
+
+    def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_EncoderLayer(width, heads) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map ``(batch, tokens, width)`` to the same shape."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class _EncoderLayer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, width = x.shape
+        split = (batch, tokens, self.heads, width // self.heads)
+        q, k, v = (f(x).view(split).transpose(1, 2) for f in (self.query, self.key, self.value))
+        scores = torch.softmax(q @ k.transpose(2, 3) / split[-1] ** 0.5, -1)
+        joined = (scores @ v).transpose(1, 2).reshape(batch, tokens, width)
+        x = self.norm1(x + self.out(joined))
+        return self.norm2(x + self.down(nn.functional.gelu(self.up(x))))
+
+
+class _Recurrent(nn.Module):
+    """LSTM-PTB's two layers of 1500 units (Yao et al., Table 3)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(1500, 1500, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map ``(batch, steps, 1500)`` to the same shape."""
+        return self.lstm(x)[0]
+
+
+def _image(name: str) -> Callable[[int], tuple[nn.Module, torch.Tensor]]:
+    return lambda batch: (torchvision_model(name), torch.randn(batch, 3, 224, 224))
+
+
+NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
+    "resnet50": _image("resnet50"),
+    "resnet18": _image("resnet18"),
+    "vgg16": _image("vgg16"),
+    "mobilenet_v2": _image("mobilenet_v2"),
+    "efficientnet_b0": _image("efficientnet_b0"),
+    "densenet121": _image("densenet121"),
+    "vit_b_16": _image("vit_b_16"),
+    "bert_base": lambda batch: (_Encoder(), torch.randn(batch, 128, 768)),
+    "lstm_ptb": lambda batch: (_Recurrent(), torch.randn(batch, 1, 1500)),
+    "lstm_ptb_35": lambda batch: (_Recurrent(), torch.randn(batch, 35, 1500)),
+}
+
+
+def build(name: str, batch: int = 1) -> tuple[nn.Module, torch.Tensor]:
+    """Return a network in eval mode and its input, the same ones each time."""
+    torch.manual_seed(0)
+    model, x = NETWORKS[name](batch)
+    generator = torch.Generator().manual_seed(1)
+    for norm in model.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.running_mean.normal_(0, 0.1, generator=generator)
+            norm.running_var.uniform_(0.5, 1.5, generator=generator)
+    return model.eval(), x
+
+
+def prune_balanced(model: nn.Module, keep: int, bank: int = 16) -> None:
+    """Project every large weight to ``keep`` of ``bank`` in place, magnitudes rescaled.
+
+    First convolutions and depthwise ones (fewer input channels than a bank) stay dense. The
+    square root of ``bank / keep`` keeps activations of random networks in range.
+    """
+    pattern = Balanced(bank, keep)
+    for parameter in _prunable(model):
+        weight = parameter.detach().numpy()
+        matrix = lower(weight, "hwi")
+        kept = matrix * pattern.project(np.abs(matrix)) * (bank / keep) ** 0.5
+        parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
+
+
+def _prunable(model: nn.Module) -> list[Any]:
+    found = []
+    for layer in model.modules():
+        if isinstance(layer, nn.LSTM):
+            found += [p for name, p in layer.named_parameters() if name.startswith("weight")]
+        elif isinstance(layer, nn.MultiheadAttention):
+            found.append(layer.in_proj_weight)
+        elif isinstance(layer, nn.Linear | nn.Conv2d) and getattr(layer, "groups", 1) == 1:
+            found.append(layer.weight)
+    return [p for p in found if p.shape[1] >= 16]
