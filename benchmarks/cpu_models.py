@@ -1,4 +1,4 @@
-"""How fast are whole pruned networks on this CPU, against every dense runtime?
+"""Whole pruned networks on this CPU against every dense runtime.
 
     python -m benchmarks.cpu_models --networks resnet50 bert_base --threads 1
 
