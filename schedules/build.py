@@ -20,22 +20,30 @@ PASS_CONFIG: dict[str, Any] = {"s_tir.LoopPartition": {"partition_const_loop": T
 
 def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
     """Return the schedule rules of ``target``'s kind, in the order in which they are tried."""
+    own = (rule for kind in registry.kinds().values() for rule in kind.schedules)
     if target.kind.name == "llvm":
-        from tvm_sparse.schedules.cpu import RULES
+        from tvm_sparse.schedules import cpu
 
-        own = (r for kind in registry.kinds().values() for r in kind.schedules)
-        return (*own, *RULES)
+        return (*own, *cpu.RULES)
+    if target.kind.name == "cuda":
+        from tvm_sparse.schedules import cuda
+
+        return (*own, *cuda.RULES)
     raise UnsupportedError(
-        "target", f"kind '{target.kind.name}'", "'llvm' (CPU)", "use --target cpu"
+        "target", f"kind '{target.kind.name}'", "'llvm' (CPU) or 'cuda'", "use --target cpu"
     )
 
 
 @contextlib.contextmanager
 def build_context(target: Target) -> Iterator[None]:
     """Enter everything that a build of our schedules needs: target, pass settings, vector math."""
+    from tvm_sparse.schedules import cuda
     from tvm_sparse.schedules.cpu.vector_math import vector_math
 
-    with target, tvm.transform.PassContext(config=PASS_CONFIG), vector_math():
+    on_gpu = target.kind.name == "cuda"
+    config = {**PASS_CONFIG, **(cuda.PASS_CONFIG if on_gpu else {})}
+    math = contextlib.nullcontext() if on_gpu else vector_math()
+    with target, tvm.transform.PassContext(config=config), math:
         yield
 
 

@@ -1,1 +1,21 @@
-"""How operators run on NVIDIA GPUs: one rule a file."""
+"""How operators run on NVIDIA GPUs: one rule a file, tried in the order of :data:`RULES`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
+from tvm_sparse.schedules.cuda.generic import REST
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
+from tvm_sparse.schedules.rule import ScheduleRule
+
+RULES: tuple[ScheduleRule, ...] = (TileScalar(), TileTensorCore(), DepthwiseStrip(), *REST)
+
+PASS_CONFIG: dict[str, Any] = {
+    "tirx.use_async_copy": True,
+    "tirx.disable_storage_rewrite": True,
+}
+"""Copies to shared memory are asynchronous where a schedule says so. Storage rewriting would give
+such buffers vector types, which the asynchronous copies do not understand; ptxas allocates
+registers itself."""

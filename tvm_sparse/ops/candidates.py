@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse import registry
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import candidates as cuda
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 
@@ -37,8 +38,10 @@ class Candidate:
         return self.work * self.penalty
 
 
-def dense_candidate(contraction: Contraction) -> Candidate:
+def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     """Return the dense way; it always exists."""
+    if target.kind.name == "cuda":
+        return Candidate("dense", *cuda.dense(contraction, target), 1.0)
     if contraction.depthwise:
         taps = DenseTapFormat(*contraction.matrix_shape)
         return Candidate("dense", taps, depthwise(contraction), 1.0)

@@ -82,7 +82,7 @@ class Chooser:
         )
 
     def _candidates(self, layer: Layer, matrix: np.ndarray) -> tuple[list[Candidate], list[str]]:
-        dense = dense_candidate(layer.contraction)
+        dense = dense_candidate(layer.contraction, self.target)
         forced = self.config.forced(layer.name)
         if not self.config.sparse:
             return [dense], ["compiled dense on request (sparse=False)"]
@@ -136,7 +136,7 @@ class Chooser:
         if static == layer.contraction:
             return candidate.func
         if candidate.name == "dense":
-            return dense_candidate(static).func
+            return dense_candidate(static, self.target).func
         again = sparse_candidates(static, layer.matrix, self.target)
         return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
 

@@ -60,6 +60,8 @@ class _Lower:
         left, right = (_view(sweep, operand) for operand in call.args)
         if left is None or right is None or output is None or str(call.ty.dtype) != "float32":
             return None
+        if self._on_gpu:
+            return None
         if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None
         func = batch_matmul(left[0], right[0], output, "float32")
@@ -72,7 +74,10 @@ class _Lower:
             return None
         attrs, value = call.attrs, weight.value.numpy()
         features, *taps, per_group = value.shape
-        x = _pad(sweep, call.args[0], [int(p) for p in attrs.padding])
+        padding = [int(p) for p in attrs.padding]
+        # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
+        borders = tuple(padding[:2]) if self._on_gpu and any(padding) else ()
+        x = call.args[0] if borders else _pad(sweep, call.args[0], padding)
         spatial = (shape_of(x) or [])[1:3]
         if not all(isinstance(e, int) for e in (*spatial, *shape[1:3])):
             return None
@@ -85,6 +90,7 @@ class _Lower:
             dilation=tuple(int(d) for d in attrs.dilation),
             padded=tuple(spatial),
             dtype=str(value.dtype),
+            borders=borders,
         )
         groups, operator = int(attrs.groups), "conv2d"
         if groups == features and per_group == 1 and shape_of(x)[-1] == features:
@@ -97,12 +103,17 @@ class _Lower:
         layer = Layer(layer_name(weight), operator, contraction, np.moveaxis(value, -1, 1))
         return self._emit(sweep, call, weight, layer, x)
 
+    @property
+    def _on_gpu(self) -> bool:
+        return bool(self.chooser.target.kind.name == "cuda")
+
     def _supported(self, weight: Any, operator: str) -> bool:
         dtype = str(weight.ty.dtype)
-        if dtype != "float32":
-            reason = f"{dtype} weights: operators of ours are float32"
+        known = ("float32", "float16", "bfloat16") if self._on_gpu else ("float32",)
+        if dtype not in known:
+            reason = f"{dtype} weights: operators of ours are {', '.join(known)}"
             self.chooser.leave(layer_name(weight), operator, weight.value.numpy(), reason)
-        return dtype == "float32"
+        return dtype in known
 
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any

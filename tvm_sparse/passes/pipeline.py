@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from tvm import relax
-from tvm.relax.backend.cpu_generic import pipeline as stock
+from tvm.relax.backend import cpu_generic, cuda
 from tvm.target import Target
 
 from tvm_sparse.passes.bind_weights import BindWeights
@@ -70,4 +70,8 @@ def schedule(
 
 def finalise(target: Target) -> list[Pass]:
     """Phase 4: Relax to virtual machine code, memory planned statically."""
-    return [*stock.dataflow_lower_passes(target), *stock.finalize_passes(target)]
+    stock = cuda if target.kind.name == "cuda" else cpu_generic
+    return [
+        *stock.pipeline.dataflow_lower_passes(target),
+        *stock.pipeline.finalize_passes(target),
+    ]

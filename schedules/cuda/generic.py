@@ -1,0 +1,59 @@
+"""Everything that is not a contraction on GPUs: element-wise chains, reductions, transposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.s_tir.dlight import gpu
+from tvm.target import Target
+
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.rule import ScheduleRule
+
+
+class Elementwise(ScheduleRule):
+    """Inline chains without a reduction; a thread handles 16 contiguous bytes of each output."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` unless it reduces something or its first axis is not a loop."""
+        sch = s_tir.Schedule(func)
+        blocks = b.all_blocks(sch)
+        if any(b.is_reduction(sch, block) or not _plain(sch, block) for block in blocks):
+            return None
+        b.inline(sch)
+        t.bind_leftovers(sch, target)
+        return sch
+
+
+class Stock(ScheduleRule):
+    """One of TVM's own default rules."""
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+
+    def apply(
+        self, func: tirx.PrimFunc, target: Target, tunable: bool
+    ) -> s_tir.Schedule | list[s_tir.Schedule] | None:
+        """Return what the stock rule returns."""
+        schedule: s_tir.Schedule | list[s_tir.Schedule] | None
+        schedule = self.rule.apply(func, target, tunable)
+        return schedule
+
+
+def _plain(sch: s_tir.Schedule, block: Any) -> bool:
+    """Whether a block has one loop for each axis and at least one."""
+    loops = sch.get_loops(block)
+    return bool(loops) and len(loops) == len(sch.get(block).iter_vars)
+
+
+REST: tuple[ScheduleRule, ...] = (
+    Stock(gpu.Transpose()),
+    Elementwise(),
+    Stock(gpu.GEMV()),
+    Stock(gpu.Reduction()),
+    Stock(gpu.GeneralReduction()),
+    Stock(gpu.Fallback()),
+)
+"""Rules for everything else, in order. TVM's matrix rule is left out: it takes 18 s to import."""

@@ -1,0 +1,95 @@
+"""Depthwise convolution for GPUs: a thread owns a strip of pixels and 16 bytes of channels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.multiply import fp32
+from tvm_sparse.ops.cuda.tile import round_up
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Output pixels of one thread."""
+
+    height: int
+    width: int
+
+
+def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
+    """Return ``f(X, taps, Y)``: ``Y[b, y, x, c] = sum_t X[b, y*s+ty, x*s+tx, c] * W[t, c]``.
+
+    ``taps`` is ``(kh * kw, channels)``, as ``DenseTapFormat.encode`` gives it. Sums are fp32. The
+    plane is filled up to whole strips in registers only.
+    """
+    batch, height, width = c.lead
+    plane = (round_up(height, strip.height), round_up(width, strip.width))
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        taps = T.arg("V", T.Buffer(int64((math.prod(c.taps), c.features)), c.dtype))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        with T.sblock("root"):
+            xs = T.sblock_alloc_buffer(int64((batch, *window(c, plane), c.columns)), c.dtype)
+            acc = T.sblock_alloc_buffer(int64((batch, *plane, c.features)), "float32")
+            stage_window(c, x, xs)
+            _contract(c, strip, (xs, taps, acc))
+            with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
+                index = list(T.axis.remap("SSSS", axes))
+                value = acc[tuple(index)]
+                T.reads(value)
+                T.writes(y[tuple(index)])
+                if c.dtype != "float32":
+                    value = tirx.Cast(c.dtype, value)
+                T.buffer_store(y, value, index)
+    return builder.get()
+
+
+def window(c: Contraction, plane: tuple[int, int]) -> tuple[int, ...]:
+    """Return the rows and columns of input, borders included, that ``plane`` outputs read."""
+    axes = zip(plane, c.strides, c.taps, c.dilation, strict=True)
+    return tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in axes)
+
+
+def stage_window(c: Contraction, x: Any, xs: Any) -> None:
+    """Emit the block that reads the input with its borders; outside it is zero."""
+    borders = c.borders or (0, 0)
+    with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
+        b, row, column, channel = T.axis.remap("SSSS", axes)
+        place = [p - before for p, before in zip((row, column), borders, strict=True)]
+        inside = [
+            condition
+            for p, extent in zip(place, c.padded, strict=True)
+            for condition in (p >= 0, p < extent)
+        ]
+        value = x[(b, *place, channel)]
+        T.reads(value)
+        T.writes(xs[b, row, column, channel])
+        value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, c.dtype))
+        T.buffer_store(xs, value, [b, row, column, channel])
+
+
+def _contract(c: Contraction, strip: Strip, buffers: tuple[Any, Any, Any]) -> None:
+    """Emit the block that accumulates one tap."""
+    xs, taps, acc = buffers
+    with T.grid(*acc.shape, *int64(c.taps)) as axes, T.sblock("contract"):
+        b, row, column, channel, down, right = T.axis.remap("SSSSRR", axes)
+        at = (b, row, column, channel)
+        steps = zip((row, column), (down, right), c.strides, c.dilation, strict=True)
+        pixel = xs[(b, *(p * s + k * d for p, k, s, d in steps), channel)]
+        weight = taps[down * c.taps[1] + right, channel]
+        T.reads(pixel, weight)
+        T.writes(acc[at])
+        T.sblock_attr({KIND: "depthwise_strip", TILE: [strip.height, strip.width]})
+        with T.init():
+            T.buffer_store(acc, tirx.const(0, "float32"), list(at))
+        T.buffer_store(acc, acc[at] + fp32(pixel) * fp32(weight), list(at))
