@@ -51,7 +51,7 @@ def test_version():
         ("compile", "model.pt2", "--no-such-option"),
         ("compile", "model.pt2"),
         ("compile", "model.pt2", "-o", "x", "--shape", "1,a"),
-        ("compile", "model.pt2", "-o", "x", "--threads", "0"),
+        ("run", "model.tvms", "--threads", "0"),
         ("inspect",),
     ],
 )
@@ -66,10 +66,7 @@ def test_wrong_usage_exits_with_2(arguments):
     "arguments",
     [
         ("inspect", "missing.pt2"),
-        ("compile", "missing.pt2", "--dry-run"),
         ("run", "missing.tvms"),
-        ("inspect", "no_such_module:factory"),
-        ("compile", "no_such_module:factory", "--dry-run", "--shape", "1,2"),
     ],
 )
 def test_what_is_missing_exits_with_1_and_one_message(arguments):

@@ -33,9 +33,6 @@ def compile_command(
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch", help="Leave the first extent of the inputs open.")
     ] = False,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads to run with; all physical cores if unset.")
-    ] = None,
     measure: Annotated[
         bool,
         typer.Option(help="Time each layer sparse and dense, and keep the faster."),

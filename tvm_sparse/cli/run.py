@@ -36,6 +36,9 @@ def run_command(
     repeat: Annotated[
         int, typer.Option(min=0, help="Calls to time after the first; 0 times nothing.")
     ] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to run with; the artifact's choice if unset.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -43,7 +46,7 @@ def run_command(
     with console.errors(debug):
         import tvm_sparse_runtime as runtime
 
-        library = runtime.load(artifact)
+        library = runtime.load(artifact, threads=threads)
         arrays = _inputs(library, input)
         result = library(*arrays)
         results = result if isinstance(result, tuple | list) else (result,)

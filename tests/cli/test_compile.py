@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+
+import tvm_sparse_runtime
+
+
+def test_a_pt2_becomes_an_artifact_that_agrees_with_torch(call_json, here, pt2, small):
+    printed = call_json("compile", pt2, "-o", here / "out.tvms")
+    assert printed["artifact"] == str(here / "out.tvms")
+    first, second = printed["decisions"]
+    assert (first["layer"], first["sparsity"]) == ("0", 0.75)
+    assert second["chosen"] == "dense"
+    x = torch.rand(3, 64)
+    y = tvm_sparse_runtime.load(here / "out.tvms")(x)
+    torch.testing.assert_close(y, small(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_table_shows_the_reason(call, here, pt2):
+    printed = call("compile", pt2, "-o", "out.tvms", "--no-measure").stdout
+    assert "not measured" in printed
+    assert "no zeros" in printed
+    assert printed.endswith("wrote out.tvms\n")
+
+
+def test_an_artifact_is_replaced_by_force_only(call, here, pt2):
+    call("compile", pt2, "-o", "out.tvms", "--no-measure")
+    error = call("compile", pt2, "-o", "out.tvms", "--no-measure", status=1).stderr
+    assert "out.tvms" in error
+    call("compile", pt2, "-o", "out.tvms", "--no-measure", "--force")
+
+
+def test_a_dry_run_writes_nothing(call_json, here, pt2):
+    before = sorted(here.iterdir())
+    printed = call_json("compile", pt2, "-o", "out.tvms", "--dry-run")
+    assert printed["artifact"] is None
+    assert len(printed["decisions"]) == 2
+    assert sorted(p for p in here.iterdir() if p.name != "__pycache__") == before
+
+
+def test_a_factory_takes_shapes_weights_and_an_open_batch(call, here, small):
+    from safetensors.torch import save_file
+
+    save_file(small.state_dict(), here / "w.safetensors")
+    options = ["--weights", "w.safetensors", "--shape", "2,64", "--dynamic-batch", "--no-measure"]
+    call("compile", "factories:small", *options, "-o", "out.tvms")
+    library = tvm_sparse_runtime.load("out.tvms")
+    for batch in (1, 2, 5):
+        x = torch.rand(batch, 64)
+        torch.testing.assert_close(library(x), small(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_example_may_be_a_file(call, here):
+    np.save("x.npy", np.zeros((4, 64), np.float32))
+    call("compile", "factories:small", "--input", "x.npy", "-o", "out.tvms", "--no-measure")
+    assert tvm_sparse_runtime.load("out.tvms").inputs[0].shape == (4, 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "toaster"], "toaster"),
+        (["--target", "cpu:no-such-cpu"], "no-such-cpu"),
+        (["--dynamic-batch"], "dynamic_batch"),
+        (["--weights", "w.safetensors"], "weights"),
+    ],
+)
+def test_wrong_options_say_what_to_do(call, here, pt2, arguments, message):
+    error = call("compile", pt2, "--dry-run", *arguments, status=1).stderr
+    assert message in error
+    assert error.count("\n") == 1
+    assert "--debug" not in error
+
+
+def test_a_factory_without_shape_is_an_error(call, here):
+    assert "example inputs" in call("compile", "factories:small", "--dry-run", status=1).stderr
+
+
+def test_another_cpu_is_compiled_for_but_not_measured(call_json, here, pt2):
+    printed = call_json("compile", pt2, "--dry-run", "--target", "cpu:haswell")
+    assert all(d["dense_us"] is None for d in printed["decisions"])
+
+
+@pytest.mark.parametrize("source", ["missing.pt2", "no_such_module:factory", "factories:large"])
+def test_a_source_that_is_not_there_is_named(call, here, source):
+    for command in (["inspect", source], ["compile", source, "--dry-run", "--shape", "1,64"]):
+        error = call(*command, status=1).stderr
+        assert source in error or source.partition(":")[0] in error
+        assert error.count("\n") == 1

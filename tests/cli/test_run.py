@@ -1,0 +1,82 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tvm_sparse.cli.run import timed
+
+
+@pytest.fixture
+def artifact(call, here, pt2):
+    call("compile", pt2, "-o", "model.tvms", "--no-measure")
+    return here / "model.tvms"
+
+
+def test_outputs_are_those_of_torch(call_json, artifact, here, small):
+    x = np.random.default_rng(1).random((3, 64), np.float32)
+    np.save("x.npy", x)
+    printed = call_json("run", artifact, "--input", "x.npy", "--output", "y.npy")
+    expected = small(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(np.load("y.npy"), expected, rtol=1e-5, atol=1e-6)
+    (output,) = printed["outputs"]
+    assert output["shape"] == [3, 32]
+    assert output["range"] == pytest.approx([expected.min(), expected.max()], rel=1e-5)
+    assert printed["latency"] is None
+
+
+def test_repeat_gives_statistics(call, call_json, artifact):
+    latency = call_json("run", artifact, "--repeat", "20")["latency"]
+    assert latency["repeat"] == 20
+    assert 0 < latency["min_us"] <= latency["median_us"] <= latency["p99_us"]
+    assert "20 calls: min" in call("run", artifact, "--repeat", "20").stdout
+
+
+def test_neither_torch_nor_the_compiler_is_loaded(artifact):
+    script = (
+        "import sys\n"
+        "from tvm_sparse.cli import app\n"
+        "app(['run', sys.argv[1]], standalone_mode=False)\n"
+        "print(sorted({'torch', 'tvm'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, artifact], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "count", "message"),
+    [
+        ((3, 63), "float32", 1, "63"),
+        ((3, 64), "float64", 1, "float64"),
+        ((3, 64), "float32", 2, "2 tensors"),
+    ],
+)
+def test_a_wrong_input_is_named(call, artifact, shape, dtype, count, message):
+    np.save("x.npy", np.zeros(shape, dtype))
+    error = call("run", artifact, *["--input", "x.npy"] * count, status=1).stderr
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_as_many_output_files_as_outputs(call, artifact, here):
+    error = call("run", artifact, "-o", "a.npy", "-o", "b.npy", status=1).stderr
+    assert "--output" in error
+    assert not (here / "a.npy").exists()
+
+
+def test_a_damaged_artifact_is_refused(call, artifact):
+    (library,) = artifact.glob("*.so")
+    library.write_bytes(library.read_bytes()[:-100])
+    error = call("run", artifact, status=1).stderr
+    assert library.name in error
+    assert "--debug" not in error
+
+
+def test_warm_up_is_not_counted():
+    calls = []
+    found = timed(lambda: calls.append(0), 5)
+    assert found["repeat"] == 5
+    assert len(calls) > 5
