@@ -85,3 +85,10 @@ def test_figures_come_from_the_results():
     spec.loader.exec_module(module)
     record = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert module.refreshed(README, record) == README
+
+
+def test_every_page_is_listed():
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert name == "README.md" or f"({name})" in listed, f"docs/README.md does not list {name}"
