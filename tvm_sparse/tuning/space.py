@@ -13,6 +13,8 @@ from tvm.target import Target
 from tvm_sparse.schedules.rule import ScheduleRule
 
 CATEGORICAL = "SampleCategorical"
+SEARCH_END = "EnterPostproc"
+"""What the search appends to a trace."""
 
 Value = int | tuple[int, ...]
 """One decision: the chosen option, or the factors of a split, outermost first."""
@@ -98,8 +100,12 @@ def space_of(func: tirx.PrimFunc, target: Target, rules: tuple[ScheduleRule, ...
 
 
 def _outline(schedule: s_tir.Schedule) -> list[tuple[str, str]]:
-    """Return what identifies a variant: its instructions without variables and decisions."""
-    return [(str(i.kind.name), str(i.attrs)) for i in schedule.trace.insts]
+    """Return what identifies a variant: what its instructions do, without the decisions.
+
+    The search drops queries whose result nobody uses, and marks where it ended.
+    """
+    steps = ((str(i.kind.name), str(i.attrs)) for i in schedule.trace.insts)
+    return [step for step in steps if not step[0].startswith("Get") and step[0] != SEARCH_END]
 
 
 def _value(instruction: Any, decision: Any) -> Value:

@@ -1,0 +1,93 @@
+"""Arguments: indices as they are, numbers drawn anew, and a comparison that sees one product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import te, tirx
+
+from tests.kernels import host, integers, keep_of_bank, run
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.tuning import operands
+
+CONTRACTION = Contraction((5,), 64, 32)
+MATRIX = keep_of_bank(np.random.default_rng(0), (32, 64), 4)
+STORAGE = BalancedFormat.of(MATRIX)
+FUNC = balanced(CONTRACTION, STORAGE, host())
+ARRAYS = STORAGE.encode(MATRIX)
+FIXED = {1: ARRAYS["values"], 2: ARRAYS["indices"]}
+
+
+def test_only_integers_are_taken_from_the_model():
+    x, values, indices = operands.operands(FUNC, FIXED, outputs=1)
+    assert x.shape == (5, 64)
+    assert indices is FIXED[2]
+    assert values.shape == FIXED[1].shape
+    assert (values != FIXED[1]).any()
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    first, second = (operands.operands(FUNC, FIXED, 1, seed=3) for _ in "ab")
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))
+
+
+def test_sums_are_exact_in_any_order():
+    x, values, indices = operands.operands(FUNC, FIXED, outputs=1)
+    matrix = STORAGE.decode({"values": values, "indices": indices})
+    exact = x.astype(np.float64) @ matrix.astype(np.float64).T
+    assert (run(FUNC, [x, values, indices], (5, 32)) == exact).all()
+    assert (x[:, ::-1] @ matrix[:, ::-1].T == exact).all()
+
+
+def test_files_hold_everything(tmp_path):
+    arrays = operands.operands(FUNC, FIXED, outputs=1)
+    outputs = [operands.spec(FUNC.params[-1])]
+    operands.save(tmp_path / "task", arrays, outputs)
+    loaded, specs = operands.load(tmp_path / "task")
+    assert specs == [((5, 32), "float32")]
+    assert all((a == b).all() for a, b in zip(arrays, loaded, strict=True))
+
+
+def test_variable_extents_count_as_one():
+    func = balanced(Contraction((tirx.Var("n", "int64"),), 64, 32), STORAGE, host())
+    assert operands.unmeasurable(func) is None
+    assert operands.operands(func, FIXED, outputs=1)[0].shape == (1, 64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "word"),
+    [((lambda n: (n * 2,)), "float32", "expressions"), ((lambda n: (n,)), "bfloat16", "bfloat16")],
+)
+def test_what_no_array_can_be_made_for(shape, dtype, word):
+    n = te.var("n", "int64")
+    x = te.placeholder(shape(n), dtype, "X")
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i: x[i] + x[i], "Y")])
+    assert word in operands.unmeasurable(func)
+
+
+def test_one_product_too_few_is_seen():
+    rng = np.random.default_rng(1)
+    unit = operands.SCALE**2
+    for columns in (16, 4608):
+        left = integers(rng, (64, columns)) * operands.SCALE
+        right = integers(rng, (64, columns)) * operands.SCALE
+        expected = (left * right).sum(-1)
+        wrong = expected.copy()
+        wrong[17] += unit
+        assert operands.same(expected, expected)
+        assert operands.same(expected * (1 + 1e-7), expected)
+        assert not operands.same(wrong, expected)
+
+
+def test_results_that_were_never_written_are_seen():
+    expected = np.ones(4, np.float32)
+    assert not operands.same(np.array([1, 1, np.nan, 1], np.float32), expected)
+    nothing = np.full(4, np.nan, np.float32)
+    assert operands.same(nothing, nothing)
+
+
+def test_float16_bounds_are_not_larger_than_the_values():
+    expected = np.full(4, 2.0, np.float16)
+    assert not operands.same(expected * np.float16(1.1), expected)

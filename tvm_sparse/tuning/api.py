@@ -1,0 +1,117 @@
+"""``ts.tune``: search for better schedules of a model's operators and keep what is found."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.target import Target
+
+from tvm_sparse.config import Config
+from tvm_sparse.decisions import Decisions
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.load import load
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.passes import pipeline
+from tvm_sparse.passes.choose import Chooser
+from tvm_sparse.schedules.build import build_context
+from tvm_sparse.targets import ResolvedTarget, parse_target
+from tvm_sparse.tuning.database import Database, default_path
+from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
+from tvm_sparse.tuning.report import TuningReport, report_of
+from tvm_sparse.tuning.state import Session
+from tvm_sparse.tuning.tasks import Task, extract
+from tvm_sparse.tuning.tuner import Settings, Tuner
+
+
+def tune(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    target: str | Target = "cpu",
+    trials: int = 512,
+    database: str | Path | None = None,
+    config: Config | None = None,
+    settings: Settings | None = None,
+    tracker: str | None = None,
+    key: str | None = None,
+    progress: Callable[[Session], None] = lambda session: None,
+) -> TuningReport:
+    """Tune the operators of ``model`` and append what was measured to ``database``.
+
+    The default schedule of each operator is the first trial, and a record counts only if it beats
+    it, so a model never gets slower. Interrupted by Ctrl-C or killed, everything measured is kept;
+    the next call goes on from there.
+
+    Parameters
+    ----------
+    model, example_inputs, target, config
+        As for :func:`tvm_sparse.compile`.
+    trials
+        Schedules to measure, those in the database included.
+    database
+        Directory or ``.jsonl`` file; by default the user's own, which ``compile`` reads, too.
+    settings
+        Finer choices; its ``trials`` give way to ``trials``.
+    tracker, key
+        ``host:port`` of a TVM RPC tracker, and the key of the machines there to measure on.
+    progress
+        Called at every step with the session.
+
+    Raises
+    ------
+    InputError
+        The model cannot be imported, the target does not run here and there is no tracker.
+    """
+    resolved = parse_target(target)
+    wanted = Settings(**{**vars(settings or Settings()), "trials": trials})
+    if tracker is None and not resolved.runs_here:
+        raise InputError(
+            "target", f"'{target}' does not run here", "this machine's target", "give a tracker"
+        )
+    source = model if isinstance(model, Model) else load(model, example_inputs)
+    records = Database(default_path() if database is None else database)
+    skipped: dict[str, str] = {}
+    tasks = tasks_of(source, resolved, config or Config(), skipped)
+    started, interrupted = time.monotonic(), False
+    with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as directory:
+        with _measurer(resolved.target, Path(directory), tracker, key) as measurer:
+            tuner = Tuner(measurer, records, wanted, progress)
+            tuner.session.skipped.update(skipped)
+            try:
+                tuner.run(tasks)
+            except KeyboardInterrupt:
+                interrupted = True
+    return report_of(
+        tuner.session,
+        database=str(records.path),
+        seconds=time.monotonic() - started,
+        broken_lines=records.skipped,
+        interrupted=interrupted,
+    )
+
+
+def tasks_of(
+    source: Model, resolved: ResolvedTarget, config: Config, skipped: dict[str, str]
+) -> list[Task]:
+    """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled."""
+    if not resolved.runs_here:
+        config = config.model_copy(update={"measure": False})
+    chooser = Chooser(resolved.target, config, Decisions())
+    canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
+    with build_context(resolved.target):
+        passes = tvm.transform.Sequential([*canonicalise, *pipeline.lower(chooser)])
+        lowered = passes(source.module)
+    return extract(lowered, resolved.target, skipped.__setitem__)
+
+
+def _measurer(target: Target, directory: Path, tracker: str | None, key: str | None) -> Measurer:
+    if tracker is None:
+        return LocalMeasurer(target, directory)
+    from tvm_sparse.tuning.remote import RemoteMeasurer, parse_tracker
+
+    return RemoteMeasurer(target, directory, parse_tracker(tracker, key))

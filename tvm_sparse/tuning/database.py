@@ -1,0 +1,144 @@
+"""Tuning records in a file of JSON lines that several processes may append to."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import platformdirs
+from filelock import FileLock
+from pydantic import ValidationError
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.tuning.record import Record, anchor_key
+from tvm_sparse.tuning.space import Space, space_of
+from tvm_sparse.tuning.workload import Workload, workload_of
+
+FILE = "records.jsonl"
+
+CONFIRMED_GAIN = 0.99
+MEASURED_GAIN = 0.95
+"""Ratios to the default below which a record counts: a single measurement must show more."""
+
+
+class Database:
+    """Records of ``path``: a directory (its ``records.jsonl``) or a ``.jsonl`` file.
+
+    Lines are only ever appended, each in one write under a lock, so that a process may be killed
+    at any time. A line that is not a record (torn, edited, of a later version) is skipped and
+    counted in :attr:`skipped`. Reading does not create anything.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        given = Path(path)
+        self.path = given if given.suffix == ".jsonl" else given / FILE
+        self.skipped = 0
+        self._records: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+        self._offset = 0
+        self.refresh()
+
+    def __iter__(self) -> Iterator[Record]:
+        for records in self._records.values():
+            yield from records
+
+    def __len__(self) -> int:
+        return sum(len(records) for records in self._records.values())
+
+    def refresh(self) -> None:
+        """Read what has been appended to the file since the last look."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # another process is writing it
+                self._offset += len(line)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            record = Record.model_validate_json(line)
+        except ValidationError:
+            self.skipped += 1
+            return
+        self._records[record.anchor].append(record)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Append ``records`` to the file."""
+        lines = b"".join(r.model_dump_json(exclude_none=True).encode() + b"\n" for r in records)
+        if not lines:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{self.path}.lock"), self.path.open("a+b") as file:
+            file.write((b"\n" if _torn(file) else b"") + lines)
+        self.refresh()
+
+    def of(self, workload: Workload, space: Space) -> list[Record]:
+        """Return the records of an operator under the current version of its rule."""
+        key = anchor_key(workload.anchor, space.rule_name, space.rule.version)
+        return list(self._records.get(key, ()))
+
+    def best(self, workload: Workload, space: Space) -> Record | None:
+        """Return the fastest record that is faster than the default schedule.
+
+        Records of exactly this function come first, then confirmed ones of the same operator
+        behind which something else was fused.
+        """
+        records = self.of(workload, space)
+        mine = [r for r in records if r.function == workload.function]
+        if any(r.confirmed for r in mine):
+            return _fastest(mine)
+        return _fastest(mine) or _fastest([r for r in records if r.confirmed])
+
+    def schedule(self, func: tirx.PrimFunc, target: Target) -> s_tir.Schedule | None:
+        """Return ``func`` scheduled by its best record, or ``None`` without one that fits."""
+        workload = workload_of(func, target)
+        space = space_of(func, target, rules_for(target)) if workload else None
+        record = self.best(workload, space) if workload and space else None
+        return space.schedule(record.point) if space and record else None
+
+    def merge(self, others: Iterable[Database]) -> int:
+        """Append the records of ``others`` that are not here; return how many those were."""
+        known = {r.model_dump_json() for r in self}
+        new: dict[str, Record] = {r.model_dump_json(): r for other in others for r in other}
+        added = [record for text, record in new.items() if text not in known]
+        self.add(added)
+        return len(added)
+
+    def bests(self) -> list[Record]:
+        """Return the best record of each function that has one better than the default."""
+        functions: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+        for record in self:
+            functions[(*record.anchor, record.function)].append(record)
+        found = (_fastest(records) for records in functions.values())
+        return [record for record in found if record]
+
+
+def default_path() -> Path:
+    """Return the directory of the user's own records."""
+    return platformdirs.user_data_path("tvm-sparse") / "tuning"
+
+
+def _torn(file: BinaryIO) -> bool:
+    """Whether the file ends in the middle of a line: its writer was killed."""
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) != b"\n"
+
+
+def _fastest(records: list[Record]) -> Record | None:
+    """Return the fastest of ``records`` that beats the default; confirmed ones alone, if any."""
+    confirmed = [r for r in records if r.confirmed]
+    limit = CONFIRMED_GAIN if confirmed else MEASURED_GAIN
+    faster = [r for r in confirmed or records if (r.ratio or 1.0) < limit]
+    return min(faster, key=lambda r: r.ratio or 1.0, default=None)

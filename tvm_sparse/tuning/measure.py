@@ -1,0 +1,86 @@
+"""Run built functions on saved arguments: check what they compute, then time them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tvm
+
+from tvm_sparse.tuning import operands
+
+EXPECTED = "expected{}.npy"
+
+Tensors = tuple[list[Any], list[Any]]
+"""Inputs and outputs on a device."""
+
+
+class Timing(NamedTuple):
+    """How long to measure: ``repeat`` times, each at least ``milliseconds``."""
+
+    repeat: int = 3
+    milliseconds: int = 20
+
+
+class WrongResultError(Exception):
+    """A schedule that does not compute what the function says."""
+
+
+def expect(library: str, directory: str, device: str) -> None:
+    """Run the reference ``library`` and save its results for :func:`measure` to compare with."""
+    function = tvm.runtime.load_module(library)["main"]
+    save_expected(function, _arguments(directory, device), Path(directory))
+
+
+def measure(library: str, directory: str, device: str, timing: Timing) -> list[float]:
+    """Return the seconds of one call, for each repetition.
+
+    Raises
+    ------
+    WrongResultError
+        The results differ from the expected ones.
+    """
+    module = tvm.runtime.load_module(library)
+    tensors = _arguments(directory, device)
+    return run(module, tvm.device(device), tensors, Path(directory), timing)
+
+
+def run(module: Any, device: Any, tensors: Tensors, directory: Path, timing: Timing) -> list[float]:
+    """Check and time ``module``, here or at the other end of an RPC session."""
+    inputs, outputs = tensors
+    for out in outputs:
+        out.copyfrom(np.full(out.shape, np.nan, str(out.dtype)))
+    module["main"](*inputs, *outputs)
+    for i, out in enumerate(outputs):
+        expected = np.load(directory / EXPECTED.format(i))
+        got = out.numpy()
+        if not operands.same(got, expected):
+            worst = float(np.nanmax(np.abs(got - expected), initial=np.nan))
+            raise WrongResultError(f"output {i} differs by up to {worst:g}")
+    timer = module.time_evaluator(
+        "main", device, number=1, repeat=timing.repeat, min_repeat_ms=timing.milliseconds
+    )
+    return [float(seconds) for seconds in timer(*inputs, *outputs).results]
+
+
+def save_expected(function: Any, tensors: Tensors, directory: Path) -> None:
+    """Run ``function`` once and write its outputs to ``directory``."""
+    inputs, outputs = tensors
+    function(*inputs, *outputs)
+    for i, out in enumerate(outputs):
+        np.save(directory / EXPECTED.format(i), out.numpy())
+
+
+@lru_cache(maxsize=1)
+def _arguments(directory: str, device: str) -> Tensors:
+    """Return inputs and outputs on the device; a worker measures one task at a time."""
+    return upload(Path(directory), tvm.device(device))
+
+
+def upload(directory: Path, device: Any) -> Tensors:
+    """Return the saved inputs, and outputs to write to, as tensors of ``device``."""
+    inputs, outputs = operands.load(directory)
+    tensors = [tvm.runtime.tensor(array, device) for array in inputs]
+    return tensors, [tvm.runtime.empty(shape, dtype, device) for shape, dtype in outputs]

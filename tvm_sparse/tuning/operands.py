@@ -1,0 +1,104 @@
+"""Arguments to measure a function with: valid indices, and numbers that sum without rounding."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+LARGEST = 4
+SCALE = 2.0**-5
+"""Values are multiples of this, up to ``LARGEST`` of them: sums of their products are exact in any
+order, and small enough for sigmoids and the like not to saturate."""
+
+OUTPUTS = "outputs.json"
+
+Spec = tuple[tuple[int, ...], str]
+"""Shape and dtype."""
+
+DTYPES = frozenset(np.dtype(d).name for d in "bBhHiIqQefd")
+"""What NumPy files can hold."""
+
+
+def operands(
+    func: tirx.PrimFunc, fixed: Mapping[int, np.ndarray], outputs: int, seed: int = 0
+) -> list[np.ndarray]:
+    """Return an array for each parameter of ``func`` but its last ``outputs``.
+
+    Parameters
+    ----------
+    func
+        A function whose extents are static, or plain variables (which count as one).
+    fixed
+        Arrays by parameter position: weights in the operator's storage, from its ``encode``.
+        Integer ones are taken as they are, because only they are valid indices. Floating-point
+        ones are drawn anew, so no weight is ever written to a file or sent to another machine.
+    outputs
+        Number of parameters that ``func`` writes.
+    seed
+        Of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    inputs = list(func.params)[: len(func.params) - outputs]
+    return [
+        fixed[i]
+        if i in fixed and np.issubdtype(fixed[i].dtype, np.integer)
+        else _draw(rng, *spec(param))
+        for i, param in enumerate(inputs)
+    ]
+
+
+def spec(param: Any) -> Spec:
+    """Return shape and dtype of a parameter, variable extents as one."""
+    extents = tuple(int(e) if hasattr(e, "value") else 1 for e in param.shape)
+    return extents, str(param.dtype)
+
+
+def unmeasurable(func: tirx.PrimFunc) -> str | None:
+    """Return why no arguments can be made for ``func``, ``None`` if they can."""
+    for param in func.params:
+        if not all(hasattr(e, "value") or isinstance(e, tirx.Var) for e in param.shape):
+            return f"extents of '{param.name}' are expressions"
+        if str(param.dtype) not in DTYPES:
+            return f"dtype {param.dtype} of '{param.name}'"
+    return None
+
+
+def save(directory: Path, inputs: list[np.ndarray], outputs: list[Spec]) -> None:
+    """Write arguments where :func:`load` finds them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for i, array in enumerate(inputs):
+        np.save(directory / f"input{i}.npy", array)
+    (directory / OUTPUTS).write_text(json.dumps(outputs), encoding="utf-8")
+
+
+def load(directory: Path) -> tuple[list[np.ndarray], list[Spec]]:
+    """Return the inputs, and shape and dtype of the outputs."""
+    count = len(list(directory.glob("input*.npy")))
+    inputs = [np.load(directory / f"input{i}.npy") for i in range(count)]
+    specs = json.loads((directory / OUTPUTS).read_text(encoding="utf-8"))
+    return inputs, [(tuple(shape), dtype) for shape, dtype in specs]
+
+
+def same(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether two results agree, up to the rounding of an epilogue.
+
+    The contraction itself is exact with :func:`operands`, so the bound is a few units in the last
+    place of the largest result; one product too many or too few is far above it.
+    """
+    largest = float(np.nanmax(np.abs(expected), initial=0.0))
+    tolerance = min(64 * float(np.finfo(expected.dtype).eps), 0.02) * max(largest, SCALE**2)
+    return bool(np.allclose(got, expected, rtol=0, atol=tolerance, equal_nan=True))
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if not np.issubdtype(np.dtype(dtype), np.floating):
+        return np.zeros(shape, dtype)
+    count = math.prod(shape)
+    values = rng.integers(-LARGEST, LARGEST, count, endpoint=True) * np.float32(SCALE)
+    return values.reshape(shape).astype(dtype)

@@ -1,0 +1,206 @@
+"""The tuning loop: propose, build, measure, record; task after task, until the trials are spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tvm import s_tir
+
+from tvm_sparse.errors import SparseError, UnsupportedError
+from tvm_sparse.tuning.database import Database
+from tvm_sparse.tuning.measurer import Measured, Measurer
+from tvm_sparse.tuning.record import Record, record_of
+from tvm_sparse.tuning.scheduler import next_task
+from tvm_sparse.tuning.search import Search, cost_model
+from tvm_sparse.tuning.space import Point
+from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.tasks import Task
+
+PATIENCE = 3
+"""Batches in a row without any measurement before the tuner gives up."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to search.
+
+    Parameters
+    ----------
+    trials
+        Schedules to measure in all; those in the database already count.
+    per_task
+        Limit for each task.
+    slowest
+        Tune only the tasks that take most of the model's time, this many.
+    batch
+        Schedules a step.
+    finalists, rounds
+        Schedules of each task that are measured again at the end, in how many turns.
+    seed
+        Of the search.
+    threads
+        Of the search and its cost model.
+    """
+
+    trials: int = 512
+    per_task: int | None = None
+    slowest: int | None = None
+    batch: int = 16
+    finalists: int = 3
+    rounds: int = 7
+    seed: int = 1
+    threads: int = 1
+
+
+class Tuner:
+    """Tunes tasks with one measurer and one database; ``notify`` hears of every step."""
+
+    def __init__(
+        self,
+        measurer: Measurer,
+        database: Database,
+        settings: Settings,
+        notify: Callable[[Session], None] = lambda session: None,
+    ) -> None:
+        self.measurer, self.database, self.settings = measurer, database, settings
+        self.notify = notify
+        self.session = Session(settings.trials)
+        self._model = cost_model(settings.threads)
+        self._idle = 0
+
+    def run(self, tasks: Sequence[Task]) -> Session:
+        """Tune ``tasks`` and return where the session ended."""
+        session = self.session
+        for task in tasks:
+            self._tell("preparing", task.name)
+            try:
+                session.states.append(self._prepare(task))
+            except UnsupportedError as error:
+                session.skipped[task.name] = error.found
+        session.states.sort(key=lambda s: -s.share)
+        del session.states[self.settings.slowest or len(tasks) :]
+        session.trials = sum(len(s.ratios) for s in session.states)
+        while session.trials < session.budget:
+            state = next_task(session.states, self.settings.per_task)
+            if state is None:
+                break
+            self._tell("searching", state.task.name)
+            self._step(state)
+        for state in session.states:
+            self._tell("confirming", state.task.name)
+            self._confirm(state)
+        self._tell("done", "")
+        return session
+
+    def _tell(self, phase: str, current: str) -> None:
+        self.session.phase, self.session.current = phase, current
+        self.notify(self.session)
+
+    def _prepare(self, task: Task) -> TaskState:
+        """Measure the default, then take what the database knows of this function."""
+        prepared = self.measurer.prepare(task)
+        baseline = self.measurer.baseline(prepared)
+        if baseline.seconds is None:
+            raise UnsupportedError(f"function '{task.name}'", f"is not timed: {baseline.error}")
+        known = self.database.of(task.workload, task.space)
+        mine = [r for r in known if r.function == task.workload.function]
+        since = max((i + 1 for i, r in enumerate(mine) if r.confirmed), default=0)
+        default = record_of(
+            task.workload,
+            task.space,
+            task.space.default,
+            seconds=baseline.seconds,
+            default_seconds=baseline.seconds,
+        )
+        trials = [r for r in mine if not r.confirmed]
+        if not any(r.point == task.space.default for r in trials):
+            trials.insert(0, default)
+            self.database.add([default])
+        search = Search(
+            task.space,
+            self.measurer.target,
+            self._model,
+            [(r.point, r.ratio and r.ratio * baseline.seconds) for r in trials],
+            batch=self.settings.batch,
+            seed=self.settings.seed,
+            threads=self.settings.threads,
+        )
+        search.suggest(_distinct(r for r in known if r.function != task.workload.function))
+        confirmed = [r.ratio for r in mine if r.confirmed and r.ratio]
+        return TaskState(
+            task,
+            prepared,
+            baseline.seconds,
+            search,
+            ratios=[r.ratio for r in trials],
+            unconfirmed=[r for r in mine[since:] if r.ratio],
+            confirmed=min(confirmed, default=None),
+        )
+
+    def _step(self, state: TaskState) -> None:
+        """Measure one batch of one task."""
+        left = self.session.budget - self.session.trials
+        if self.settings.per_task is not None:
+            left = min(left, self.settings.per_task - len(state.ratios))
+        schedules = state.search.propose()[:left]
+        if not schedules:
+            state.exhausted = True
+            return
+        measured = self.measurer.measure(state.prepared, schedules)
+        pairs = [(s, m) for s, m in zip(schedules, measured, strict=True) if not m.machine_failed]
+        self._idle = 0 if pairs else self._idle + 1
+        if self._idle == PATIENCE:
+            raise SparseError(
+                "tuning",
+                f"nothing can be measured: {measured[0].error}",
+                todo="see that the machine that measures is reachable and idle",
+            )
+        records = [self._record(state, schedule, m) for schedule, m in pairs]
+        self.database.add(records)
+        state.unconfirmed += [r for r in records if r.ratio]
+        state.ratios += [r.ratio for r in records]
+        state.batches.append(min(r for r in state.ratios if r))
+        scale = state.default_seconds
+        state.search.learn(
+            [(s, r.ratio and r.ratio * scale) for (s, _), r in zip(pairs, records, strict=True)]
+        )
+        self.session.count(len(records))
+
+    def _confirm(self, state: TaskState) -> None:
+        """Measure the fastest schedules again, in many turns with the default."""
+        if not state.unconfirmed:
+            return
+        known = self.database.of(state.task.workload, state.task.space)
+        confirmed = [r for r in known if r.confirmed and r.function == state.task.workload.function]
+        faster = sorted(
+            (r for r in state.unconfirmed if (r.ratio or 1.0) < 1.0), key=lambda r: r.ratio or 1.0
+        )
+        points = _distinct([*faster[: self.settings.finalists], *confirmed])
+        found = [state.task.space.schedule(point) for point in points]
+        schedules = [schedule for schedule in found if schedule is not None]
+        measured = self.measurer.measure(state.prepared, schedules, self.settings.rounds)
+        pairs = zip(schedules, measured, strict=True)
+        records = [self._record(state, s, m, confirmed=True) for s, m in pairs if m.seconds]
+        self.database.add(records)
+        state.unconfirmed = []
+        state.confirmed = min((r.ratio for r in records if r.ratio), default=1.0)
+
+    def _record(
+        self, state: TaskState, schedule: s_tir.Schedule, m: Measured, *, confirmed: bool = False
+    ) -> Record:
+        task = state.task
+        return record_of(
+            task.workload,
+            task.space,
+            task.space.point(schedule),
+            seconds=m.seconds,
+            default_seconds=m.default_seconds,
+            confirmed=confirmed,
+            error=m.error,
+        )
+
+
+def _distinct(records: Iterable[Record]) -> list[Point]:
+    """Return the points of ``records``, each once."""
+    return list(dict.fromkeys(r.point for r in records))
