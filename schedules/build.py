@@ -47,9 +47,15 @@ def build_context(target: Target) -> Iterator[None]:
         yield
 
 
-def build_function(func: tirx.PrimFunc, target: Target) -> Any:
-    """Schedule and build a single operator definition; its entry point is called ``main``."""
-    found = first_schedule(func.with_attr("global_symbol", "main"), target, rules_for(target))
+def build_function(
+    func: tirx.PrimFunc, target: Target, first: tuple[ScheduleRule, ...] = ()
+) -> Any:
+    """Schedule and build a single operator definition; its entry point is called ``main``.
+
+    The rules ``first`` are tried before the target's own.
+    """
+    rules = (*first, *rules_for(target))
+    found = first_schedule(func.with_attr("global_symbol", "main"), target, rules)
     scheduled = found[0].mod if found else tvm.IRModule({"main": func})
     with build_context(target):
         return tvm.compile(scheduled, target=target).mod

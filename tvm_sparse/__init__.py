@@ -17,6 +17,7 @@ _PUBLIC = {
     "compile": "tvm_sparse.compiler",
     "inspect": "tvm_sparse.inspection",
     "load": "tvm_sparse.frontends.load",
+    "tune": "tvm_sparse.tuning.api",
     "SparseError": "tvm_sparse.errors",
     "InputError": "tvm_sparse.errors",
     "UnsupportedError": "tvm_sparse.errors",

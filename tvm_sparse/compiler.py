@@ -20,6 +20,7 @@ from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.targets import parse_target
+from tvm_sparse.tuning.recorded import origins, recorded_rules
 
 Progress = Callable[[str, int, int], None]
 """Called with ``(phase, step, steps)``."""
@@ -92,6 +93,7 @@ def compile(
     *,
     target: str | Target = "cpu",
     config: Config | None = None,
+    database: str | Path | None = None,
     progress: Progress = lambda phase, step, steps: None,
 ) -> Library:
     """Compile a pruned model for ``target``.
@@ -108,6 +110,10 @@ def compile(
         ``"cpu:haswell"``, or a TVM target.
     config
         Options; see :class:`Config`.
+    database
+        Tuning records (a directory or ``.jsonl`` file) of :func:`tvm_sparse.tune`; by default the
+        user's own. Where they know nothing faster than the default schedule, the records that
+        come with the package are asked.
     progress
         Called at the start of each phase.
 
@@ -130,7 +136,8 @@ def compile(
     packed: dict[str, np.ndarray] = {}
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
-    chooser = Chooser(resolved.target, config, decisions)
+    recorded = recorded_rules(resolved.target, database) if config.tuned else ()
+    chooser = Chooser(resolved.target, config, decisions, recorded)
     mod = source.module
     with build_context(resolved.target):
         tell()
@@ -139,8 +146,9 @@ def compile(
         mod = _run(pipeline.lower(chooser), mod)
         tell()
         rules: dict[str, str | None] = {}
-        mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__), mod)
+        mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded), mod)
         kernels = planned_kernels(mod, rules)
+        origins(decisions.records, {k.layer: k.rule for k in kernels})
         tell()
         finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
         executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)

@@ -18,6 +18,8 @@ class Config(BaseModel):
     measure
         Time dense and sparse candidates of each layer on this machine and take the faster;
         ``False`` decides by the cost model. Cross-compiling never measures.
+    tuned
+        Use tuning records where they are faster than the default schedules.
     ignore
         Layers that stay dense: globs on fully qualified names.
     force
@@ -29,6 +31,7 @@ class Config(BaseModel):
 
     sparse: bool = True
     measure: bool = True
+    tuned: bool = True
     ignore: tuple[str, ...] = ()
     force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)
 

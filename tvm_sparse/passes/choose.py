@@ -16,6 +16,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.measure import measure
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
+from tvm_sparse.schedules.rule import ScheduleRule
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""
@@ -48,10 +49,21 @@ class Choice:
 
 
 class Chooser:
-    """Chooses per layer among dense and the storages that fit its zeros."""
+    """Chooses per layer among dense and the storages that fit its zeros.
 
-    def __init__(self, target: Target, config: Config, decisions: Decisions) -> None:
+    Candidates are measured with the schedules that the rules ``first`` have for them, or else
+    with their default schedules.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        config: Config,
+        decisions: Decisions,
+        first: tuple[ScheduleRule, ...] = (),
+    ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
+        self.first = first
         self._times: dict[Any, dict[str, float]] = {}
 
     def choose(self, layer: Layer) -> Choice:
@@ -128,7 +140,7 @@ class Chooser:
                 c.name: (self._rebuild(c, static, layer), list(packed[c.name].values()))
                 for c in candidates
             }
-            self._times[key] = measure(functions, x, static.output_shape, self.target)
+            self._times[key] = measure(functions, x, static.output_shape, self.target, self.first)
         return self._times[key]
 
     def _rebuild(self, candidate: Candidate, static: Contraction, layer: Layer) -> Any:

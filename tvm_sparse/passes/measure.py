@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.schedules.rule import ScheduleRule
 
 ROUNDS = 5
 MIN_SECONDS = 0.003
@@ -21,8 +22,11 @@ def measure(
     x: np.ndarray,
     output_shape: tuple[int, ...],
     target: Target,
+    first: tuple[ScheduleRule, ...] = (),
 ) -> dict[str, float]:
     """Return the best time of each ``f(X, *arrays, Y)`` in microseconds.
+
+    The rules ``first`` are tried before the target's own to schedule them.
 
     The functions run in turns, so that noise of the machine meets all of them.
     """
@@ -31,7 +35,7 @@ def measure(
     out = tvm.runtime.empty(output_shape, str(x.dtype), device)
     timers = {}
     for name, (func, arrays) in functions.items():
-        built = build_function(func, target)
+        built = build_function(func, target, first)
         args = (data, *(tvm.runtime.tensor(a) for a in arrays), out)
         built["main"](*args)
         timer = built.time_evaluator(

@@ -20,7 +20,7 @@ from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.schedules.build import rules_for
-from tvm_sparse.schedules.rule import ApplySchedules
+from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 
 Pass: TypeAlias = Any
 
@@ -56,13 +56,15 @@ def schedule(
     target: Target,
     packed: dict[str, np.ndarray],
     report: Callable[[str, str | None], None] = lambda name, rule: None,
+    first: tuple[ScheduleRule, ...] = (),
 ) -> list[Pass]:
     """Phase 3: how each function runs; weights leave the code and land in ``packed``.
 
-    ``report`` is told the schedule rule of each function.
+    ``report`` is told the schedule rule of each function; the rules ``first`` are tried before
+    the target's own.
     """
     return [
-        ApplySchedules(target, rules_for(target), report),
+        ApplySchedules(target, (*first, *rules_for(target)), report),
         LiftWeights(packed),
         relax.transform.RewriteDataflowReshape(),
     ]

@@ -19,9 +19,11 @@ from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.schedules.build import build_context
+from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.database import Database, default_path
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
+from tvm_sparse.tuning.recorded import recorded_rules
 from tvm_sparse.tuning.report import TuningReport, report_of
 from tvm_sparse.tuning.state import Session
 from tvm_sparse.tuning.tasks import Task, extract
@@ -76,7 +78,9 @@ def tune(
     source = model if isinstance(model, Model) else load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
-    tasks = tasks_of(source, resolved, config or Config(), skipped)
+    config = config or Config()
+    recorded = recorded_rules(resolved.target, records) if config.tuned else ()
+    tasks = tasks_of(source, resolved, config, recorded, skipped)
     started, interrupted = time.monotonic(), False
     with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as directory:
         with _measurer(resolved.target, Path(directory), tracker, key) as measurer:
@@ -96,12 +100,16 @@ def tune(
 
 
 def tasks_of(
-    source: Model, resolved: ResolvedTarget, config: Config, skipped: dict[str, str]
+    source: Model,
+    resolved: ResolvedTarget,
+    config: Config,
+    recorded: tuple[ScheduleRule, ...],
+    skipped: dict[str, str],
 ) -> list[Task]:
     """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled."""
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
-    chooser = Chooser(resolved.target, config, Decisions())
+    chooser = Chooser(resolved.target, config, Decisions(), recorded)
     canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
     with build_context(resolved.target):
         passes = tvm.transform.Sequential([*canonicalise, *pipeline.lower(chooser)])

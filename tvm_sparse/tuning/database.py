@@ -100,7 +100,9 @@ class Database:
 
     def schedule(self, func: tirx.PrimFunc, target: Target) -> s_tir.Schedule | None:
         """Return ``func`` scheduled by its best record, or ``None`` without one that fits."""
-        workload = workload_of(func, target)
+        workload = workload_of(func, target) if self._records else None
+        if workload and not any(key[:3] == workload.anchor for key in self._records):
+            return None
         space = space_of(func, target, rules_for(target)) if workload else None
         record = self.best(workload, space) if workload and space else None
         return space.schedule(record.point) if space and record else None

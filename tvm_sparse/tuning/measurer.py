@@ -15,6 +15,7 @@ from tvm import s_tir
 from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure
@@ -92,9 +93,9 @@ class Measurer(ABC):
         outputs = [operands.spec(p) for p in list(task.func.params)[-task.outputs :]]
         arrays = operands.operands(task.func, task.fixed, task.outputs)
         operands.save(directory, arrays, outputs)
-        default = task.space.rule.apply(task.func, self.target, tunable=False)
-        if isinstance(default, list):
-            default = default[0]
+        (default, _) = first_schedule(task.func, self.target, (task.space.rule,)) or (None, "")
+        if default is None:
+            raise UnsupportedError(f"function '{task.name}'", "its rule has no default schedule")
         truth = task.space.module if self.device == "cpu" else default.mod
         built = self._build([truth, default.mod], directory)
         failed = next((b.error for b in built if b.error), None)

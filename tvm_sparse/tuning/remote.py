@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.tuning.build import ARCHIVE
 from tvm_sparse.tuning.measure import Timing, run, save_expected, upload
 from tvm_sparse.tuning.measurer import RUN_SECONDS, Measurer
 from tvm_sparse.tuning.pool import Outcome
@@ -105,7 +103,7 @@ class RemoteMeasurer(Measurer):
 
 
 def upload_library(session: Any, local_path: str, remote_path: str) -> Any:
-    """Load a library on the server. The session remembers it: what comes next must know the task."""
+    """Load a library on the server; the session remembers it for what comes next."""
     session.tvm_sparse_library = Path(local_path)
     session.upload(local_path, remote_path)
     return session.load_module(remote_path)

@@ -118,9 +118,9 @@ def _value(instruction: Any, decision: Any) -> Value:
 def _decision(instruction: Any, value: Value) -> Any:
     """Return what TVM stores for ``value``; ``None`` if the instruction cannot decide so."""
     if instruction.kind.name != CATEGORICAL:
-        parts = int(instruction.attrs[0])
+        if not isinstance(value, tuple) or len(value) != int(instruction.attrs[0]):
+            return None
         # A factor of zero would divide by zero inside TVM.
-        fits = isinstance(value, tuple) and len(value) == parts and all(f > 0 for f in value)
-        return list(value) if fits else None
+        return list(value) if min(value) > 0 else None
     options = [int(option) for option in instruction.attrs[0]]
     return options.index(value) if value in options else None
