@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
@@ -60,15 +60,47 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
     @functools.wraps(convert)
     def converted(node: torch.fx.Node) -> Any:
         try:
-            return _product(importer, name, node, convert) if name in _PRODUCTS else convert(node)
+            product = name in _PRODUCTS
+            result = _product(importer, name, node, convert) if product else convert(node)
         except SparseError:
             raise
         except Exception as error:
             raise InputError(
                 layer_of(node), f"operator '{name}' cannot be imported ({error})"
             ) from error
+        _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
+        return result
 
     return converted
+
+
+def _check(node: torch.fx.Node, name: str, wanted: Any, found: Any) -> None:
+    """Refuse a conversion to another type than PyTorch's: its values would be wrong too.
+
+    The elements of a tuple are checked where they are taken out of it.
+    """
+    if not isinstance(wanted, torch.Tensor) or not isinstance(found, relax.TensorType):
+        return
+    dtype = str(wanted.dtype).removeprefix("torch.")
+    shape = list(wanted.shape)
+    same = found.shape is None or (
+        len(found.shape) == len(shape)
+        and all(_may_equal(a, b) for a, b in zip(found.shape, shape, strict=True))
+    )
+    if not same or str(found.dtype) != dtype:
+        raise InputError(
+            layer_of(node),
+            f"operator '{name}' was converted to {found}",
+            f"{dtype}{shape}",
+            "TVM's importer gets this use of it wrong; write it with other operators",
+        )
+
+
+def _may_equal(found: Any, wanted: Any) -> bool:
+    """Whether two extents can be equal; a symbolic one may be anything."""
+    if not isinstance(found, tirx.IntImm) or not isinstance(wanted, int):
+        return True
+    return int(found) == wanted
 
 
 def _product(

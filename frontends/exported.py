@@ -16,6 +16,7 @@ from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.converters import make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
+from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.model import Model, build
 
 
@@ -32,6 +33,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
         program = _without_sparse_tensors(program).run_decompositions(decompositions())
     importer = make_importer(program)
     tensors = _tensors(program)
+    wrap_negative_indices(program, tensors)
     names = _drop_empty_outputs(program)
     try:
         module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
@@ -39,7 +41,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
         raise
     except Exception as error:
         raise InputError("model", f"cannot be imported ({error})") from error
-    module = _rename_batch(module)
+    module = bound_indices(_rename_batch(module))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
         for spec in program.graph_signature.input_specs
