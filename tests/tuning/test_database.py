@@ -173,8 +173,8 @@ def test_merging_takes_what_is_new(task, tmp_path):
     common = record(task, 0.5)
     ours.add([common])
     theirs.add([common, record(task, 0.4), record(task, 0.4, confirmed=True)])
-    assert ours.merge([theirs]) == 2
-    assert ours.merge([theirs]) == 0
+    assert ours.merge(theirs) == 2
+    assert ours.merge(theirs) == 0
     assert len(Database(tmp_path / "a")) == 3
 
 

@@ -12,6 +12,7 @@ from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.run import run_command
+from tvm_sparse.cli.tune import tune_command
 
 app = typer.Typer(
     name="tvm-sparse",
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo_command)
 app.command("inspect")(inspect_command)
+app.command("tune")(tune_command)
 app.command("compile")(compile_command)
 app.command("run")(run_command)
 

@@ -37,6 +37,10 @@ def compile_command(
         bool,
         typer.Option(help="Time each layer sparse and dense, and keep the faster."),
     ] = True,
+    database: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Tuning records to use; your own by default."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an artifact that exists.")
     ] = False,
@@ -62,6 +66,7 @@ def compile_command(
                 model,
                 target=target,
                 config=ts.Config(measure=measure),
+                database=database,
                 progress=lambda _, step, steps: progress("compiling", step, steps),
             )
             progress("compiling", 1, 1)

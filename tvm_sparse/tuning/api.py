@@ -22,6 +22,7 @@ from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.database import Database, default_path
+from tvm_sparse.tuning.interrupt import stop_on_interrupt
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.recorded import recorded_rules
 from tvm_sparse.tuning.report import TuningReport, report_of
@@ -46,8 +47,8 @@ def tune(
     """Tune the operators of ``model`` and append what was measured to ``database``.
 
     The default schedule of each operator is the first trial, and a record counts only if it beats
-    it, so a model never gets slower. Interrupted by Ctrl-C or killed, everything measured is kept;
-    the next call goes on from there.
+    it, so a model never gets slower. Everything measured is kept, whether the session ends, is
+    killed, or Ctrl-C stops it after the current step; the next call goes on from there.
 
     Parameters
     ----------
@@ -81,21 +82,21 @@ def tune(
     config = config or Config()
     recorded = recorded_rules(resolved.target, records) if config.tuned else ()
     tasks = tasks_of(source, resolved, config, recorded, skipped)
-    started, interrupted = time.monotonic(), False
-    with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as directory:
-        with _measurer(resolved.target, Path(directory), tracker, key) as measurer:
-            tuner = Tuner(measurer, records, wanted, progress)
-            tuner.session.skipped.update(skipped)
-            try:
-                tuner.run(tasks)
-            except KeyboardInterrupt:
-                interrupted = True
+    started = time.monotonic()
+    with (
+        stop_on_interrupt() as stop,
+        tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as directory,
+        _measurer(resolved.target, Path(directory), tracker, key) as measurer,
+    ):
+        tuner = Tuner(measurer, records, wanted, progress, stop)
+        tuner.session.skipped.update(skipped)
+        tuner.run(tasks)
     return report_of(
         tuner.session,
         database=str(records.path),
         seconds=time.monotonic() - started,
         broken_lines=records.skipped,
-        interrupted=interrupted,
+        interrupted=bool(stop),
     )
 
 

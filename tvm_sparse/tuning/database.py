@@ -107,10 +107,10 @@ class Database:
         record = self.best(workload, space) if workload and space else None
         return space.schedule(record.point) if space and record else None
 
-    def merge(self, others: Iterable[Database]) -> int:
-        """Append the records of ``others`` that are not here; return how many those were."""
+    def merge(self, records: Iterable[Record]) -> int:
+        """Append those of ``records`` that are not here yet; return how many those were."""
         known = {r.model_dump_json() for r in self}
-        new: dict[str, Record] = {r.model_dump_json(): r for other in others for r in other}
+        new = {r.model_dump_json(): r for r in records}
         added = [record for text, record in new.items() if text not in known]
         self.add(added)
         return len(added)

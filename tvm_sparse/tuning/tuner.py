@@ -9,6 +9,7 @@ from tvm import s_tir
 
 from tvm_sparse.errors import SparseError, UnsupportedError
 from tvm_sparse.tuning.database import Database
+from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import Measured, Measurer
 from tvm_sparse.tuning.record import Record, record_of
 from tvm_sparse.tuning.scheduler import next_task
@@ -54,7 +55,11 @@ class Settings:
 
 
 class Tuner:
-    """Tunes tasks with one measurer and one database; ``notify`` hears of every step."""
+    """Tunes tasks with one measurer and one database.
+
+    ``notify`` hears of every step; when ``stop`` becomes true, the tuner ends after the step that
+    it is at.
+    """
 
     def __init__(
         self,
@@ -62,9 +67,10 @@ class Tuner:
         database: Database,
         settings: Settings,
         notify: Callable[[Session], None] = lambda session: None,
+        stop: Stop | None = None,
     ) -> None:
         self.measurer, self.database, self.settings = measurer, database, settings
-        self.notify = notify
+        self.notify, self.stop = notify, stop or Stop()
         self.session = Session(settings.trials)
         self._model = cost_model(settings.threads)
         self._idle = 0
@@ -73,6 +79,8 @@ class Tuner:
         """Tune ``tasks`` and return where the session ended."""
         session = self.session
         for task in tasks:
+            if self.stop:
+                return session
             self._tell("preparing", task.name)
             try:
                 session.states.append(self._prepare(task))
@@ -81,13 +89,13 @@ class Tuner:
         session.states.sort(key=lambda s: -s.share)
         del session.states[self.settings.slowest or len(tasks) :]
         session.trials = sum(len(s.ratios) for s in session.states)
-        while session.trials < session.budget:
+        while session.trials < session.budget and not self.stop:
             state = next_task(session.states, self.settings.per_task)
             if state is None:
                 break
             self._tell("searching", state.task.name)
             self._step(state)
-        for state in session.states:
+        for state in [] if self.stop else session.states:
             self._tell("confirming", state.task.name)
             self._confirm(state)
         self._tell("done", "")

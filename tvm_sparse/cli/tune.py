@@ -1,0 +1,151 @@
+"""``tvm-sparse tune``: search for better schedules, and look after the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvm_sparse.cli import console
+from tvm_sparse.cli.options import (
+    Debug,
+    Examples,
+    Json,
+    Shapes,
+    Weights,
+    example_inputs,
+)
+from tvm_sparse.cli.tuning_view import best_table, report_table, watch
+from tvm_sparse.errors import InputError
+
+if TYPE_CHECKING:
+    from tvm_sparse.tuning.database import Database
+    from tvm_sparse.tuning.report import TuningReport
+    from tvm_sparse.tuning.tuner import Settings
+
+
+def tune_command(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="SOURCE", help="A .pt2 or .onnx file, or pkg.module:factory."),
+    ] = None,
+    *,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Schedules to measure, those of earlier sessions included.")
+    ] = 512,
+    database: Annotated[
+        Path | None,
+        typer.Option(
+            "--database", "-d", metavar="DIR", help="Where the records are; your own by default."
+        ),
+    ] = None,
+    target: Annotated[str, typer.Option(help="Machine to tune for.")] = "cpu",
+    shape: Shapes = None,
+    input: Examples = None,
+    weights: Weights = None,
+    slowest: Annotated[
+        int | None, typer.Option(min=1, help="Tune only this many functions, the slowest.")
+    ] = None,
+    per_task: Annotated[
+        int | None, typer.Option(min=1, help="Most trials of one function.")
+    ] = None,
+    tracker: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A TVM RPC tracker: measure on its machines."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Key of the machines at the tracker.")] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DATABASE", help="Take another database's records into this one."),
+    ] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="List the best record of each function.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Write the best records to a file."),
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tune the operators of SOURCE and record what was measured; compile reads the records.
+
+    The default schedules are the first trials, so nothing gets slower. Ctrl-C ends after the
+    current step; the same command goes on from there.
+    """
+    chores = bool(merge or best or export)
+    if source is None and not chores:
+        raise typer.BadParameter("missing; or --merge, --best, --export", param_hint="SOURCE")
+    interrupted = False
+    with console.errors(debug):
+        from tvm_sparse.tuning.database import Database, default_path
+
+        path = database or default_path()
+        result: dict[str, object] = {}
+        if source is not None:
+            from tvm_sparse import frontends
+            from tvm_sparse.tuning.tuner import Settings
+
+            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            settings = Settings(slowest=slowest, per_task=per_task)
+            place = {"database": path, "tracker": tracker, "key": key}
+            report = _tune(model, settings, {"target": target, "trials": trials, **place})
+            _show(report, json)
+            interrupted = report.interrupted
+            result.update(report.to_json())
+        if chores:
+            records = Database(path)
+            result.update(_chores(records, merge or [], best, export))
+            if best and not json:
+                console.show(best_table(records.bests()))
+        if json:
+            console.show_json(result)
+    if interrupted:
+        console.note("interrupted; the same command goes on from here")
+        raise typer.Exit(1)
+
+
+def _tune(model: Any, settings: Settings, options: dict[str, Any]) -> TuningReport:
+    import tvm_sparse as ts
+
+    with watch() as progress:
+        return ts.tune(model, settings=settings, progress=progress, **options)
+
+
+def _show(report: TuningReport, json: bool) -> None:
+    for name, reason in report.skipped.items():
+        console.note(f"not tuned: {name}: {reason}")
+    if report.broken_lines:
+        console.note(f"{report.broken_lines} lines of the database are not records: skipped")
+    if json:
+        return
+    console.show(report_table(report))
+    total = f"{report.default_us / 1e3:.3f} ms by default, {report.best_us / 1e3:.3f} ms tuned"
+    console.show(f"all calls of these functions: {total}; records in {report.database}")
+
+
+def _chores(
+    database: Database, merge: list[Path], best: bool, export: Path | None
+) -> dict[str, object]:
+    """Merge, list and export; return what was done."""
+    from tvm_sparse.tuning.database import Database
+
+    done: dict[str, object] = {}
+    if merge:
+        others = [Database(_existing(path)) for path in merge]
+        done["merged"] = database.merge(record for other in others for record in other)
+        console.note(f"{done['merged']} new records in {database.path}")
+    bests = database.bests()
+    if best:
+        done["best"] = [record.model_dump(mode="json", exclude_none=True) for record in bests]
+    if export is not None:
+        done["exported"] = Database(export).merge(bests)
+        console.note(f"{done['exported']} new records in {Database(export).path}")
+    return done
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise InputError(f"database '{path}'", "no such file or directory")
+    return path
