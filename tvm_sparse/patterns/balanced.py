@@ -59,7 +59,7 @@ class Balanced(ScannedPattern):
 
     @classmethod
     def find(cls, scan: Scan) -> list[Fit]:
-        """Return the fits of all bank sizes: exact ones, and near misses next to them.
+        """Return the fits of all bank sizes, exact ones and near misses, the cheapest first.
 
         A bank follows the pattern with at most ``keep`` nonzeros, since a kept weight may be 0.
         """
@@ -69,7 +69,8 @@ class Balanced(ScannedPattern):
         costs = {bank: min(f.cost.relative for f in found) for bank, found in fits.items() if found}
         # Where one bank size explains a mask, others nearly do: only its multiples say something.
         best = min(costs, key=lambda bank: costs[bank], default=1)
-        return [fit for bank, found in fits.items() if bank % best == 0 for fit in found]
+        multiples = [fit for bank, found in fits.items() if bank % best == 0 for fit in found]
+        return sorted(multiples, key=lambda fit: fit.cost.relative)
 
     @classmethod
     def _fits(cls, scan: Scan, bank: int) -> list[Fit]:

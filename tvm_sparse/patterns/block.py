@@ -12,6 +12,7 @@ from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.cost import Cost, modelled
 from tvm_sparse.patterns.grid import Grid
+from tvm_sparse.patterns.purpose import beyond_margins
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
 from tvm_sparse.patterns.scan import Scan, ScannedPattern
 
@@ -79,7 +80,7 @@ class Block(ScannedPattern):
             counts = scan.block_counts(grid.rows, grid.cols)
             broken = (counts > 0) & (2 * counts <= block_sizes(scan, grid.rows, grid.cols))
             wrong = int(np.count_nonzero(broken))
-            if wrong > NEAR_MISS * grid.occupied:
+            if wrong > NEAR_MISS * grid.occupied or not beyond_margins(scan, grid):
                 continue
             first = divmod(int(broken.argmax()), counts.shape[1])
             evidence = Evidence(

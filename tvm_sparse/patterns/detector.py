@@ -33,10 +33,11 @@ NO_STRUCTURE = 1.1
 class Detection:
     """What the zeros of one weight say.
 
-    ``candidates`` are all fits, the cheapest first; ``best`` is the first of them and always
-    exists (unstructured or dense, if nothing else). ``near_misses`` are those that not every unit
-    follows; one may be ``best``, when padding its violators costs less than any exact fit.
-    ``sparsity`` is the fraction of zeros.
+    ``candidates`` are all fits, the cheapest first (of costs that the model cannot tell apart,
+    what says most about the mask); ``best`` is the first of them and always exists (unstructured
+    or dense, if nothing else). ``near_misses`` are those that not every unit follows; one may be
+    ``best``, when padding its violators costs less than any exact fit. ``sparsity`` is the
+    fraction of zeros.
     """
 
     shape: tuple[int, ...]
@@ -80,7 +81,7 @@ def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> D
         raise InputError(name, f"shape {array.shape}", "(channels, 1, kh, kw) if depthwise")
     registered = (kind.pattern for kind in kinds().values() if kind.pattern not in LAST)
     families = list(dict.fromkeys((*FIRST, *registered, *LAST)))
-    fits: list[Fit] = []
+    fits: list[tuple[int, Fit]] = []
     for order in _orders(array, depthwise):
         taps = int(np.prod(array.shape[2:], dtype=int)) if order == "ihw" else 1
         scan = Scan(
@@ -92,7 +93,7 @@ def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> D
         for family in families:
             fitting = family.depthwise is None or family.depthwise == depthwise
             if fitting and (family.ordered or order == ORDERS[0]):
-                fits += [replace(fit, order=order) for fit in scan.fits(family)]
+                fits += enumerate(replace(fit, order=order) for fit in scan.fits(family))
     return Detection(array.shape, scan.sparsity, _ranked(fits, families))
 
 
@@ -102,20 +103,24 @@ def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
     return ORDERS[:1] if depthwise or one_tap or weight.shape[1] == 1 else ORDERS
 
 
-def _ranked(fits: list[Fit], families: list[type[Pattern]]) -> tuple[Fit, ...]:
-    """Return distinct patterns by cost; those that cost as much as the cheapest, by family."""
+def _ranked(fits: list[tuple[int, Fit]], families: list[type[Pattern]]) -> tuple[Fit, ...]:
+    """Return distinct patterns by cost; those that cost as much as the cheapest, by family.
+
+    ``fits`` come with their place among the fits of their family.
+    """
 
     def cost(fit: Fit) -> float:
         return round(fit.cost.relative * (NO_STRUCTURE if type(fit.pattern) in LAST else 1), 9)
 
-    limit = MODEL_ERROR * min(map(cost, fits))
+    limit = MODEL_ERROR * min(cost(fit) for _, fit in fits)
 
-    def rank(fit: Fit) -> tuple[int, float, bool]:
+    def rank(placed: tuple[int, Fit]) -> tuple[int, int, float]:
+        place, fit = placed
         tied = cost(fit) <= limit
         family = families.index(type(fit.pattern)) if tied else len(families)
-        return family, cost(fit), not fit.evidence.exact
+        return family, place if tied else 0, cost(fit)
 
     distinct: dict[Pattern, Fit] = {}
-    for fit in sorted(fits, key=rank):
+    for _, fit in sorted(fits, key=rank):
         distinct.setdefault(fit.pattern, fit)
     return tuple(distinct.values())

@@ -18,6 +18,7 @@ USUAL = (1, 2, 4, 8, 16, 32, 64, 128)
 PERIODS_TRIED = 3
 SAMPLED_CELLS = 2**22
 CONFIRMED = 4
+ALIKE = 0.98
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,11 @@ class Grid:
 
 
 def best_grids(scan: Scan) -> list[Grid]:
-    """Return the cuts whose empty blocks are more than chance, the least likely first.
+    """Return the cuts whose empty blocks are more than chance, the best explanation first.
 
     The true extents have the shortest code: smaller blocks need more bits to say which are
-    kept, larger ones keep weights that are zero.
+    kept, larger ones keep weights that are zero. Of codes of nearly the same length, which a few
+    stray weights leave, the largest blocks are the best explanation.
     """
     top = min(scan.rows, max(SAMPLED_CELLS // scan.cols, 512))
     exact = exact_period(scan.row_count, scan.row_pair), exact_period(scan.col_count, scan.col_pair)
@@ -53,11 +55,16 @@ def best_grids(scan: Scan) -> list[Grid]:
         for cols in widths:
             cut = _measure(scan, rows, cols, part, nonzeros)
             screened.append((cut.log / part, rows, cols))
-    sizes = {exact, *((rows, cols) for _, rows, cols in sorted(screened)[:CONFIRMED])}
+    screened.sort()
+    alike = [s for s in screened if s[0] <= ALIKE * screened[0][0]]
+    sizes = {exact, *((rows, cols) for _, rows, cols in {*alike, *screened[:CONFIRMED]})}
     grids = [_measure(scan, *size, scan.rows, scan.nonzeros) for size in sorted(sizes - {(1, 1)})]
     tried = math.log(scan.cells)
     found = [Grid(g.rows, g.cols, g.blocks, g.occupied, g.inside, g.log + tried) for g in grids]
-    return sorted((g for g in found if g.log < LIMIT), key=lambda g: g.log)
+    found = sorted((grid for grid in found if grid.log < LIMIT), key=lambda grid: grid.log)
+    alike_sizes = [grid for grid in found if grid.log <= ALIKE * found[0].log]
+    largest_first = sorted(alike_sizes, key=lambda grid: -grid.rows * grid.cols)
+    return largest_first + found[len(alike_sizes) :]
 
 
 def exact_period(count: npt.NDArray[np.int64], pair: npt.NDArray[np.int64]) -> int:

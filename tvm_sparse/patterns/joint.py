@@ -14,8 +14,12 @@ from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.grid import Grid
-from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost, pruned_on_purpose
+from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost
+from tvm_sparse.patterns.purpose import beyond_margins, stands_apart
 from tvm_sparse.patterns.scan import Scan, ScannedPattern
+
+MANY_EMPTY = 0.1
+"""With fewer empty blocks, and nothing known inside the others, there is no joint mask."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +89,21 @@ class Joint(ScannedPattern):
         banks vary less than those of random masks would.
         """
         grid = next(iter(scan.grids), None)
-        if grid is None or grid.inside == scan.nonzeros or not pruned_on_purpose(scan, grid):
+        if grid is None or grid.inside == scan.nonzeros or not stands_apart(scan, grid):
             return []
-        bank = _bank(scan, grid)
-        if bank is None:
-            if scan.fits(Block):
-                return []
-            # Blocks say something even if nothing is known inside them: rows of at most so many.
-            bank = Bank(scan.cols, int(scan.row_count.max()), 0.0)
-        return [cls._fit(scan, grid, bank)]
+        bank = seen_bank(scan)
+        lines = grid.rows >= scan.rows or grid.cols >= scan.cols
+        if beyond_margins(scan, grid):
+            hidden = hidden_bank(scan, grid)
+            if bank is None or (hidden is not None and hidden.columns <= bank.columns):
+                bank = hidden
+            many = grid.blocks - grid.occupied >= MANY_EMPTY * grid.blocks
+            if bank is None and many and not scan.fits(Block):
+                # Nothing is known inside the blocks but that a row holds at most so many.
+                bank = Bank(scan.cols, int(scan.row_count.max()), 0.0)
+        elif not lines:
+            return []
+        return [] if bank is None else [cls._fit(scan, grid, bank)]
 
     @classmethod
     def _fit(cls, scan: Scan, grid: Grid, bank: Bank) -> Fit:
@@ -111,14 +121,9 @@ class Joint(ScannedPattern):
         return f"joint of {self.bank.describe()} and {self.block.describe()}"
 
 
-def _bank(scan: Scan, grid: Grid) -> Bank | None:
-    """Return the banks of the fine mask: the smaller of those fully seen and those inferred."""
-    hidden = hidden_bank(scan, grid)
-    seen = [
-        Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
-        for fit in scan.fits(Balanced)
-        if isinstance(fit.pattern, Balanced) and fit.evidence.exact
-    ]
-    if seen and (hidden is None or seen[0].columns < hidden.columns):
-        return seen[0]
-    return hidden
+def seen_bank(scan: Scan) -> Bank | None:
+    """Return the banks that hold whether or not blocks are looked at."""
+    for fit in scan.fits(Balanced):
+        if isinstance(fit.pattern, Balanced) and fit.evidence.exact:
+            return Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
+    return None

@@ -20,8 +20,8 @@ LEAST_VARIANCE = 4.0
 LIMIT_INSIDE = math.log(1e-4)
 """Banks inside blocks are claimed below this chance; the blocks themselves are beyond doubt."""
 SHORTLIST = 4
-EMPTY_OVER_CHANCE = 2.5
 STANDARD_ERRORS = 4.0
+TRUNCATION_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,6 @@ class Bank:
     log: float
 
 
-def pruned_on_purpose(scan: Scan, grid: Grid) -> bool:
-    """Return whether the empty blocks stand apart from the others, instead of ending a spectrum.
-
-    Weights that were pruned one by one leave blocks with 0, 1, 2, ... nonzeros; how many of them
-    are empty follows from those with one and two (Chao's estimator, 1984). Pruned blocks come on
-    top.
-    """
-    counts = scan.block_counts(grid.rows, grid.cols)
-    ones, twos = int((counts == 1).sum()), int((counts == 2).sum())
-    chance = ones * (ones - 1) / (2 * (twos + 1))
-    return grid.blocks - grid.occupied >= EMPTY_OVER_CHANCE * chance
-
-
 def hidden_bank(scan: Scan, grid: Grid) -> Bank | None:
     """Return the banks that blocks of ``grid`` were cut out of, if counts show them.
 
@@ -53,14 +40,16 @@ def hidden_bank(scan: Scan, grid: Grid) -> Bank | None:
     c varies less than the sum of as many blocks of different banks, by (B - v) / (B - 1). So every
     B is tested for too little variance, given v.
     """
-    if scan.cols < SMALLEST_BANK or grid.cols >= scan.cols:
+    # Smaller banks would lie inside a block, of which the whole bank is seen.
+    smallest = max(SMALLEST_BANK, 2 * grid.cols)
+    if scan.cols < smallest:
         return None
     size = grid.rows, grid.cols
     unit = _block_variance(scan.visible_moments(*size, [grid.cols])[0], grid.cols)
-    everything = np.arange(SMALLEST_BANK, scan.cols + 1)
+    everything = np.arange(smallest, scan.cols + 1)
     screened = _logs(scan.visible_moments(*size, everything, scan.step), unit)
     likely = everything[np.lexsort((everything, screened))[:SHORTLIST]]
-    usual = {bank for bank in (scan.cols, scan.cols // 2) if bank >= SMALLEST_BANK}
+    usual = {bank for bank in (scan.cols, scan.cols // 2) if bank >= smallest}
     banks = np.array(sorted(usual | set(likely.tolist())))
     tried = np.where(np.isin(banks, list(usual)), len(usual), scan.cols)
     logs = _logs(scan.visible_moments(*size, banks), unit) + np.log(tried)
@@ -127,7 +116,7 @@ def _whole_count(scan: Scan, grid: Grid, bank: int) -> int:
     v = np.repeat(per_bank, grid.rows, axis=0)[: scan.rows]
     low, high = int(c.max()), int(bank - (v - c).max())
     c, v = c[v > 0], v[v > 0]
-    estimate = bank * c.sum() / v.sum()
+    estimate = bank * _before_truncation(c.sum() / v.sum(), grid.rows * grid.cols)
     spread = v.var()
     if spread:
         slope = ((v - v.mean()) * (c - c.mean())).mean() / spread
@@ -137,3 +126,11 @@ def _whole_count(scan: Scan, grid: Grid, bank: int) -> int:
         if abs(at_full - estimate) > STANDARD_ERRORS * error:
             estimate = at_full
     return max(low, min(high, round(float(estimate))))
+
+
+def _before_truncation(density: float, size: int) -> float:
+    """Return the density of all blocks of ``size``, given that of those not empty by chance."""
+    before = density
+    for _ in range(TRUNCATION_STEPS):
+        before = density * (1 - (1 - before) ** size)
+    return before

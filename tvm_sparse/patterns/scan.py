@@ -152,12 +152,12 @@ class ScannedPattern(Pattern):
     @classmethod
     @abstractmethod
     def find(cls, scan: Scan) -> list[Fit]:
-        """Return every fit of this family that is more than chance."""
+        """Return every fit of this family that is more than chance, the preferred first."""
 
     @classmethod
     def detect(cls, weight: Array) -> Fit | None:
-        """Return the cheapest fit of this family to the zeros of ``weight`` ``(rows, cols)``."""
-        return min(cls.find(Scan(weight)), key=lambda fit: fit.cost.relative, default=None)
+        """Return the preferred fit of this family to the zeros of ``weight`` ``(rows, cols)``."""
+        return next(iter(cls.find(Scan(weight))), None)
 
 
 def _matrix(weight: np.ndarray, name: str) -> np.ndarray:
