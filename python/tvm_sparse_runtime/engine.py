@@ -20,8 +20,11 @@ import numpy as np
 from .errors import SparseRuntimeError
 from .spec import ALIGNMENT, nbytes
 
-_CPU, _POOLED = 1, 2
-"""DLPack's device type of the host; TVM's allocator that keeps released memory for reuse."""
+_POOLED = 2
+"""TVM's allocator that keeps released memory for reuse."""
+
+DEVICE_TYPES = {"cpu": 1, "cuda": 2}
+"""DLPack's device types of the devices that programs run on."""
 
 
 @functools.cache
@@ -39,7 +42,7 @@ def ffi() -> Any:
         except ImportError as error:
             raise _not_installed("apache-tvm-ffi", error) from error
     try:
-        ctypes.CDLL(str(_runtime_library()), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise _not_installed("apache-tvm", error) from error
     return tvm_ffi
@@ -54,18 +57,21 @@ def start(executable: Any, device: str = "cpu") -> Any:
         A module with the function ``vm_load_executable``: a loaded library, or
         ``tvm.compile(...).jit()``.
     device
-        ``"cpu"``.
+        A key of :data:`DEVICE_TYPES`; a GPU must have been checked by
+        :func:`~tvm_sparse_runtime.gpu.require`.
 
     Returns
     -------
     vm
         The initialised virtual machine; its functions are its items (``vm["main"]``).
     """
-    if device != "cpu":
-        raise SparseRuntimeError("device", f"{device!r}", "'cpu'")
+    if device not in DEVICE_TYPES:
+        raise SparseRuntimeError("device", f"{device!r}", f"one of {', '.join(DEVICE_TYPES)}")
     ffi()
     vm = executable["vm_load_executable"]()
-    vm["vm_initialization"](_CPU, 0, _POOLED)
+    # Shapes are computed on the host, whatever the device.
+    used = [device] if device == "cpu" else [device, "cpu"]
+    vm["vm_initialization"](*(n for name in used for n in (DEVICE_TYPES[name], 0, _POOLED)))
     return vm
 
 
@@ -88,12 +94,12 @@ def tensor(array: Any) -> Any:
     return module.from_dlpack(array)
 
 
-def empty(shape: Sequence[int], dtype: str) -> Any:
-    """Return a new host tensor, aligned as kernels need it."""
+def empty(shape: Sequence[int], dtype: str, device: str = "cpu") -> Any:
+    """Return a new tensor, aligned as kernels need it."""
     module = ffi()
     allocate = function("runtime.TVMTensorAllocWithScope")
-    cpu = module.device("cpu", 0)
-    return allocate(module.Shape(tuple(shape)), module.dtype(dtype), cpu, None)
+    place = module.device(device, 0)
+    return allocate(module.Shape(tuple(shape)), module.dtype(dtype), place, None)
 
 
 def copy(source: Any, destination: Any) -> Any:
@@ -131,7 +137,7 @@ def function(name: str) -> Any:
     return ffi().get_global_func(name)
 
 
-def _runtime_library() -> Path:
+def runtime_library() -> Path:
     """Return the path of ``libtvm_runtime.so`` inside the wheel, without importing ``tvm``."""
     spec = importlib.util.find_spec("tvm")
     for place in (spec.submodule_search_locations or ()) if spec else ():

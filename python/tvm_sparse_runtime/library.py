@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, verification
+from . import engine, gpu, verification
 from .errors import RuntimeArtifactError, shown
 from .fields import DAMAGED
 from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
@@ -29,7 +29,8 @@ class Library(Session):
     """
 
     def __init__(self, path: Path, manifest: Manifest, vm: Any, weights: list[Any]) -> None:
-        super().__init__(vm, manifest.inputs, manifest.outputs, weights)
+        device = device_of(manifest)
+        super().__init__(vm, manifest.inputs, manifest.outputs, weights, device=device)
         self.path, self.manifest = path, manifest
 
     def __repr__(self) -> str:
@@ -37,6 +38,11 @@ class Library(Session):
             return ", ".join(map(str, specs))
 
         return f"Library({str(self.path)!r}: {listed(self.inputs)} -> {listed(self.outputs)})"
+
+
+def device_of(manifest: Manifest) -> str:
+    """Return the device that an artifact's code runs on."""
+    return "cuda" if manifest.target.kind == "cuda" else "cpu"
 
 
 def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -> Library:
@@ -59,7 +65,8 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
     Returns
     -------
     library
-        Its weights are mapped from the file, read-only and shared with other processes.
+        Its weights are mapped from the file, read-only and shared with other processes; a GPU's
+        are copied there once.
 
     Raises
     ------
@@ -71,10 +78,12 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
     manifest = verification.verified_manifest(directory, hashes=verify)
     choose_threads(threads, manifest.threads)
     tvm_ffi = engine.ffi()
+    if device_of(manifest) == "cuda":
+        gpu.require(manifest.target.gpu_archs, str(directory))
     file = (directory / manifest.library).resolve()
     try:
         module = tvm_ffi.load_module(str(file))  # kept open for good: tensors point into it
-        vm = engine.start(module)
+        vm = engine.start(module, device_of(manifest))
         weights = _mapped_weights(file, manifest)
         return Library(directory, manifest, vm, weights)
     except (RuntimeError, AttributeError, OSError) as error:

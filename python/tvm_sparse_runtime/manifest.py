@@ -54,13 +54,15 @@ class TargetRecord:
     """The machine the code was made for.
 
     ``machine`` is the name of the architecture (``platform.machine()``), ``cpu_features`` are flags
-    as ``/proc/cpuinfo`` spells them.
+    as ``/proc/cpuinfo`` spells them. ``gpu_archs`` are the NVIDIA architectures (``"sm_90"``) that
+    its GPU code is made for; code for a CPU alone names none.
     """
 
     kind: str
     machine: str
     mcpu: str
     cpu_features: tuple[str, ...]
+    gpu_archs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

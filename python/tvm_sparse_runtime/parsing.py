@@ -145,6 +145,7 @@ _MANIFEST = fields.record(
                 "machine": fields.text,
                 "mcpu": fields.text,
                 "cpu_features": fields.sequence(fields.text),
+                "gpu_archs": fields.sequence(fields.text),
             },
         ),
         "inputs": _SPECS,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Any
 
-from . import engine, tensors, threads
+from . import engine, gpu, tensors, threads
 from .errors import SparseRuntimeError, TensorError
 from .spec import TensorSpec
 
@@ -23,7 +23,9 @@ class Session:
         Specifications in call order.
     weights
         Tensors in the order of ``main``; anything with DLPack. Used where they lie when aligned
-        to 64 bytes, else copied once.
+        to 64 bytes, else copied once; a GPU's are copied there once.
+    device
+        Where the program runs, a key of :data:`~tvm_sparse_runtime.engine.DEVICE_TYPES`.
 
     Notes
     -----
@@ -36,9 +38,11 @@ class Session:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         weights: Iterable[Any],
+        *,
+        device: str = "cpu",
     ) -> None:
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self._weights = [_aligned(weight) for weight in weights]
+        self.inputs, self.outputs, self.device = tuple(inputs), tuple(outputs), device
+        self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
         self._main, self._lock = vm["main"], Lock()
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
@@ -53,13 +57,14 @@ class Session:
         Parameters
         ----------
         *values
-            One tensor for each input: NumPy, torch, or anything with DLPack, in host memory.
+            One tensor for each input: NumPy, torch, or anything with DLPack, in host memory or
+            on the device where the program runs.
 
         Returns
         -------
         outputs
             A tensor, or a tuple if the program has several outputs, in the framework of the first
-            input. It shares no memory with inputs or weights.
+            input and where that is. It shares no memory with inputs or weights.
 
         Raises
         ------
@@ -71,9 +76,11 @@ class Session:
             raise TensorError("inputs", f"{len(values)} tensors", expected)
         dims: dict[str, int] = {}
         arguments = [
-            tensors.accept(value, spec, dims)
+            tensors.accept(value, spec, dims, self.device)
             for value, spec in zip(values, self.inputs, strict=True)
         ]
+        home = gpu.home(values[0]) if values else "cpu"
+        arguments = [gpu.moved(argument, self.device) for argument in arguments]
         threads.enter()
         with self._lock:
             result = self._main(*arguments, *self._weights)
@@ -83,7 +90,8 @@ class Session:
             raise SparseRuntimeError("main", f"{len(result)} outputs", str(len(self.outputs)))
         borrowed = [engine.span(a) for a in arguments] + [self._weight_span]
         export = tensors.exporter(values[0] if values else None)
-        exported = tuple(export(_owned(tensor, borrowed)) for tensor in result)
+        owned = [gpu.moved(_owned(tensor, borrowed, self.device), home) for tensor in result]
+        exported = tuple(export(tensor) for tensor in owned)
         return exported if len(exported) > 1 else exported[0]
 
 
@@ -102,9 +110,11 @@ def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
     return first, max((address + size for address, size in spans), default=0) - first
 
 
-def _owned(tensor: Any, borrowed: Sequence[tuple[int, int]]) -> Any:
+def _owned(tensor: Any, borrowed: Sequence[tuple[int, int]], device: str) -> Any:
     """Return ``tensor``, copied if it lies in borrowed memory: a program may hand out its input."""
     address = tensor.data_ptr()
     if any(start <= address < start + size for start, size in borrowed):
+        if device != "cpu":
+            return gpu.copy(tensor, device)
         return engine.copy(tensor, engine.empty(tensor.shape, str(tensor.dtype)))
     return tensor

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from . import engine
+from . import engine, gpu
 from .errors import TensorError, shown
 from .spec import TensorSpec
 
-_HOST = 1
-"""DLPack's device type of host memory."""
 
-
-def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
-    """Return ``value`` as an aligned, contiguous host tensor that fits ``spec``.
+def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cpu") -> Any:
+    """Return ``value`` as an aligned, contiguous tensor that fits ``spec``.
 
     Parameters
     ----------
@@ -28,15 +25,17 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int]) -> Any:
         What it has to be.
     dims
         Lengths of the symbols met so far in this call; extended.
+    device
+        Where the tensor may lie besides host memory; there it must be contiguous.
 
     Raises
     ------
     TensorError
         Wrong kind, device, dtype, rank or shape.
     """
-    tensor = _imported(value, spec)
+    tensor = _imported(value, spec, device)
     _check_shape(tensor.shape, spec, dims)
-    return engine.aligned(tensor)
+    return gpu.aligned(tensor)
 
 
 def exporter(example: Any) -> Callable[[Any], Any]:
@@ -51,15 +50,15 @@ def exporter(example: Any) -> Callable[[Any], Any]:
     return lambda tensor: tensor
 
 
-def _imported(value: Any, spec: TensorSpec) -> Any:
-    """Return a contiguous host tensor on the memory of ``value``, or on that of a copy."""
+def _imported(value: Any, spec: TensorSpec, device: str) -> Any:
+    """Return a contiguous tensor on the memory of ``value``, or on that of a copy."""
     where = f"input {spec.name}"
     if not hasattr(value, "__dlpack__"):
         found = f"a {type(value).__name__}"
         raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
     try:
-        device, _ = value.__dlpack_device__()
-        if device != _HOST:
+        place, _ = value.__dlpack_device__()
+        if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
             raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
         tensor = engine.tensor(_compact(value))
         if not tensor.is_contiguous():

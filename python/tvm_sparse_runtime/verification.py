@@ -14,6 +14,7 @@ from .manifest import FileRecord, Manifest
 
 _MANIFEST_LIMIT = 64 << 20
 _CHUNK = 1 << 20
+_KINDS = ("llvm", "cuda")
 _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 
 
@@ -73,11 +74,14 @@ def check_versions(loaded: Manifest, directory: Path) -> None:
 
 
 def check_host(loaded: Manifest, directory: Path) -> None:
-    """Refuse code for another architecture or for instructions this CPU lacks."""
+    """Refuse code for another architecture or for instructions this CPU lacks.
+
+    Whether the GPU fits is checked by :func:`~tvm_sparse_runtime.gpu.require`.
+    """
     target = loaded.target
-    if target.kind != "llvm":
+    if target.kind not in _KINDS or (target.kind == "cuda") != bool(target.gpu_archs):
         raise RuntimeArtifactError(
-            str(directory), f"made for {shown(target.kind)}", "a CPU artifact (llvm)"
+            str(directory), f"made for {shown(target.kind)}", "a CPU (llvm) or NVIDIA GPU (cuda)"
         )
     if target.machine != platform.machine():
         raise RuntimeArtifactError(

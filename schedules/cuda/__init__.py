@@ -15,6 +15,7 @@ RULES: tuple[ScheduleRule, ...] = (TileScalar(), TileTensorCore(), DepthwiseStri
 PASS_CONFIG: dict[str, Any] = {
     "tirx.use_async_copy": True,
     "tirx.disable_storage_rewrite": True,
+    "relax.backend.use_cuda_graph": True,
 }
 """Copies to shared memory are asynchronous where a schedule says so. Storage rewriting would give
 such buffers vector types, which the asynchronous copies do not understand; ptxas allocates

@@ -40,9 +40,9 @@ def test_missing_wheels(monkeypatch):
         engine.ffi.__wrapped__()
 
 
-def test_only_the_host_is_known():
-    with pytest.raises(SparseRuntimeError, match="'cuda'; expected 'cpu'"):
-        engine.start(None, device="cuda")
+def test_unknown_device():
+    with pytest.raises(SparseRuntimeError, match="'tpu'; expected one of cpu, cuda"):
+        engine.start(None, device="tpu")
 
 
 def test_tensor_of_read_only_memory():

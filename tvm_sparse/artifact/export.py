@@ -13,8 +13,10 @@ import numpy as np
 from tvm.support import cc
 
 from tvm_sparse.artifact import cpu, section, staging
+from tvm_sparse.artifact.cubin import machine_code, packer
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
+from tvm_sparse.targets import cuda_archs
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.manifest import (
@@ -84,8 +86,8 @@ def export(
     table = weight_table(weights)
     try:
         with staging.staged(directory) as place:
-            large = cpu.machine(target) == "x86_64" and _end(table) >= section.LARGE_BYTES
-            library = _library(executable, weights, place, compiler, large=large)
+            large = cpu.machine(_host(target)) == "x86_64" and _end(table) >= section.LARGE_BYTES
+            library = _library(executable, weights, target, place, compiler=compiler, large=large)
             manifest = Manifest(
                 versions=_versions(),
                 target=_target_record(target),
@@ -151,9 +153,10 @@ def _compiler() -> str:
 def _library(
     executable: Any,
     weights: Mapping[str, np.ndarray],
+    target: Any,
     place: Path,
-    compiler: str,
     *,
+    compiler: str,
     large: bool,
 ) -> Path:
     """Link the library into ``place``, under the name that its content gives it."""
@@ -167,6 +170,7 @@ def _library(
             addons=[str(path) for path in packed.objects],
             workspace_dir=str(workspace),
             cc=compiler,
+            **_packing(target),
         )
     except RuntimeError as error:
         reason = str(error).partition("\nCommand line:")[0].strip()[-_REASON_LETTERS:]
@@ -181,6 +185,13 @@ def _end(table: Sequence[Weight]) -> int:
     return table[-1].offset + table[-1].nbytes if table else 0
 
 
+def _packing(target: Any) -> dict[str, Any]:
+    """Return what ``export_library`` needs besides, to put a GPU's machine code into the file."""
+    if target.kind.name != "cuda":
+        return {}
+    return {"fpack_imports": packer(machine_code(cuda_archs(target)))}
+
+
 def _file_record(path: Path) -> FileRecord:
     return FileRecord(verification.sha256(path), path.stat().st_size)
 
@@ -191,12 +202,19 @@ def _versions() -> dict[str, str]:
 
 
 def _target_record(target: Any) -> TargetRecord:
+    host = _host(target)
     return TargetRecord(
         kind=str(target.kind.name),
-        machine=cpu.machine(target),
-        mcpu=str(target.attrs.get("mcpu") or "generic"),
-        cpu_features=tuple(cpu.required_cpu_features(target)),
+        machine=cpu.machine(host),
+        mcpu=str(host.attrs.get("mcpu") or "generic"),
+        cpu_features=tuple(cpu.required_cpu_features(host)),
+        gpu_archs=cuda_archs(target) if target.kind.name == "cuda" else (),
     )
+
+
+def _host(target: Any) -> Any:
+    """Return the CPU's part of a target."""
+    return target.host if target.kind.name == "cuda" else target
 
 
 def _document(manifest: Manifest) -> bytes:

@@ -24,6 +24,7 @@ class Contraction:
     the operator takes that many zeros before each spatial axis, and as many behind as it needs.
     ``depthwise`` convolutions read, for each output channel, the input channel of the same number
     only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``).
+    ``dtype`` is that of input and weights, ``result`` that of the output if it differs.
     """
 
     lead: tuple[Extent, ...]
@@ -36,6 +37,12 @@ class Contraction:
     dtype: str = "float32"
     borders: tuple[int, ...] = ()
     depthwise: bool = False
+    result: str = ""
+
+    @property
+    def out_dtype(self) -> str:
+        """The output's dtype."""
+        return self.result or self.dtype
 
     @property
     def input_shape(self) -> tuple[Extent, ...]:

@@ -50,7 +50,9 @@ class _Lower:
         value = weight.value.numpy()
         columns, features = value.shape
         lead = tuple(_extent(e) for e in x_shape[:-1])
-        contraction = Contraction(lead, columns, features, dtype=str(value.dtype))
+        contraction = Contraction(
+            lead, columns, features, dtype=str(value.dtype), result=str(call.ty.dtype)
+        )
         layer = Layer(layer_name(weight), "linear", contraction, np.ascontiguousarray(value.T))
         return self._emit(sweep, call, weight, layer, call.args[0])
 
@@ -91,6 +93,7 @@ class _Lower:
             padded=tuple(spatial),
             dtype=str(value.dtype),
             borders=borders,
+            result=str(call.ty.dtype),
         )
         groups, operator = int(attrs.groups), "conv2d"
         if groups == features and per_group == 1 and shape_of(x)[-1] == features:

@@ -37,7 +37,7 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         taps = T.arg("V", T.Buffer(int64((math.prod(c.taps), c.features)), c.dtype))
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             xs = T.sblock_alloc_buffer(int64((batch, *window(c, plane), c.columns)), c.dtype)
             acc = T.sblock_alloc_buffer(int64((batch, *plane, c.features)), "float32")
@@ -48,8 +48,8 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
                 value = acc[tuple(index)]
                 T.reads(value)
                 T.writes(y[tuple(index)])
-                if c.dtype != "float32":
-                    value = tirx.Cast(c.dtype, value)
+                if c.out_dtype != "float32":
+                    value = tirx.Cast(c.out_dtype, value)
                 T.buffer_store(y, value, index)
     return builder.get()
 

@@ -24,11 +24,15 @@ Extents = tuple[int, int, int]
 class Engine(Protocol):
     """How ``xs[block, row, k]`` and ``ws[block, k, feature]`` are multiplied."""
 
-    scope: str
-    """Memory in which both lie."""
+    @property
+    def scope(self) -> str:
+        """Memory in which both lie."""
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
-        """Emit the product and return the buffer ``[row, block * features + feature]``."""
+    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+        """Emit the product and return the buffer ``[row, block * features + feature]``.
+
+        Its dtype is fp32 or ``result``.
+        """
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,9 @@ class Scalar:
 
     scope: str = "shared.dyn"
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
-        """Emit ``contract``; the result is fp32."""
+    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+        """Emit ``contract``; the result is fp32, whatever is wanted, since it is in registers."""
+        del result
         blocks, rows, columns = xs.shape
         features = tile[1]
         out = T.sblock_alloc_buffer([rows, blocks * features], "float32")
@@ -66,8 +71,8 @@ class TensorCore:
     scope: str = "shared.dyn"
     intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents) -> Any:
-        """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the result has ``xs``'s dtype."""
+    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+        """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds."""
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // EDGE
         across = tile[1] // EDGE
         dtype = str(xs.dtype)
@@ -75,7 +80,7 @@ class TensorCore:
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *held)), dtype)
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
         acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), "float32")
-        out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], dtype)
+        out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
         self._load("load_a", xs, a, transposed=False)
         self._load("load_b", ws, b, transposed=True)
         self._contract(a, b, acc, tile)

@@ -58,7 +58,7 @@ class Weights(Protocol):
 def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
 
-    Sums are fp32, the result is rounded to ``c.dtype`` once. Rows, features and columns are filled
+    Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are filled
     up with zeros to whole tiles on chip only.
     """
     rows = round_up(math.prod(c.lead), tile.rows)
@@ -67,7 +67,7 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         weights.declare(c.dtype)
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
             xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
@@ -75,7 +75,8 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
             ws = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
             stage_activations(c, x, xs, weights)
             weights.stage(ws)
-            out = engine.multiply(xs, ws, (tile.rows, tile.features, tile.columns))
+            extents = (tile.rows, tile.features, tile.columns)
+            out = engine.multiply(xs, ws, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()
 
@@ -108,8 +109,8 @@ def store(c: Contraction, out: Any, y: Any) -> None:
         value = out[flat(lead, c.lead), feature]
         T.reads(value)
         T.writes(y[(*lead, feature)])
-        if str(out.dtype) != c.dtype:
-            value = tirx.Cast(c.dtype, value)
+        if str(out.dtype) != c.out_dtype:
+            value = tirx.Cast(c.out_dtype, value)
         T.buffer_store(y, value, [*lead, feature])
 
 

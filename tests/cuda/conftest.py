@@ -1,0 +1,80 @@
+"""A CUDA driver and runtime that write down what they are asked to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent / "fake_cuda"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch: name, grid, block, bytes of dynamic shared memory."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+
+
+class FakeCuda:
+    """Runs Python code in a process whose CUDA is the fake one, and reads its log."""
+
+    def __init__(self, libraries: Path, log: Path) -> None:
+        self.libraries, self.log = libraries, log
+
+    def run(self, code: str) -> object:
+        """Return what ``code`` prints as JSON."""
+        self.log.unlink(missing_ok=True)
+        variables = {"LD_LIBRARY_PATH": str(self.libraries), "FAKE_CUDA_LOG": str(self.log)}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def lines(self, first: str) -> list[list[str]]:
+        """Return the words of every line of the log that begins with ``first``."""
+        text = self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+        return [words for line in text.splitlines() if (words := line.split())[0] == first]
+
+    def launches(self) -> list[Launch]:
+        """Return all launches of kernels in order, those of a capture too."""
+        kernels = [words for words in self.lines("launch") if len(words) > 2]
+        numbers = [(words[1], [int(n) for n in words[2:]]) for words in kernels]
+        return [Launch(name, (*n[:3],), (*n[3:6],), n[6]) for name, n in numbers]
+
+
+@pytest.fixture(scope="session")
+def fake_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the fake libraries; skip without a compiler or CUDA headers."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    pathfinder = pytest.importorskip("cuda.pathfinder", reason="the extra 'cuda' is not installed")
+    headers = pathfinder.find_nvidia_header_directory("cudart")
+    if compiler is None or headers is None:
+        pytest.skip("no C compiler, or no CUDA headers (extra 'cuda')")
+    place = tmp_path_factory.mktemp("fake_cuda")
+    script = f"-Wl,--version-script={SOURCES / 'runtime.map'}"
+    for source, name, extra in (
+        ("driver.c", "libcuda.so.1", []),
+        ("runtime.c", "libcudart.so.13", [script]),
+    ):
+        options = ["-shared", "-fPIC", "-O1", f"-I{headers}", f"-Wl,-soname,{name}", *extra]
+        target = str(place / name)
+        subprocess.run([compiler, *options, str(SOURCES / source), "-o", target], check=True)
+    return place
+
+
+@pytest.fixture
+def fake_cuda(fake_libraries: Path, tmp_path: Path) -> FakeCuda:
+    """A fake CUDA with a log of its own."""
+    return FakeCuda(fake_libraries, tmp_path / "cuda.log")

@@ -1,0 +1,94 @@
+"""Compile GPU operators to machine code, and look at what came out."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
+
+from tvm_sparse.schedules.build import build_context
+from tvm_sparse.schedules.cuda import nvrtc
+from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
+from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.targets import parse_target
+
+ARCHS = ("sm_80", "sm_90")
+needs_nvrtc = pytest.mark.skipif(
+    nvrtc.compiler_name() is None, reason="no CUDA compiler (pip install 'tvm-sparse[cuda]')"
+)
+
+STAND_INS = """
+int ts_tile(__private float* held, __private float* last, __local float* tile, int pitch) {
+  *(__private ulong*)held = (ulong)tile;
+  ((__private int*)held)[2] = pitch;
+  return 0;
+}
+int ts_product(__private float* c, __private float* last, __private float* a, __private float* b) {
+  __local float* left = (__local float*)*(__private ulong*)a;
+  __local float* right = (__local float*)*(__private ulong*)b;
+  int down = ((__private int*)a)[2], across = ((__private int*)b)[2], lane = get_local_id(0);
+  for (int r = 0; r < 8; ++r) {
+    int row = lane / 4 + 8 * (r / 2 % 2), column = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
+    for (int k = 0; k < 16; ++k) c[r] += left[row * down + k] * right[k * across + column];
+  }
+  return 0;
+}
+"""
+"""Tensor-core instructions in OpenCL. Lanes cannot exchange registers on a CPU: a load notes where
+its tile lies, a product reads the tiles there. Gather, pipeline, barriers and epilogue are real."""
+
+
+class StandIns:
+    """Calls of :data:`STAND_INS` in place of :class:`tvm_sparse.ops.cuda.ptx.Intrinsics`."""
+
+    def load(
+        self, first: Any, last: Any, source: Any, offset: Any, pitch: Any, *, transposed: bool
+    ) -> Any:
+        return T.call_extern("int32", "ts_tile", first, last, source, pitch)
+
+    def multiply(self, first: Any, last: Any, left: Any, right: Any, dtype: str) -> Any:
+        return T.call_extern("int32", "ts_product", first, last, left, right)
+
+
+@functools.cache
+def target(arch: str = "sm_90") -> Target:
+    """Return the target of one architecture."""
+    return parse_target(f"cuda:{arch}").target
+
+
+def scheduled(func: tirx.PrimFunc, rule: ScheduleRule, arch: str = "sm_90") -> tirx.PrimFunc:
+    """Return ``func`` as ``rule`` schedules it."""
+    schedule = rule.apply(func, target(arch), tunable=False)
+    assert schedule is not None, f"{type(rule).__name__} does not take this function"
+    return schedule.mod["main"].with_attr("global_symbol", "main")
+
+
+def source(func: tirx.PrimFunc, arch: str = "sm_90") -> str:
+    """Return the CUDA source of a scheduled function."""
+    with build_context(target(arch)):
+        built = tvm.compile(tvm.IRModule({"main": func}), target=target(arch))
+    text: str = built.mod.imports[0].inspect_source()
+    return text
+
+
+def compiled(func: tirx.PrimFunc, arch: str) -> dict[str, KernelResources]:
+    """Return the resources of each kernel of a scheduled function."""
+    return kernel_resources(nvrtc.compile_source(source(func, arch), arch))
+
+
+def assert_lean(func: tirx.PrimFunc, arch: str, registers: int = 255) -> None:
+    """Fail if a kernel spills, keeps arrays in local memory or exceeds ``registers``."""
+    for name, used in compiled(func, arch).items():
+        assert used.stack == 0, f"{name} keeps {used.stack} bytes in local memory"
+        assert used.registers <= registers, f"{name} takes {used.registers} registers"
+
+
+def blank(shape: tuple[int, ...]) -> np.ndarray:
+    """Return an output that shows what was never written."""
+    return np.full(shape, np.nan, np.float32)

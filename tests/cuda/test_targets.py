@@ -1,0 +1,46 @@
+import pytest
+from tvm.target import Target
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.targets import PORTABLE_ARCHS, cuda_archs, parse_target
+
+
+def test_one_architecture():
+    resolved = parse_target("cuda:sm_90")
+    assert resolved.target.kind.name == "cuda"
+    assert cuda_archs(resolved.target) == ("sm_90",)
+    assert int(resolved.target.attrs["max_shared_memory_per_block"]) == 232448
+    assert resolved.target.host.kind.name == "llvm"
+
+
+def test_several_architectures_keep_to_the_limits_of_all():
+    target = parse_target("cuda:sm_90, sm_80").target
+    assert cuda_archs(target) == ("sm_90", "sm_80")
+    assert str(target.attrs["arch"]) == "sm_80"
+    assert int(target.attrs["max_shared_memory_per_block"]) == 166912
+
+
+def test_without_a_gpu_the_name_alone_is_portable(monkeypatch):
+    monkeypatch.setattr("tvm_sparse.targets._gpu_arch", lambda: None)
+    resolved = parse_target("cuda")
+    assert cuda_archs(resolved.target) == PORTABLE_ARCHS
+    assert not resolved.runs_here
+
+
+def test_with_a_gpu_the_name_alone_is_that_gpu(monkeypatch):
+    monkeypatch.setattr("tvm_sparse.targets._gpu_arch", lambda: "sm_90")
+    resolved = parse_target("cuda")
+    assert cuda_archs(resolved.target) == ("sm_90",)
+    assert resolved.runs_here
+    assert not parse_target("cuda:sm_80").runs_here
+
+
+def test_unknown_architecture_names_the_known_ones():
+    with pytest.raises(InputError, match=r"no CUDA architecture 'sm_70'.*sm_80"):
+        parse_target("cuda:sm_70")
+
+
+def test_plain_tvm_target():
+    target = Target({"kind": "cuda", "arch": "sm_80"})
+    assert cuda_archs(target) == ("sm_80",)
+    assert parse_target(target).target is target
