@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.emit import store_lanes
 from tvm_sparse.ops.lookup import lookup_for
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
@@ -35,7 +36,7 @@ def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) 
         with T.sblock("root"):
             acc = T.sblock_alloc_buffer(int64((*c.lead, s.row_blocks, s.lanes)), c.dtype)
             _contract(c, s, target, (x, values, indices, acc))
-            _store(c, s.lanes, acc, y)
+            store_lanes(c, s.lanes, acc, y)
     return builder.get()
 
 
@@ -73,15 +74,6 @@ def _contract(c: Contraction, s: BalancedFormat, target: Target, buffers: tuple[
         weight = values[block * s.share + member, position, slot, lanes]
         product = weight * lookup(x, row, start, index)
         T.buffer_store(acc, acc[(*here, lanes)] + product, [*here, lanes])
-
-
-def _store(c: Contraction, lanes: int, acc: Any, y: Any) -> None:
-    """Emit the block that unpacks lanes of rows into the output's last axis."""
-    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-        *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-        T.reads(acc[(*lead, out // lanes, out % lanes)])
-        T.writes(y[(*lead, out)])
-        T.buffer_store(y, acc[(*lead, out // lanes, out % lanes)], [*lead, out])
 
 
 def _start(s: BalancedFormat, bank: Any) -> Any:

@@ -1,0 +1,70 @@
+"""Block-sparse contractions on CPUs: a register tile of output rows by the rows of one block."""
+
+from __future__ import annotations
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.marks import ROWS
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import choose
+
+ACCUMULATORS = 16
+MAX_ROWS = 8
+"""Rows of activations are often 4096 bytes apart: more of them than ways of L1 evict each other."""
+
+MAX_STEPS = 32
+"""Multiply-adds of one unrolled step: longer ones run from memory, not from the decoder's cache."""
+
+
+def default_rows(extent: int | None, vectors: int) -> int:
+    """Return how many output rows share the ``vectors`` accumulators of a block row."""
+    most = max(1, min(MAX_ROWS, ACCUMULATORS // vectors))
+    whole = max(b.divisors(extent or 1, most))
+    return whole if 2 * whole > most else min(extent or 1, most)
+
+
+class Block(ScheduleRule):
+    """Keep the results of a block row and a few output rows in registers.
+
+    before: contract --> store --> element-wise blocks
+    after:  for block row, row tile: { init; for entry: unrolled multiply-adds; epilogue }
+    """
+
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether the register tile fits the registers."""
+        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``block``."""
+        sch = s_tir.Schedule(func)
+        anchor = b.marked(sch, ("block",))
+        if anchor is None:
+            return None
+        axis = int(sch.get(anchor).annotations[ROWS])
+        flops = b.flops(sch, anchor) * 16
+        epilogue = b.isolate(sch, anchor)
+        *lead, slot, member, entry, step = sch.get_loops(anchor)
+        extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)
+        rows = default_rows(extent, vectors)
+        partial = extent is not None and extent % rows != 0
+        options = range(1, 2 * MAX_ROWS) if partial else b.divisors(extent or 1, 2 * MAX_ROWS)
+        tile = choose(sch, list(options), rows, tunable)
+        row_out, row = sch.split(lead[axis], [None, tile])
+        if partial:
+            sch.annotate(row_out, "pragma_loop_partition_hint", True)
+        outer = [slot, *(loop for i, loop in enumerate(lead) if i != axis)]
+        steps = b.divisors(b.extent(sch, step), max(1, MAX_STEPS // (rows * vectors)))
+        run_out, run = sch.split(step, [None, choose(sch, steps, max(steps), tunable)])
+        sch.reorder(*outer, row_out, entry, run_out, run, row, member)
+        for loop in (run, row, member):
+            sch.unroll(loop)
+        sch.set_scope(anchor, 0, "local")
+        sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
+        b.vectorise_tile(sch, epilogue, len(outer) + 1, 16, tunable)
+        if flops > b.PARALLEL_FLOPS:
+            sch.parallel(sch.fuse(*outer))
+        sch.decompose_reduction(anchor, entry)
+        b.finish(sch)
+        return sch

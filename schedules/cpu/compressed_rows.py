@@ -1,0 +1,66 @@
+"""Contractions on compressed rows: transpose a tile of activations, multiply, transpose back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.compressed_rows import VECTORS
+from tvm_sparse.ops.marks import flat
+from tvm_sparse.ops.transpose import LANES
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.rule import ScheduleRule
+
+
+class CompressedRows(ScheduleRule):
+    """Keep a tile of output rows in cache from its first transposition to its epilogue.
+
+    before: pack --> contract --> turn --> store --> element-wise blocks
+    after:  for row tile: { pack; for feature tile: { contract; for 16 x 16: turn, epilogue } }
+    """
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``compressed_rows``."""
+        sch = s_tir.Schedule(func)
+        contract = b.marked(sch, ("compressed_rows",))
+        if contract is None:
+            return None
+        vectors = int(sch.get(contract).annotations[VECTORS])
+        (pack,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
+        tiles, row_tiles = (b.extent(sch, loop) for loop in sch.get_loops(contract))
+        features = b.extent(sch, sch.get_loops(turn)[1]) * LANES // row_tiles
+        epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
+        _number_rows(sch, epilogue)
+        rows, out = sch.get_loops(epilogue)
+        partial = b.extent(sch, rows) != (tiles or 0) * vectors * LANES
+        tile, vector, row = sch.split(rows, [None, vectors, LANES])
+        row_tile, block, lane = sch.split(out, [None, features // LANES, LANES])
+        sch.reorder(tile, row_tile, block, vector, row, lane)
+        if partial:
+            sch.annotate(tile, "pragma_loop_partition_hint", True)
+        sch.compute_at(turn, vector, preserve_unit_loops=True)
+        sch.compute_at(contract, row_tile, preserve_unit_loops=True)
+        sch.compute_at(pack, tile, preserve_unit_loops=True)
+        sch.vectorize(lane)
+        sch.unroll(row)
+        if tiles is not None and tiles > 1:
+            sch.parallel(tile)
+        b.finish(sch)
+        return sch
+
+
+def _number_rows(sch: s_tir.Schedule, block: Any) -> None:
+    """Make ``block`` iterate over numbered output rows, as the blocks before it do.
+
+    before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
+    """
+    extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
+    if len(extents) > 1:
+        numbered = tirx.IndexMap.from_func(
+            lambda *i: [flat(list(i[:-1]), extents), i[-1]],
+            ndim=len(extents) + 1,
+            index_dtype="int64",
+        )
+        sch.transform_block_layout(block, numbered)

@@ -1,0 +1,70 @@
+"""The operator on compressed rows against the naive reference: exact on small integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import host, integers, run
+from tests.ops.shapes import LEADS, WINDOWS, window
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.ops.compressed_rows import compressed_rows
+from tvm_sparse.ops.contraction import Contraction, reference
+
+
+def check(contraction, sparsity, vectors=2, target=None, **extents):
+    rng = np.random.default_rng(1)
+    matrix = integers(rng, contraction.matrix_shape, sparsity)
+    storage = CompressedRowsFormat.of(matrix, **extents)
+    x = integers(rng, contraction.input_shape)
+    func = compressed_rows(contraction, storage, vectors)
+    operands = [x, *storage.encode(matrix).values()]
+    got = run(func, operands, contraction.output_shape, target)
+    assert (got == reference(contraction, x, matrix)).all()
+
+
+@pytest.mark.parametrize("lead", LEADS, ids=str)
+def test_leading_shapes(lead):
+    check(Contraction(lead, 48, 40), 0.8)
+
+
+@pytest.mark.parametrize("features", [1, 15, 17, 31, 97])
+@pytest.mark.parametrize("columns", [16, 17, 31, 48])
+def test_shapes_that_no_tile_divides(features, columns):
+    check(Contraction((5,), columns, features), 0.7, tile_rows=32, tile_cols=16)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
+def test_every_sparsity(sparsity):
+    check(Contraction((33,), 40, 24), sparsity)
+
+
+@pytest.mark.parametrize("vectors", [1, 3, 4])
+@pytest.mark.parametrize(("group", "step"), [(1, 1), (4, 4), (8, 1), (2, 8), (16, 1)])
+def test_groups_and_runs(vectors, group, step):
+    check(Contraction((70,), 64, 48), 0.95, vectors, group=group, run=step, tile_cols=32)
+
+
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+@pytest.mark.parametrize("columns", [16, 21])
+def test_convolutions(extents, columns):
+    check(window(extents, columns, 24), 0.8)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
+def test_other_instruction_sets(cpu):
+    check(Contraction((20,), 32, 16), 0.8, target=host(cpu))
+
+
+@settings(max_examples=8)
+@given(
+    rows=st.integers(1, 80),
+    features=st.integers(1, 70),
+    columns=st.integers(16, 60),
+    vectors=st.sampled_from([1, 2, 4]),
+    sparsity=st.floats(0, 1),
+)
+def test_any_shape(rows, features, columns, vectors, sparsity):
+    check(Contraction((rows,), columns, features), sparsity, vectors)

@@ -1,0 +1,76 @@
+"""Small modules whose layers carry every kind of epilogue, and a check of their compiled form."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(32, 48)
+        self.second = nn.Linear(48, 32)
+
+    def forward(self, x):
+        return torch.relu(x + self.second(nn.functional.gelu(self.first(x))))
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(16, 32, 3, padding=1)
+        self.gate = nn.Conv2d(32, 32, 1)
+        self.last = nn.Conv2d(32, 16, 1, bias=False)
+
+    def forward(self, x):
+        y = nn.functional.silu(self.conv(x))
+        gate = torch.sigmoid(self.gate(y.mean((2, 3), keepdim=True)))
+        return nn.functional.hardswish(self.last(y * gate)) + x
+
+
+def linear_residual():
+    return Residual(), torch.randn(24, 32)
+
+
+def attention_rows():
+    return nn.Sequential(nn.Linear(32, 48), nn.ReLU6(), nn.Linear(48, 17)), torch.randn(2, 9, 32)
+
+
+def squeeze_excite():
+    return SqueezeExcite(), torch.randn(1, 16, 7, 7)
+
+
+def strided():
+    layers = (
+        nn.Conv2d(16, 24, 3, stride=2, padding=1),
+        nn.BatchNorm2d(24),
+        nn.ReLU(),
+        nn.Conv2d(24, 20, (1, 3), dilation=2),
+    )
+    return nn.Sequential(*layers).eval(), torch.randn(2, 16, 11, 13)
+
+
+MODULES = [linear_residual, attention_rows, squeeze_excite, strided]
+
+
+def prune(model: nn.Module, rows: int, cols: int, sparsity: float) -> None:
+    """Zero blocks of ``rows`` x ``cols`` neighbouring outputs and inputs, the same at every tap."""
+    generator = torch.Generator().manual_seed(0)
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            down, across = layer.weight.shape[:2]
+            kept = torch.rand(-(-down // rows), -(-across // cols), generator=generator) >= sparsity
+            mask = kept.repeat_interleave(rows, 0).repeat_interleave(cols, 1)[:down, :across]
+            layer.weight.data *= mask.reshape(*mask.shape, *[1] * (layer.weight.dim() - 2))
+
+
+def check(model: nn.Module, x: torch.Tensor, storage: str) -> ts.Library:
+    """Compile every layer of ``model`` in ``storage`` and compare with PyTorch."""
+    library = ts.compile(model, (x,), config=ts.Config(measure=False, force={"*": storage}))
+    expected = model(x).detach()
+    scale = float(expected.abs().max())
+    assert float((library(x) - expected).abs().max()) <= 1e-5 * scale
+    return library

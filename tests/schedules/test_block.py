@@ -1,0 +1,40 @@
+"""The rule for blocks inside compiled modules: whatever epilogue, any batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+from tests.schedules.layers import MODULES, check, prune
+from tvm_sparse.schedules.cpu.block import default_rows
+
+
+@pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
+def test_epilogues(build):
+    model, x = build()
+    prune(model, 16, 4, 0.6)
+    library = check(model, x, "block")
+    assert {d.chosen for d in library.decisions} == {"block"}
+
+
+def test_dynamic_batch():
+    model = nn.Sequential(nn.Linear(32, 48), nn.ReLU())
+    prune(model, 16, 16, 0.5)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(model, (torch.randn(20, 32),), dynamic_shapes=({0: batch},))
+    library = ts.compile(program, config=ts.Config(measure=False, force={"*": "block"}))
+    for rows in (1, 16, 50):
+        x = torch.randn(rows, 32)
+        expected = model(x).detach().numpy()
+        assert np.allclose(library(x).numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("extent", "vectors", "rows"),
+    [(128, 1, 8), (128, 4, 4), (14, 1, 7), (13, 1, 8), (1, 1, 1), (None, 1, 1), (6, 16, 1)],
+)
+def test_default_rows(extent, vectors, rows):
+    assert default_rows(extent, vectors) == rows

@@ -1,0 +1,54 @@
+"""How to store a matrix whose rows share runs of columns, and what that would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.ops.block import LANES, block
+from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.compressed_rows_candidates import compressed_candidate, rows_penalty
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.runs import Cover, covers
+
+GROUPS = (16, 32, 64)
+SMALL_GROUPS = (2, 4, 8)
+RUNS = (1, 2, 4, 8, 16, 32)
+
+STEP = 4.0
+"""Multiply-adds that finding an entry costs; each entry has ``8 * run`` of them, or more."""
+
+
+def block_candidates(
+    contraction: Contraction, matrix: np.ndarray, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield the cheapest storage of ``matrix`` in which at least two weights share an index.
+
+    Groups of whole lane vectors run with lanes along rows, smaller ones with lanes along the
+    batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8.
+    """
+    c = contraction
+    if c.depthwise or target.kind.name != "llvm":
+        return
+    runs = tuple(run for run in RUNS if c.columns % run == 0)
+    wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(cover))
+    if c.columns >= LANES:
+        small = min(
+            covers(matrix, SMALL_GROUPS, runs),
+            key=lambda cover: cover.share * rows_penalty(c, cover),
+        )
+        if small.share * rows_penalty(c, small) < wide.share * _penalty(wide):
+            yield compressed_candidate("block", c, matrix, small)
+            return
+    storage = CompressedRowsFormat.of(
+        matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]
+    )
+    yield Candidate("block", storage, block(c, storage), wide.share, _penalty(wide))
+
+
+def _penalty(cover: Cover) -> float:
+    """Return the modelled cost of a multiply-add with lanes along rows, relative to dense."""
+    return 1 + STEP / (cover.run * 8 * (cover.group // LANES) ** 0.5)

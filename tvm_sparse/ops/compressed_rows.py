@@ -1,0 +1,176 @@
+"""Linear layer and convolution on compressed rows: lanes of output pixels share each weight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.emit import unravel, whole
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.transpose import LANES, transpose_tile
+
+VECTORS = "ts.vectors"
+"""Block annotation: vectors of output rows that one step computes together."""
+
+
+def compressed_rows(
+    contraction: Contraction, storage: CompressedRowsFormat, vectors: int = 4
+) -> tirx.PrimFunc:
+    """Return ``f(X, values, columns, starts[, groups], Y)``.
+
+    All output rows (pixels) of the contraction are numbered ``n``; 16 of them are the lanes of a
+    vector and ``vectors`` vectors are computed together, so each weight is loaded once for
+    ``16 * vectors`` multiply-adds. The operands of such a tile are transposed first (``pack``:
+    ``(column, n)``, all taps of a convolution one after the other), the results last (``turn``).
+    Between them, ``contract`` walks the slots of the storage with ``group * vectors`` accumulators
+    in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
+    """
+    c = contraction
+    plan = _Plan(c, storage, vectors)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        stored = _storage(storage, c.dtype)
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        with T.sblock("root"):
+            packed = T.sblock_alloc_buffer(int64((plan.packed_rows, plan.width)), c.dtype)
+            lanes = T.sblock_alloc_buffer(int64((plan.features, plan.width)), c.dtype)
+            acc = T.sblock_alloc_buffer(int64((plan.width, plan.features)), c.dtype)
+            _pack(plan, x, packed)
+            _contract(plan, packed, stored, lanes)
+            _turn(plan, lanes, acc)
+            _store(plan, acc, y)
+    return builder.get()
+
+
+class _Plan:
+    """Extents of one operator; ``width`` counts the rows of the output, padded to whole tiles."""
+
+    def __init__(self, c: Contraction, s: CompressedRowsFormat, vectors: int) -> None:
+        self.c, self.s, self.vectors = c, s, vectors
+        self.rows: Any = math.prod(c.lead)
+        self.span = LANES * vectors
+        static = isinstance(self.rows, int)
+        self.tiles = -(-self.rows // self.span) if static else tirx.ceildiv(self.rows, self.span)
+        self.width = self.tiles * self.span
+        self.tap_tiles = -(-c.columns // LANES)
+        self.packed_rows = math.prod(c.taps) * self.tap_tiles * LANES
+        self.features = s.row_tiles * s.tile_rows
+
+    def ragged(self) -> bool:
+        """Whether the last tile may have lanes without an output row."""
+        return not isinstance(self.rows, int) or self.rows % self.span != 0
+
+
+def _storage(s: CompressedRowsFormat, dtype: str) -> list[Any]:
+    """Declare the parameters of ``storage.encode``'s arrays."""
+    values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), dtype))
+    columns = T.arg("C", T.Buffer(int64((s.entries,)), str(s.column_dtype)))
+    starts = T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32"))
+    if s.tile_groups == 1:
+        return [values, columns, starts]
+    return [values, columns, starts, T.arg("G", T.Buffer(int64((s.slots,)), str(s.group_dtype)))]
+
+
+def _ramp(first: Any) -> Any:
+    return tirx.Ramp(first, 1, LANES)
+
+
+def _pack(plan: _Plan, x: Any, packed: Any) -> None:
+    """Emit the block that transposes 16 rows of the input by 16 columns of one tap."""
+    c = plan.c
+    with T.grid(*int64((plan.tiles * plan.vectors, plan.packed_rows // LANES))) as axes:
+        with T.sblock("pack"):
+            row, tile = T.axis.remap("SS", axes)
+            first, tap = row * LANES, tile // plan.tap_tiles
+            column = tile % plan.tap_tiles * LANES
+            if c.columns % LANES:
+                column = tirx.min(column, tirx.const(c.columns - LANES, "int64"))
+            T.reads(whole(x))
+            # The last tile of a tap begins earlier, where its own columns are; contract reads
+            # all rows of `packed`, so that the declared region need not say so.
+            T.writes(packed[tile * LANES : tile * LANES + LANES, first : first + LANES])
+            taps = unravel(tap, c.taps)
+            rows = []
+            for lane in range(LANES):
+                n = first + lane
+                if plan.ragged():
+                    n = tirx.min(n, plan.rows - 1)
+                index = c.input_index(unravel(n, c.lead), taps)
+                rows.append(x[(*index, _ramp(column))])
+            for i, vector in enumerate(transpose_tile(rows)):
+                T.buffer_store(packed, vector, [tap * c.columns + column + i, _ramp(first)])
+
+
+def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
+    """Emit the block that computes one row tile of the weight for one tile of output rows."""
+    s = plan.s
+    values, columns, starts, *groups = stored
+    with T.grid(*int64((plan.tiles, s.row_tiles))) as axes, T.sblock("contract"):
+        tile, row_tile = T.axis.remap("SS", axes)
+        first, feature = tile * plan.span, row_tile * s.tile_rows
+        T.reads(packed[0 : plan.packed_rows, first : first + plan.span], *map(whole, stored))
+        T.writes(lanes[feature : feature + s.tile_rows, first : first + plan.span])
+        T.sblock_attr({KIND: "compressed_rows", VECTORS: plan.vectors})
+        sums = T.sblock_alloc_buffer([s.group * plan.span], plan.c.dtype, scope="local")
+        tiles = [
+            (member * plan.vectors + vector, member, first + vector * LANES)
+            for member in range(s.group)
+            for vector in range(plan.vectors)
+        ]
+        zero = tirx.Broadcast(tirx.const(0, plan.c.dtype), LANES)
+        if s.col_tiles > 1:
+            with T.serial(0, tirx.const(s.tile_rows, "int64")) as row:
+                for vector in range(plan.vectors):
+                    at = [feature + row, _ramp(first + vector * LANES)]
+                    T.buffer_store(lanes, zero, at)
+        with T.grid(*int64((s.col_tiles, s.tile_groups))) as (across, turn):
+            slot = (row_tile * s.col_tiles + across) * s.tile_groups + turn
+            group = tirx.Cast("int64", groups[0][slot]) if groups else 0
+            home = feature + group * s.group
+            for i, member, n in tiles:
+                begin = lanes[home + member, _ramp(n)] if s.col_tiles > 1 else zero
+                T.buffer_store(sums, begin, [_ramp(i * LANES)])
+            begin = tirx.Cast("int64", starts[slot])
+            with T.serial(0, tirx.Cast("int64", starts[slot + 1]) - begin) as step:
+                entry = begin + step
+                column = across * s.tile_cols + tirx.Cast("int64", columns[entry])
+                for k in range(s.run):
+                    for i, member, n in tiles:
+                        weight = tirx.Broadcast(values[entry, k, member], LANES)
+                        term = weight * packed[column + k, _ramp(n)]
+                        at = _ramp(i * LANES)
+                        T.buffer_store(sums, sums[at] + term, [at])
+            for i, member, n in tiles:
+                T.buffer_store(lanes, sums[_ramp(i * LANES)], [home + member, _ramp(n)])
+
+
+def _turn(plan: _Plan, lanes: Any, acc: Any) -> None:
+    """Emit the block that transposes 16 features of 16 output rows back."""
+    extents = (plan.tiles * plan.vectors, plan.features // LANES)
+    with T.grid(*int64(extents)) as axes, T.sblock("turn"):
+        row, block = T.axis.remap("SS", axes)
+        n, feature = row * LANES, block * LANES
+        T.reads(lanes[feature : feature + LANES, n : n + LANES])
+        T.writes(acc[n : n + LANES, feature : feature + LANES])
+        vectors = [lanes[feature + i, _ramp(n)] for i in range(LANES)]
+        for i, vector in enumerate(transpose_tile(vectors)):
+            T.buffer_store(acc, vector, [n + i, _ramp(feature)])
+
+
+def _store(plan: _Plan, acc: Any, y: Any) -> None:
+    """Emit the block that copies results to the output, behind which element-wise steps fuse."""
+    c = plan.c
+    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
+        *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
+        row = flat(lead, c.lead)
+        T.reads(acc[row, out])
+        T.writes(y[(*lead, out)])
+        T.buffer_store(y, acc[row, out], [*lead, out])

@@ -1,0 +1,92 @@
+"""How to store a matrix with zeros anywhere, and what that would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.compressed_rows import compressed_rows
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.runs import Cover, covers
+from tvm_sparse.ops.transpose import LANES
+
+ACCUMULATORS = 16
+L1_BYTES = 16 * 1024
+"""Part of the first-level cache that a column tile of activations may fill."""
+
+SPARSE = 0.2
+"""Density below which a longer loop is worth more than activations in the first-level cache."""
+
+FEATURES = 64
+COLUMNS = 1024
+"""Extents of tiles of rows, and of columns where several rows share them."""
+
+
+def unstructured_candidates(
+    contraction: Contraction, matrix: np.ndarray, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield the storage that keeps exactly the nonzeros of ``matrix``."""
+    c = contraction
+    if c.depthwise or target.kind.name != "llvm":
+        return
+    if c.columns < LANES:
+        yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
+        return
+    (cover,) = covers(matrix, (1,), (1,))
+    yield compressed_candidate("unstructured", c, matrix, cover)
+
+
+def compressed_candidate(
+    name: str, contraction: Contraction, matrix: np.ndarray, cover: Cover
+) -> Candidate:
+    """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
+    rows, columns = matrix.shape
+    vectors = _vectors(contraction, cover.group)
+    tile_cols = COLUMNS
+    if cover.group == 1:
+        tile_cols = 256 if cover.share < SPARSE else L1_BYTES // (4 * LANES * vectors)
+    storage = CompressedRowsFormat.of(
+        matrix,
+        group=cover.group,
+        run=cover.run,
+        tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,
+        tile_cols=min(tile_cols, columns),
+    )
+    func = compressed_rows(contraction, storage, vectors)
+    return Candidate(name, storage, func, cover.share, rows_penalty(contraction, cover))
+
+
+def rows_penalty(contraction: Contraction, cover: Cover) -> float:
+    """Return the modelled cost of a multiply-add with lanes along the batch, relative to dense.
+
+    A weight of one row takes a load of activations, and every tile of the batch two
+    transpositions (about 6 multiply-adds a vector), whatever is left of the matrix.
+    """
+    features, columns = contraction.matrix_shape
+    batch = _rows(contraction)
+    idle = math.ceil(batch / LANES) * LANES / batch
+    transpositions = 6.0 / features + 6.0 / columns
+    return idle * (1 + 0.8 / cover.group + transpositions / max(cover.share, 1e-3))
+
+
+def _rows(contraction: Contraction) -> int:
+    """Return the output rows; symbolic extents count as one."""
+    return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
+
+
+def _vectors(contraction: Contraction, group: int) -> int:
+    """Return the vectors of the batch for which a weight is loaded once.
+
+    Several rows share each load of activations, so they need no more; a single row wants four,
+    or fewer where the last tile would be mostly idle.
+    """
+    if group > 2:
+        return 1
+    vectors = math.ceil(_rows(contraction) / LANES)
+    most = min(4, ACCUMULATORS // group, vectors)
+    return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))

@@ -1,0 +1,58 @@
+"""Transposition of a 16 x 16 tile in registers, in 64 two-operand shuffles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+LANES = 16
+QUADS = 4
+"""Shuffles within quads of four lanes are cheap on every x86; those of whole quads come last."""
+
+
+def _in_quads(*lanes: int) -> list[int]:
+    """Return a shuffle that does the same in each quad; lane 16 is the second operand's first."""
+    return [lane + QUADS * quad for quad in range(QUADS) for lane in lanes]
+
+
+LOW, HIGH = _in_quads(0, 16, 1, 17), _in_quads(2, 18, 3, 19)
+LOW_PAIRS, HIGH_PAIRS = _in_quads(0, 1, 16, 17), _in_quads(2, 3, 18, 19)
+EVEN_QUADS = [lane for quad in range(0, 8, 2) for lane in range(QUADS * quad, QUADS * quad + QUADS)]
+ODD_QUADS = [lane + QUADS for lane in EVEN_QUADS]
+
+
+def transpose_tile(rows: list[Any]) -> list[Any]:
+    """Return the columns of 16 vectors of 16 lanes: lane ``i`` of column ``j`` is ``rows[i][j]``.
+
+    To be called inside a TVMScript builder; all values are bound to variables first, so results
+    may be stored over what ``rows`` read.
+    """
+    wide = [T.bind(row) for row in rows]
+    halves = [_turn_quads(wide[first : first + QUADS]) for first in range(0, LANES, QUADS)]
+    columns: list[Any] = [None] * LANES
+    for inner in range(QUADS):
+        a, b, c, d = (half[inner] for half in halves)
+        for start, quads in ((0, EVEN_QUADS), (QUADS, ODD_QUADS)):
+            left, right = _shuffle(a, b, quads), _shuffle(c, d, quads)
+            columns[start + inner] = _shuffle(left, right, EVEN_QUADS)
+            columns[start + inner + 2 * QUADS] = _shuffle(left, right, ODD_QUADS)
+    return columns
+
+
+def _turn_quads(rows: list[Any]) -> list[Any]:
+    """Transpose four rows within each quad: quad ``q`` of result ``c`` is their column 4q + c."""
+    a, b, c, d = rows
+    low, low_next = _shuffle(a, b, LOW), _shuffle(c, d, LOW)
+    high, high_next = _shuffle(a, b, HIGH), _shuffle(c, d, HIGH)
+    return [
+        _shuffle(low, low_next, LOW_PAIRS),
+        _shuffle(low, low_next, HIGH_PAIRS),
+        _shuffle(high, high_next, LOW_PAIRS),
+        _shuffle(high, high_next, HIGH_PAIRS),
+    ]
+
+
+def _shuffle(a: Any, b: Any, lanes: list[int]) -> Any:
+    return T.bind(tirx.Shuffle([a, b], [tirx.const(lane, "int32") for lane in lanes]))
