@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse import registry
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
+from tvm_sparse.targets import cuda_archs
 
 PASS_CONFIG: dict[str, Any] = {"s_tir.LoopPartition": {"partition_const_loop": True}}
 """Partial tiles are cut off by loop partition, so that full tiles carry no conditions."""
@@ -36,14 +37,17 @@ def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
 
 @contextlib.contextmanager
 def build_context(target: Target) -> Iterator[None]:
-    """Enter everything that a build of our schedules needs: target, pass settings, vector math."""
+    """Enter everything that a build of our schedules needs.
+
+    That is the target, pass settings, and vector math on CPUs or our compiler flags on GPUs.
+    """
     from tvm_sparse.schedules import cuda
     from tvm_sparse.schedules.cpu.vector_math import vector_math
 
     on_gpu = target.kind.name == "cuda"
     config = {**PASS_CONFIG, **(cuda.PASS_CONFIG if on_gpu else {})}
-    math = contextlib.nullcontext() if on_gpu else vector_math()
-    with target, tvm.transform.PassContext(config=config), math:
+    own = cuda.our_compiler(cuda_archs(target)) if on_gpu else vector_math()
+    with target, tvm.transform.PassContext(config=config), own:
         yield
 
 

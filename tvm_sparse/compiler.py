@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,22 +45,32 @@ class Library:
         weights: dict[str, np.ndarray],
         records: tuple[Decisions, list[Kernel]],
     ) -> None:
-        from tvm_sparse_runtime.engine import start
-        from tvm_sparse_runtime.session import Session
-
         self.executable, self.target = executable, target
         self.decisions, self.kernels = records
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
-        self._start = lambda: Session(
-            start(executable.mod), model.inputs, model.outputs, list(weights.values())
-        )
         self._session: Any = None
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the model on this machine; returns tensors of the first input's framework."""
         if self._session is None:
-            self._session = self._start()
+            on_gpu = self.target.kind.name == "cuda"
+            self._session = self._exported() if on_gpu else self._started()
         return self._session(*inputs)
+
+    def _started(self) -> Any:
+        """Return a session of the program in this process's memory."""
+        from tvm_sparse_runtime.engine import start
+        from tvm_sparse_runtime.session import Session
+
+        weights = list(self.weights.values())
+        return Session(start(self.executable.mod), self.inputs, self.outputs, weights)
+
+    def _exported(self) -> Any:
+        """Return a session of an artifact: the same code here and where it is deployed."""
+        from tvm_sparse_runtime.library import load
+
+        with tempfile.TemporaryDirectory() as place:
+            return load(self.export(Path(place, "model.tvms")), verify=False)
 
     def profile(self, *inputs: Any, repeat: int = 10) -> list[Kernel]:
         """Run on this machine and return every kernel in call order with its median time."""
@@ -107,7 +118,7 @@ def compile(
         Positional inputs of the model.
     target
         ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
-        ``"cpu:haswell"``, or a TVM target.
+        ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
     config
         Options; see :class:`Config`.
     database

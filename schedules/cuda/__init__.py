@@ -6,9 +6,12 @@ from typing import Any
 
 from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
 from tvm_sparse.schedules.cuda.generic import REST
+from tvm_sparse.schedules.cuda.machine_code import our_compiler
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
 from tvm_sparse.schedules.rule import ScheduleRule
+
+__all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
 
 RULES: tuple[ScheduleRule, ...] = (TileScalar(), TileTensorCore(), DepthwiseStrip(), *REST)
 
@@ -19,4 +22,4 @@ PASS_CONFIG: dict[str, Any] = {
 }
 """Copies to shared memory are asynchronous where a schedule says so. Storage rewriting would give
 such buffers vector types, which the asynchronous copies do not understand; ptxas allocates
-registers itself."""
+registers itself. All kernels but those that touch inputs and outputs become one CUDA graph."""

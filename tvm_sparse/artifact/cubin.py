@@ -8,31 +8,16 @@ is its hook for other packings.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tvm_ffi
 
-from tvm_sparse.errors import ArtifactError, UnsupportedError
-from tvm_sparse.schedules.cuda.nvrtc import compile_source
+from tvm_sparse.errors import ArtifactError
 
 Compile = Callable[[str], tuple[str, bytes]]
 """``source -> (format, code)``; the format is a name that TVM's CUDA runtime knows."""
-
-
-def machine_code(archs: Sequence[str]) -> Compile:
-    """Return the compiler to a cubin for one architecture, to a fat binary for several.
-
-    A fat binary also holds PTX of the newest architecture, for GPUs that come later.
-    """
-
-    def compile_(source: str) -> tuple[str, bytes]:
-        if len(archs) == 1:
-            return "cubin", compile_source(source, archs[0])
-        return "fatbin", _fat_binary(source, archs)
-
-    return compile_
 
 
 def packer(compile_: Compile) -> Callable[[Any, bool, str, str], str]:
@@ -148,29 +133,3 @@ def _find(module: Any, kind: str) -> Any:
 
 def _registered(name: str) -> Any:
     return tvm_ffi.get_global_func(name)
-
-
-def _fat_binary(source: str, archs: Sequence[str]) -> bytes:
-    try:
-        from cuda.bindings import nvfatbin
-
-        nvfatbin.version()
-    except (ImportError, RuntimeError) as error:
-        raise UnsupportedError(
-            "target cuda",
-            f"several architectures need nvFatbin, which cannot be loaded ({error})",
-            "nvidia-nvfatbin and cuda-bindings",
-            "pip install 'tvm-sparse[cuda]', or name one architecture",
-        ) from error
-    newest = max(archs, key=lambda arch: int(arch.removeprefix("sm_"))).removeprefix("sm_")
-    options = ["-64", "-compress=true"]
-    handle = nvfatbin.create(options, len(options))
-    for arch in archs:
-        code = compile_source(source, arch)
-        nvfatbin.add_cubin(handle, code, len(code), arch.removeprefix("sm_"), arch)
-    text = compile_source(source, f"compute_{newest}")
-    nvfatbin.add_ptx(handle, text, len(text), newest, f"compute_{newest}", "")
-    binary = bytearray(nvfatbin.size(handle))
-    nvfatbin.get(handle, binary)
-    nvfatbin.destroy(handle)
-    return bytes(binary)

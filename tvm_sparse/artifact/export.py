@@ -13,9 +13,10 @@ import numpy as np
 from tvm.support import cc
 
 from tvm_sparse.artifact import cpu, section, staging
-from tvm_sparse.artifact.cubin import machine_code, packer
+from tvm_sparse.artifact.cubin import packer
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
+from tvm_sparse.schedules.cuda.machine_code import machine_code
 from tvm_sparse.targets import cuda_archs
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
@@ -189,7 +190,8 @@ def _packing(target: Any) -> dict[str, Any]:
     """Return what ``export_library`` needs besides, to put a GPU's machine code into the file."""
     if target.kind.name != "cuda":
         return {}
-    return {"fpack_imports": packer(machine_code(cuda_archs(target)))}
+    archs = cuda_archs(target)
+    return {"fpack_imports": packer(lambda source: machine_code(source, archs))}
 
 
 def _file_record(path: Path) -> FileRecord:
