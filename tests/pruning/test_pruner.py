@@ -49,12 +49,12 @@ def test_training_keeps_the_zeros_with_momentum_and_weight_decay():
 
 
 def test_steps_between_pruning_epochs_do_nothing():
-    pruner = Pruner(network(), BalancedPruning(0.75), schedule=Exponential(2, start=1, every=2))
+    pruner = Pruner(network(), BalancedPruning(0.75), schedule=Exponential(2, start=0, every=2))
     reports = [pruner.step() for _ in range(5)]
-    assert [r is None for r in reports] == [True, False, True, False, True]
-    assert reports[1].sparsity == 0
-    assert reports[3].sparsity == 0.75
-    assert pruner.report is reports[3]
+    assert [r is None for r in reports] == [False, True, False, True, True]
+    assert reports[0].sparsity == 0
+    assert reports[2].sparsity == 0.75
+    assert pruner.report is reports[2]
 
 
 def test_resuming_after_a_kill_continues_exactly():

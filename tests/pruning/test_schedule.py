@@ -20,19 +20,21 @@ def test_levels_refuses(levels):
 
 
 def test_exponential_by_hand():
-    # 1 - (1 - t)^3 at t = 0, 1/2, 1; pruning at epochs 2, 4 and 6 only.
-    schedule = Exponential(total=4, start=2, every=2, exponent=3)
-    assert [schedule.share(e) for e in range(8)] == [None, None, 0, None, 0.875, None, 1, None]
+    # 1 - (1 - t)^3 at t = 0, 1/2, 1; pruning at epochs 0, 2 and 4 only.
+    schedule = Exponential(total=4, start=0, every=2, exponent=3)
+    assert [schedule.share(e) for e in range(6)] == [0, None, 0.875, None, 1, None]
 
 
-def test_the_papers_schedule_ends_at_the_target():
+def test_the_papers_schedule():
     schedule = Exponential()
     epochs = [e for e in range(200) if schedule.share(e) is not None]
     assert epochs == [20, 40, 60, 80, 100, 120, 140, 160]
     shares = [schedule.share(e) for e in epochs]
     assert shares == sorted(shares)
-    assert shares[1] == pytest.approx(1 - (6 / 7) ** 3)
-    assert shares[-1] == 1.0
+    assert shares[1] == pytest.approx(1 - (7 / 8) ** 3)
+    # Table II, p = 0: 49.90 % and 69.86 % for targets of 50 % and 70 %.
+    assert round(50 * shares[-1], 2) == 49.90
+    assert round(70 * shares[-1], 2) == 69.86
 
 
 def test_the_last_epoch_prunes_even_if_every_does_not_divide_total():
