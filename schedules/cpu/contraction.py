@@ -34,23 +34,29 @@ class Tile:
 
 
 def default_tile(rows: int | None, row_blocks: int, share: int = 1) -> Tile:
-    """Choose the tile with the most accumulators, then the squarest.
+    """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
     lane vectors of the output. Without a good divisor the last tile is partial.
     """
     extent = rows or 1
-    best = max(
-        (r * v * share <= ACCUMULATORS, r * v * share, -abs(r - v * share), r, v)
+    tiles = [
+        Tile(r, v)
         for r in b.divisors(extent, MAX_ROWS)
         for v in b.divisors(row_blocks, MAX_VECTORS)
         if r * v * share <= ACCUMULATORS
-    )
-    tile = Tile(best[3], best[4])
+    ]
+    tile = max(tiles, key=lambda t: (_reuse(t, share), -abs(t.rows - t.vectors * share)))
     if tile.rows * tile.vectors * share * 2 > ACCUMULATORS or extent < 4:
         return tile
     vectors = max(v for v in b.divisors(row_blocks, 4) if v * share <= ACCUMULATORS)
     return Tile(min(extent, ACCUMULATORS // (vectors * share)), vectors)
+
+
+def _reuse(tile: Tile, share: int) -> float:
+    """Multiply-adds for each load; activations come from L1, weights stream from further out."""
+    vectors = tile.vectors * share
+    return float(tile.rows * vectors / (0.5 * tile.rows + vectors))
 
 
 def _tile(
