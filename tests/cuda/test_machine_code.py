@@ -23,7 +23,12 @@ def test_several_are_a_fat_binary():
 
 @needs_nvrtc
 def test_without_nvfatbin(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cuda.bindings.nvfatbin", None)
+    from cuda.bindings import nvfatbin
+
+    def missing():
+        raise RuntimeError("libnvfatbin.so not found")
+
+    monkeypatch.setattr(nvfatbin, "version", missing)
     with pytest.raises(UnsupportedError, match="or name one architecture"):
         mc.machine_code(KERNEL, ["sm_80", "sm_90"])
 
