@@ -37,7 +37,7 @@ def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Ker
     for block in mod["main"].body.blocks:
         for binding in block.bindings:
             call = getattr(binding, "value", None)
-            if op_name(call) != "call_tir":
+            if not isinstance(call, relax.Call) or op_name(call) != "call_tir":
                 continue
             name = call.args[0].name_hint
             operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []

@@ -96,7 +96,8 @@ class _Lower:
             result=str(call.ty.dtype),
         )
         groups, operator = int(attrs.groups), "conv2d"
-        if groups == features and per_group == 1 and shape_of(x)[-1] == features:
+        channels = (shape_of(x) or [0])[-1]
+        if groups == features == channels and per_group == 1:
             contraction = replace(contraction, columns=features, depthwise=True)
             operator = "depthwise"
         elif groups != 1:
