@@ -4,6 +4,7 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.pruning import balanced
 from tvm_sparse.pruning.layers import (
     CONV,
     DEPTHWISE,
@@ -53,6 +54,28 @@ def test_select_by_sort_and_glob():
 def test_recurrent_layers_have_several_weights():
     keys = [layer.key for layer in select(nn.Sequential(nn.LSTM(4, 2, num_layers=2)))]
     assert keys == ["0.weight_ih_l0", "0.weight_hh_l0", "0.weight_ih_l1", "0.weight_hh_l1"]
+
+
+def test_attention_prunes_its_projections_and_computes_with_the_masks():
+    layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    model = nn.ModuleDict({"attention": layer})
+    pruner = balanced(model, 0.5, bank=4)
+    assert list(pruner.masks) == ["attention.in_proj_weight", "attention.out_proj.weight"]
+    assert [r.name for r in pruner.report.layers] == [
+        "attention.in_proj_weight",
+        "attention.out_proj",
+    ]
+    x = torch.rand(1, 3, 8)
+    masked = layer(x, x, x)[0]
+    pruner.squash_mask()
+    assert int((layer.in_proj_weight == 0).sum()) == 96
+    torch.testing.assert_close(layer(x, x, x)[0], masked)
+    other = nn.MultiheadAttention(8, 2, kdim=4, vdim=6)
+    assert [x.parameter for x in select(nn.Sequential(other)).layers[:3]] == [
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+    ]
 
 
 def test_a_misspelt_glob_is_refused_with_the_nearest_name():

@@ -19,6 +19,8 @@ GROUPED, DEPTHWISE = "grouped conv", "depthwise conv"
 MATRIX = (LINEAR, CONV, RECURRENT)
 """The sorts of layer whose weight is one matrix ``(out, in * taps)``; the default to prune."""
 
+_PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -94,14 +96,15 @@ def sort_of(module: nn.Module) -> str | None:
 
 
 def matrices_of(name: str, module: nn.Module) -> list[Layer]:
-    """Return the prunable weights of ``module``: one, or several of a recurrent layer."""
-    sort = sort_of(module)
-    if sort is None:
-        return []
+    """Return the prunable weights of ``module``; recurrent and attention layers have several."""
     if isinstance(module, nn.RNNBase):
         weights = [n for n in module._flat_weights_names if n.startswith("weight")]
-        return [Layer(name, module, sort, parameter) for parameter in weights]
-    return [Layer(name, module, sort)]
+        return [Layer(name, module, RECURRENT, parameter) for parameter in weights]
+    if isinstance(module, nn.MultiheadAttention):
+        weights = [n for n in _PROJECTIONS if getattr(module, n) is not None]
+        return [Layer(name, module, LINEAR, parameter) for parameter in weights]
+    sort = sort_of(module)
+    return [] if sort is None else [Layer(name, module, sort)]
 
 
 def select(
