@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.frontends.quiet import quiet
 
 
 def from_exported(program: torch.export.ExportedProgram) -> Model:
@@ -28,8 +28,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
     InputError
         An operator cannot be imported (the message names its layer), or an output is no tensor.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         program = _without_sparse_tensors(program).run_decompositions(decompositions())
     importer = make_importer(program)
     tensors = _tensors(program)

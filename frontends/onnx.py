@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.frontends.quiet import quiet
 
 
 def load_onnx(path: Path) -> Model:
@@ -26,9 +24,7 @@ def load_onnx(path: Path) -> Model:
     _refuse_unknown_operators(proto.graph, path)
     from tvm.relax.frontend.onnx import from_onnx
 
-    # The importer prints on failure and warns of each renamed input.
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
             module = from_onnx(proto, keep_params_in_input=True)
         except Exception as error:

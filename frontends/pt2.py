@@ -6,7 +6,6 @@ import io
 import json
 import re
 import tempfile
-import warnings
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.pt2_program import vetted
+from tvm_sparse.frontends.quiet import quiet
 
 _MEMBERS = re.compile(
     r"models/model\.json|data/sample_inputs/model\.pt|archive_format|archive_version|byteorder"
@@ -54,8 +54,7 @@ def load_pt2(path: Path) -> torch.export.ExportedProgram:
 def _load(file: Any, where: str) -> torch.export.ExportedProgram:
     from torch.export.pt2_archive._package import load_pt2 as load_archive
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
             return load_archive(file).exported_programs["model"]
         except Exception as error:

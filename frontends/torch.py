@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.effective import inference_copy
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.quiet import quiet
 
 Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -43,9 +44,8 @@ def from_module(
     name = type(module).__name__
     shapes = None
     if dynamic_batch:
-        args, kwargs, shapes = _with_dynamic_batch(args, kwargs, dynamic_batch)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
+        args, kwargs, shapes = _with_dynamic_batch(copy, args, kwargs, dynamic_batch)
+    with quiet(), torch.no_grad():
         try:
             program = torch.export.export(copy, args, kwargs, dynamic_shapes=shapes)
         except Exception as error:
@@ -67,7 +67,10 @@ def _arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _with_dynamic_batch(
-    args: tuple[Any, ...], kwargs: dict[str, Any], bounds: bool | tuple[int, int]
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    bounds: bool | tuple[int, int],
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """Return the examples with a batch of at least two, and the dynamic shapes to export with.
 
@@ -91,10 +94,13 @@ def _with_dynamic_batch(
     def dims(x: Any) -> dict[int, Any] | None:
         return {0: batch} if follows(x) else None
 
-    shapes = pytree.tree_map(dims, (args, kwargs))
+    try:
+        named = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise InputError("example inputs", str(error), "the arguments of forward") from error
+    shapes = pytree.tree_map(dims, dict(named))
     args, kwargs = pytree.tree_map(widen, (args, kwargs))
-    # The exporter wants keyword shapes by name when there are keyword arguments only.
-    return args, kwargs, shapes[1] if kwargs else shapes[0]
+    return args, kwargs, shapes
 
 
 def _first_line(error: Exception) -> str:

@@ -28,3 +28,15 @@ def largest_difference(model: Model, module: torch.nn.Module, *inputs: torch.Ten
     if not isinstance(expected, torch.Tensor):
         expected = next(iter(expected.values() if isinstance(expected, dict) else expected))
     return float(np.abs(run(model, *inputs)[0] - expected.numpy()).max())
+
+
+def wrong_outputs(model: Model, module: torch.nn.Module, *inputs: torch.Tensor) -> list[str]:
+    """Return the names of the outputs that differ from those of ``module``, a mapping."""
+    with torch.no_grad():
+        expected = module.eval()(*inputs)
+    found = zip(expected.items(), run(model, *inputs), strict=True)
+    return [
+        name
+        for (name, value), got in found
+        if not np.allclose(got, value.numpy(), rtol=1e-5, atol=1e-5)
+    ]

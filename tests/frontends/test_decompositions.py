@@ -1,4 +1,4 @@
-"""Products stay whole, attention becomes plain, and both stay right."""
+"""Products stay whole, attention becomes plain, corrected operators give PyTorch's values."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.frontends.running import largest_difference
+from tests.frontends.operators import CORRECTED, Uses
+from tests.frontends.running import largest_difference, wrong_outputs
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.passes.rewrite import op_name
 
 OPTIONS = [
-    {},
     {"scale": 0.3},
-    {"is_causal": True},
-    {"enable_gqa": True},
-    {"mask": "bool"},
+    {"is_causal": True, "enable_gqa": True},
     {"mask": "float"},
     {"mask": "row"},
 ]
@@ -60,3 +59,16 @@ def test_attention_without_a_mask_is_two_products_and_a_softmax():
 def test_a_linear_layer_of_three_axes_is_one_product():
     found = operators(nn.Linear(8, 4), torch.randn(2, 3, 8).transpose(0, 1))
     assert [name for name in found if name] == ["permute_dims", "matmul", "add"]
+
+
+def test_corrected_operators_give_the_values_of_pytorch():
+    module, x = Uses(CORRECTED), torch.randn(2, 5, 5)
+    model = from_exported(torch.export.export(module, (x,)))
+    assert wrong_outputs(model, module, x) == []
+
+
+def test_an_operator_that_cannot_be_corrected_is_refused():
+    pool = nn.AvgPool2d(3, 2, ceil_mode=True, divisor_override=2)
+    program = torch.export.export(pool, (torch.ones(1, 1, 6, 6),))
+    with pytest.raises(UnsupportedError, match="avg_pool2d"):
+        from_exported(program)

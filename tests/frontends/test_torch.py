@@ -91,6 +91,19 @@ def test_no_dynamic_batch_without_a_leading_extent():
         from_module(network(), images(), dynamic_batch=(4, 2))
 
 
+def test_dynamic_batch_through_any_signature():
+    class Sum(nn.Module):
+        def forward(self, *inputs):
+            return inputs[0] @ inputs[1]
+
+    module, table = Sum(), torch.randn(2, 3)
+    model = from_module(module, (torch.randn(1, 2), table), dynamic_batch=True)
+    assert [s.shape for s in model.inputs] == [("batch", 2), (2, 3)]
+    assert largest_difference(model, module, torch.randn(5, 2), table) < 1e-5
+    with pytest.raises(InputError, match="example inputs"):
+        from_module(nn.Linear(2, 2), {"z": torch.ones(1, 2)}, dynamic_batch=True)
+
+
 def prune_by_hooks(module: nn.Sequential) -> None:
     prune.l1_unstructured(module[0], "weight", 0.5)
     prune.ln_structured(module[4], "weight", 0.5, n=2, dim=0)
@@ -171,7 +184,7 @@ def test_a_pruned_lstm():
     assert [s.name for s in model.outputs] == ["output_0", "output_1_0", "output_1_1"]
 
 
-def test_what_cannot_be_traced_is_one_clear_error():
+def test_what_cannot_be_traced_is_one_clear_error(capfd):
     class Branch(nn.Module):
         def forward(self, x):
             return x if x.sum() > 0 else -x
@@ -181,3 +194,4 @@ def test_what_cannot_be_traced_is_one_clear_error():
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="cannot trace it"):
         from_module(nn.Linear(4, 4), torch.ones(1, 5))
+    assert capfd.readouterr() == ("", "")
