@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.native import as_unsigned, bit_masks, library
+from tvm_sparse.patterns.balanced import Balanced
 
 WHERE = "balanced format"
 WORD_BITS = 32
@@ -116,14 +117,19 @@ class BalancedFormat:
     def of(
         cls,
         matrix: np.ndarray,
+        pattern: Balanced | None = None,
         *,
         bank: int = 16,
         lanes: int = 16,
         share: int = 1,
         segments: int = 1,
     ) -> BalancedFormat:
-        """Return the smallest format of this bank that holds every nonzero of ``matrix``."""
+        """Return the smallest format that holds every nonzero of ``matrix``.
+
+        Banks are those of ``pattern``, as far as rows are that long, else of ``bank`` columns.
+        """
         rows, cols = matrix.shape
+        bank = bank if pattern is None else min(pattern.bank, cols // segments)
         probe = cls(rows, cols, 1, bank, lanes, share, segments)
         matrix = finite_matrix(matrix, (rows, cols), WHERE)
         magnitude, _ = bit_masks(matrix.dtype, WHERE)

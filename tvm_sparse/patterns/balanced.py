@@ -110,6 +110,11 @@ class Balanced(ScannedPattern):
         )
         return Fit(self, scan.sparsity, evidence, cost=balanced_cost(scan, self.bank, values))
 
+    @classmethod
+    def example(cls) -> Balanced:
+        """Return 4 of 16."""
+        return cls(16, 4)
+
     def describe(self) -> str:
         """Return ``"balanced <keep> of <bank>"``."""
         return f"balanced {self.keep} of {self.bank}"

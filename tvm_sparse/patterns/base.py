@@ -108,6 +108,11 @@ class Pattern(ABC):
         fit = cls.detect(scan.weight)
         return [] if fit is None else [fit]
 
+    @classmethod
+    def example(cls) -> Pattern:
+        """Return a typical instance, for :func:`tvm_sparse.testing.check_kind`."""
+        return cls()
+
     @abstractmethod
     def describe(self) -> str:
         """Return a phrase for reports, like ``"balanced 4 of 16"``."""

@@ -95,6 +95,11 @@ class Block(ScannedPattern):
             fits.append(Fit(cls(grid.rows, grid.cols), scan.sparsity, evidence, cost=cost))
         return fits
 
+    @classmethod
+    def example(cls) -> Block:
+        """Return blocks of 16 x 16."""
+        return cls(16, 16)
+
     def describe(self) -> str:
         """Return ``"block <rows>x<cols>"``."""
         return f"block {self.rows}x{self.cols}"

@@ -116,6 +116,11 @@ class Joint(ScannedPattern):
         evidence = Evidence("bank", banks, banks, None, padding, chance)
         return Fit(pattern, scan.sparsity, evidence, cost=cost)
 
+    @classmethod
+    def example(cls) -> Joint:
+        """Return 4 of 16 in blocks of 16 x 16."""
+        return cls(Balanced.example(), Block.example())
+
     def describe(self) -> str:
         """Return ``"joint of balanced <k> of <B> and block <R>x<S>"``."""
         return f"joint of {self.bank.describe()} and {self.block.describe()}"
