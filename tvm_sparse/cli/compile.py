@@ -44,6 +44,10 @@ def compile_command(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an artifact that exists.")
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write an HTML page with all decisions and times."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
     ] = False,
@@ -74,6 +78,10 @@ def compile_command(
         if output is not None and not dry_run:
             library.export(output, force=force)
             written = str(output)
+        if report is not None:
+            from tvm_sparse.report.html import write
+
+            write(library, report)
         _show(library, written, json)
 
 

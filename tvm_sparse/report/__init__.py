@@ -1,0 +1,1 @@
+"""Pictures and pages for people: one self-contained HTML file a compilation."""

@@ -1,0 +1,52 @@
+"""The report shows every decision and kernel, escapes names, and needs nothing from outside."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+from tvm_sparse.report.html import render, write
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten())
+    model.append(nn.Linear(16 * 36, 8))
+    model[3].weight.data[:, ::2] = 0
+    x = torch.randn(1, 16, 6, 6)
+    library = ts.compile(model.eval(), (x,), config=ts.Config(measure=False))
+    return library, library.profile(x, repeat=2)
+
+
+def test_every_record_is_shown(compiled):
+    library, kernels = compiled
+    page = render(library, kernels)
+    for decision in library.decisions:
+        assert f"<td>{decision.layer}</td>" in page
+    assert page.count('class="bar"') == len(kernels)
+    assert "Left to general rules" in page and "pad" in page
+
+
+def test_bars_end_at_the_total(compiled):
+    library, kernels = compiled
+    last = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", render(library, kernels))[-1]
+    assert float(last[0]) + float(last[1]) == pytest.approx(100, abs=0.01)
+
+
+def test_self_contained_and_escaped(compiled):
+    library, _ = compiled
+    page = render(library, library.kernels, title="<script>alert(1)</script>")
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=", page)
+
+
+def test_written_with_times_of_this_machine(compiled, tmp_path):
+    write(compiled[0], tmp_path / "small.html")
+    page = (tmp_path / "small.html").read_text(encoding="utf-8")
+    assert "Report of small" in page
+    assert not re.search(r'class="n">0\.0</td><td><div', page), "a kernel without a time"

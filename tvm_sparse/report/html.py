@@ -1,0 +1,80 @@
+"""One HTML file that opens offline: every decision with its reason, every kernel with its time."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+
+import tvm_sparse
+from tvm_sparse.targets import parse_target
+
+if TYPE_CHECKING:
+    from tvm_sparse.compiler import Library
+    from tvm_sparse.profile import Kernel
+
+OWN_RULES = ("Contraction", "Depthwise", "Rows", "Block", "CompressedRows")
+"""Schedule rules made for one sort of operator; others are the leftovers that a report lists."""
+
+
+def write(library: Library, path: Path) -> None:
+    """Profile ``library`` on random inputs, if its code runs here, and write its report."""
+    kernels = library.kernels
+    if parse_target(library.target).runs_here and library.target.kind.name == "llvm":
+        kernels = library.profile(*_random_inputs(library))
+    path.write_text(render(library, kernels, f"Report of {path.stem}"), encoding="utf-8")
+
+
+def _random_inputs(library: Library) -> list[np.ndarray]:
+    """Return one input for each specification; open extents are one, integers zero."""
+    rng = np.random.default_rng(0)
+    found = []
+    for spec in library.inputs:
+        shape = tuple(e if isinstance(e, int) else 1 for e in spec.shape)
+        real = np.issubdtype(np.dtype(spec.dtype), np.floating)
+        values = rng.standard_normal(shape) if real else np.zeros(shape)
+        found.append(values.astype(spec.dtype))
+    return found
+
+
+def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse report") -> str:
+    """Return the report of a compiled model as HTML.
+
+    Parameters
+    ----------
+    library
+        What was compiled.
+    kernels
+        Its kernels in call order, with times as :meth:`Library.profile` gives them, or without
+        (``library.kernels``, times zero) when it cannot run here.
+    title
+        Heading of the page.
+    """
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(
+        files("tvm_sparse.report").joinpath("template.html").read_text(encoding="utf-8")
+    )
+    total = sum(k.us for k in kernels)
+    return template.render(
+        title=title,
+        version=tvm_sparse.__version__,
+        target=str(library.target),
+        nbytes=library.nbytes,
+        decisions=list(library.decisions),
+        kernels=_bars(kernels, total),
+        total=total,
+        leftovers=[k for k in kernels if k.rule not in OWN_RULES],
+    )
+
+
+def _bars(kernels: list[Kernel], total: float) -> list[dict[str, Any]]:
+    """Return each kernel with the left edge and width of its bar, in percent of all time."""
+    rows, before = [], 0.0
+    for kernel in kernels:
+        share = 100 * kernel.us / total if total else 0.0
+        rows.append({"kernel": kernel, "left": before, "width": share})
+        before += share
+    return rows
