@@ -1,4 +1,4 @@
-"""Block-sparse contractions on CPUs: a register tile of output rows by the rows of one block."""
+"""Contractions that walk a table of entries on CPUs: blocks, and taps of depthwise kernels."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ class Block(ScheduleRule):
         return b.registers(schedule, "contract") <= b.MOST_REGISTERS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked ``block``."""
+        """Schedule ``func`` if it holds a block marked ``block`` or ``depthwise_taps``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("block",))
+        anchor = b.marked(sch, ("block", "depthwise_taps"))
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])
         flops = b.flops(sch, anchor) * 16
         epilogue = b.isolate(sch, anchor)
         *lead, slot, member, entry, step = sch.get_loops(anchor)
+        lanes = int(sch.get(anchor).writes[0].region[-1].extent)
         extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)
         rows = default_rows(extent, vectors)
         partial = extent is not None and extent % rows != 0
@@ -62,7 +63,7 @@ class Block(ScheduleRule):
             sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + 1, 16, tunable)
+        b.vectorise_tile(sch, epilogue, len(outer) + 1, lanes, tunable)
         if flops > b.PARALLEL_FLOPS:
             sch.parallel(sch.fuse(*outer))
         sch.decompose_reduction(anchor, entry)

@@ -17,6 +17,8 @@ from tvm_sparse.ops.runs import Cover, covers
 GROUPS = (16, 32, 64)
 SMALL_GROUPS = (2, 4, 8)
 RUNS = (1, 2, 4, 8, 16, 32)
+MAX_STEPS = 32
+"""Most unrolled multiply-adds of an entry with lanes along the batch."""
 
 STEP = 4.0
 """Multiply-adds that finding an entry costs; each entry has ``8 * run`` of them, or more."""
@@ -37,7 +39,7 @@ def block_candidates(
     wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(cover))
     if c.columns >= LANES:
         small = min(
-            covers(matrix, SMALL_GROUPS, runs),
+            (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS),
             key=lambda cover: cover.share * rows_penalty(c, cover),
         )
         if small.share * rows_penalty(c, small) < wide.share * _penalty(wide):

@@ -64,14 +64,16 @@ def compressed_candidate(
 def rows_penalty(contraction: Contraction, cover: Cover) -> float:
     """Return the modelled cost of a multiply-add with lanes along the batch, relative to dense.
 
-    A weight of one row takes a load of activations, and every tile of the batch two
-    transpositions (about 6 multiply-adds a vector), whatever is left of the matrix.
+    Rows of a group share loads of activations, weights of an entry its position. Every tile of
+    the batch takes two transpositions (about 6 multiply-adds a vector), whatever is left of the
+    matrix.
     """
     features, columns = contraction.matrix_shape
     batch = _rows(contraction)
     idle = math.ceil(batch / LANES) * LANES / batch
     transpositions = 6.0 / features + 6.0 / columns
-    return idle * (1 + 0.8 / cover.group + transpositions / max(cover.share, 1e-3))
+    loads = 0.6 / cover.group + 0.4 / (cover.group * cover.run)
+    return idle * (1 + loads + transpositions / max(cover.share, 1e-3))
 
 
 def _rows(contraction: Contraction) -> int:

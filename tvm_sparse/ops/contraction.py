@@ -84,7 +84,7 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
     x
         Input of ``contraction.input_shape``.
     matrix
-        Dense weight ``(features, taps * columns)``, columns in ``hwi`` order.
+        Dense weight of ``contraction.matrix_shape``, columns in ``hwi`` order.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
     """
     c = contraction
     lead = c.lead
-    weight = matrix.astype(np.float64).reshape(c.features, *c.taps, c.columns)
+    weight = matrix.astype(np.float64).reshape(c.features, *c.taps, -1)
     out = np.zeros((*lead, c.features))
     plain = len(lead) - len(c.taps)
     x = _with_borders(c, x.astype(np.float64), plain)
@@ -102,7 +102,8 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
             for k, d, s, n in zip(tap, c.dilation, c.strides, lead[plain:], strict=True)
         )
         patch = x[(slice(None),) * plain + window]
-        out += patch @ weight[(slice(None), *tap)].T
+        factor = weight[(slice(None), *tap)]
+        out += patch * factor[:, 0] if c.depthwise else patch @ factor.T
     return out
 
 

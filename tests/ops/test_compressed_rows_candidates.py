@@ -1,0 +1,40 @@
+"""What is offered for unstructured zeros, and how the model ranks it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.kernels import host, integers
+from tvm_sparse.ops.compressed_rows_candidates import rows_penalty, unstructured_candidates
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.runs import Cover
+
+
+def offered(contraction, sparsity):
+    matrix = integers(np.random.default_rng(0), contraction.matrix_shape, sparsity)
+    return matrix, list(unstructured_candidates(contraction, matrix, host()))
+
+
+def test_exactly_the_nonzeros_are_kept():
+    matrix, (candidate,) = offered(Contraction((128,), 96, 80), 0.8)
+    assert candidate.name == "unstructured"
+    assert candidate.storage.entries == np.count_nonzero(matrix)
+    assert candidate.work == np.count_nonzero(matrix) / matrix.size
+
+
+def test_columns_stay_in_the_first_level_cache_while_rows_are_long():
+    _, (long,) = offered(Contraction((128,), 512, 64), 0.5)
+    _, (short,) = offered(Contraction((128,), 512, 64), 0.95)
+    assert long.storage.tile_cols * 4 * 64 <= 16 * 1024 < short.storage.tile_cols * 4 * 64
+
+
+def test_few_columns_are_refused_with_the_reason():
+    _, (reason,) = offered(Contraction((8,), 12, 32), 0.8)
+    assert reason == "unstructured needs 16 columns a tap, found 12"
+
+
+def test_small_batches_leave_lanes_idle():
+    cover = Cover(1, 1, 0.1)
+    wide = rows_penalty(Contraction((128,), 512, 512), cover)
+    assert rows_penalty(Contraction((2,), 512, 512), cover) == 8 * wide
+    assert rows_penalty(Contraction((128,), 512, 512), Cover(8, 1, 0.1)) < wide

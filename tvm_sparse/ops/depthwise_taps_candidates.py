@@ -1,0 +1,39 @@
+"""Whether the taps that groups of channels share are few enough, and what they would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.depthwise_taps import depthwise_taps
+from tvm_sparse.ops.runs import covers
+
+PENALTIES = {16: 1.3, 8: 1.9}
+"""Cost of a tap relative to a dense kernel's, by lanes: its position comes from a table."""
+
+
+def depthwise_taps_candidates(
+    contraction: Contraction, matrix: np.ndarray, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield the storage of the taps that neighbouring channels keep together.
+
+    ``matrix`` is ``(channels, taps)``.
+    """
+    c = contraction
+    if not c.depthwise or target.kind.name != "llvm":
+        return
+    if c.features % min(PENALTIES):
+        yield f"depthwise taps need a multiple of {min(PENALTIES)} channels, found {c.features}"
+        return
+    groups = tuple(lanes for lanes in sorted(PENALTIES) if c.features % lanes == 0)
+    best = min(covers(matrix, groups, (1,)), key=lambda k: k.share * PENALTIES[k.group])
+    storage = CompressedRowsFormat.of(
+        matrix, group=best.group, tile_rows=best.group, tile_cols=matrix.shape[1]
+    )
+    func = depthwise_taps(c, storage)
+    yield Candidate("depthwise_taps", storage, func, best.share, PENALTIES[best.group])
