@@ -14,12 +14,12 @@ from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.lowering import lower, raise_
 
 
-class _Encoder(nn.Module):
+class Encoder(nn.Module):
     """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads."""
 
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_EncoderLayer(width, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map ``(batch, tokens, width)`` to the same shape."""
@@ -28,7 +28,7 @@ class _Encoder(nn.Module):
         return x
 
 
-class _EncoderLayer(nn.Module):
+class _Layer(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -46,15 +46,15 @@ class _EncoderLayer(nn.Module):
         return self.norm2(x + self.down(nn.functional.gelu(self.up(x))))
 
 
-class _Recurrent(nn.Module):
+class Recurrent(nn.Module):
     """LSTM-PTB's two layers of 1500 units (Yao et al., Table 3)."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 1500) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(1500, 1500, 2, batch_first=True)
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map ``(batch, steps, 1500)`` to the same shape."""
+        """Map ``(batch, steps, width)`` to the same shape."""
         return self.lstm(x)[0]
 
 
@@ -70,9 +70,9 @@ NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
     "efficientnet_b0": _image("efficientnet_b0"),
     "densenet121": _image("densenet121"),
     "vit_b_16": _image("vit_b_16"),
-    "bert_base": lambda batch: (_Encoder(), torch.randn(batch, 128, 768)),
-    "lstm_ptb": lambda batch: (_Recurrent(), torch.randn(batch, 1, 1500)),
-    "lstm_ptb_35": lambda batch: (_Recurrent(), torch.randn(batch, 35, 1500)),
+    "bert_base": lambda batch: (Encoder(), torch.randn(batch, 128, 768)),
+    "lstm_ptb": lambda batch: (Recurrent(), torch.randn(batch, 1, 1500)),
+    "lstm_ptb_35": lambda batch: (Recurrent(), torch.randn(batch, 35, 1500)),
 }
 
 
