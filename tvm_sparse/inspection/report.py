@@ -56,8 +56,9 @@ class Row:
 
     @property
     def pattern(self) -> str:
-        """Phrase for the pattern, like ``"balanced 4 of 16"``."""
-        return self.fit.pattern.describe()
+        """Phrase for the pattern, like ``"balanced 4 of 16"``; ``"nearly …"`` if not everywhere."""
+        phrase = self.fit.pattern.describe()
+        return phrase if self.fit.evidence.exact else f"nearly {phrase}"
 
     @property
     def evidence(self) -> str:
