@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from tvm_sparse.schedules.sampling import choose, near_and_far
 
 ACCUMULATORS = 16
 """Vector accumulators of a register tile; 28 and more spill on 32 registers."""
+
+LANES = 16
 
 MAX_ROWS = 14
 MAX_VECTORS = 8
@@ -101,6 +104,8 @@ class Contraction(ScheduleRule):
             loops[spatial - 2 : spatial],
             loops[spatial:],
         )
+        static = [[b.extent(sch, x) or 1 for x in group] for group in (lead, [block], reduce)]
+        extents = (static[0], static[1][0], static[2])
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (16 if kind == "balanced" else 1)
         rows = b.extent(sch, lead[axis])
@@ -116,6 +121,8 @@ class Contraction(ScheduleRule):
         outer = [*others, *far_blocks] if kind == "matmul" else [*far_blocks, *others]
         outer += far_rows
         near = [*near_blocks, *near_rows]
+        if not tunable and _rows_first(extents, kind, tile):
+            outer, near = [*others, row_out], [blk_out]
         sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
@@ -159,6 +166,23 @@ class Contraction(ScheduleRule):
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
         return [*taps, bank_out, bank_in, block, slot, row, inner]
+
+
+def _rows_first(extents: tuple[list[int], int, list[int]], kind: str, tile: Tile) -> bool:
+    """Whether a row tile should meet all features before the next row tile.
+
+    ``extents`` are those of the leading axes, of the feature blocks and of the reduction. Outputs
+    are then written whole rows at a time, while all weights pass once a row tile. That pays where
+    weights are small for their outputs (sparse, or many features of few columns), rows are many,
+    and the reduction is long enough to hide the weights' way from the second cache.
+    """
+    lead, blocks, reduce = extents
+    if math.prod(lead) < 8 * tile.rows:
+        return False
+    if kind == "balanced":
+        return math.prod(reduce[:-1]) >= 8
+    columns = math.prod(reduce)
+    return kind == "dense" and LANES * blocks >= 4 * columns and columns >= 8 * LANES
 
 
 def _steps(sch: s_tir.Schedule, loop: Any, tunable: bool) -> list[Any]:
