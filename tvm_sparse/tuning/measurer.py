@@ -27,6 +27,9 @@ BUILD_SECONDS = 30.0
 RUN_SECONDS = 60.0
 """Limits for one build and for one measurement."""
 
+EVERY = 6
+"""Schedules that are measured between two measurements of the default."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -47,6 +50,13 @@ class Measured:
     default_seconds: float | None = None
     error: str | None = None
     machine_failed: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """Time relative to the default's."""
+        if self.seconds is None or self.default_seconds is None:
+            return None
+        return self.seconds / self.default_seconds
 
 
 class Measurer(ABC):
@@ -111,18 +121,54 @@ class Measurer(ABC):
         return Measured(seconds, seconds, outcome.error)
 
     def measure(
-        self, prepared: Prepared, schedules: Sequence[s_tir.Schedule], rounds: int = 1
+        self, prepared: Prepared, schedules: Sequence[s_tir.Schedule], beat: float
     ) -> list[Measured]:
-        """Return the times of ``schedules``; with several ``rounds``, of their median ratio."""
+        """Return the times of ``schedules``, and of the default before, between and after them.
+
+        What seems faster than ``beat`` times the default is measured twice, and its worse result
+        counts: one disturbance of the default would make everything next to it look fast.
+        """
         built = self._build([schedule.mod for schedule in schedules], prepared.directory)
         libraries = [b.value for b in built if b.error is None]
-        turns = [
-            self.run([prepared.default, *libraries], prepared.directory) for _ in range(rounds)
+        first = self._turn(prepared, libraries)
+        again = [lib for lib in libraries if (first[lib].ratio or beat) < beat]
+        second = self._turn(prepared, again)
+        final = {lib: max(first[lib], second.get(lib, first[lib]), key=_worse) for lib in libraries}
+        _remove(libraries)
+        return [Measured(error=b.error) if b.error else final[b.value] for b in built]
+
+    def compare(
+        self, prepared: Prepared, schedules: Sequence[s_tir.Schedule], rounds: int
+    ) -> list[Measured]:
+        """Return the times of ``schedules`` in turns with the default: medians of ``rounds``."""
+        built = self._build([schedule.mod for schedule in schedules], prepared.directory)
+        libraries = [b.value for b in built if b.error is None]
+        turns = [self._turn(prepared, libraries) for _ in range(rounds)] if libraries else []
+        _remove(libraries)
+        return [
+            Measured(error=b.error) if b.error else _median([turn[b.value] for turn in turns])
+            for b in built
         ]
-        for library in libraries:
-            Path(library).unlink(missing_ok=True)
-        times = iter(range(1, len(libraries) + 1))
-        return [Measured(error=b.error) if b.error else _combine(turns, next(times)) for b in built]
+
+    def _turn(self, prepared: Prepared, libraries: Sequence[str]) -> dict[str, Measured]:
+        """Run ``libraries`` once, the default after every few, and compare with its best time."""
+        if not libraries:
+            return {}
+        order = [prepared.default]
+        for start in range(0, len(libraries), EVERY):
+            order += [*libraries[start : start + EVERY], prepared.default]
+        outcomes = list(zip(order, self.run(order, prepared.directory), strict=True))
+        defaults = [outcome for library, outcome in outcomes if library == prepared.default]
+        times = [seconds for seconds in map(_seconds, defaults) if seconds]
+        if not times:
+            failed = Measured(error=defaults[0].error, machine_failed=True)
+            return dict.fromkeys(libraries, failed)
+        default = min(times)
+        return {
+            library: Measured(_seconds(outcome), default, outcome.error)
+            for library, outcome in outcomes
+            if library != prepared.default
+        }
 
     def _build(self, modules: Sequence[tvm.IRModule], directory: Path) -> list[Outcome]:
         calls = []
@@ -176,14 +222,19 @@ def _seconds(outcome: Outcome) -> float | None:
     return min(outcome.value) if outcome.value else None
 
 
-def _combine(turns: list[list[Outcome]], position: int) -> Measured:
-    """Return the times of the library at ``position``; the default is at the first."""
-    defaults = [_seconds(turn[0]) for turn in turns]
-    if not any(defaults):
-        return Measured(error=turns[0][0].error, machine_failed=True)
-    own = [_seconds(turn[position]) for turn in turns]
-    pairs = [(d, o) for d, o in zip(defaults, own, strict=True) if d and o]
-    if not pairs:
-        return Measured(error=next(t[position].error for t in turns))
-    default = median(d for d, _ in pairs)
-    return Measured(default * median(o / d for d, o in pairs), default)
+def _worse(measured: Measured) -> float:
+    return float("inf") if measured.ratio is None else measured.ratio
+
+
+def _median(turns: list[Measured]) -> Measured:
+    """Return the median ratio, as times."""
+    valid = [turn for turn in turns if turn.ratio is not None]
+    if not valid:
+        return turns[0]
+    default = median(turn.default_seconds or 0.0 for turn in valid)
+    return Measured(default * median(turn.ratio or 1.0 for turn in valid), default)
+
+
+def _remove(libraries: Sequence[str]) -> None:
+    for library in libraries:
+        Path(library).unlink(missing_ok=True)

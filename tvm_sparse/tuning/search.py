@@ -20,7 +20,7 @@ from tvm_sparse.tuning.space import CATEGORICAL, Point, Space
 
 INTRINSICS = "tvm.s_tir.tensor_intrin"
 FAILED = 1e10
-"""Seconds that stand for "does not run" in the cost model (MetaSchedule's value)."""
+"""Time that stands for "does not run" in the cost model (MetaSchedule's value)."""
 
 NO_LIMIT = 1 << 30
 
@@ -42,9 +42,12 @@ class Search:
     model
         A cost model, shared by the tasks of a session.
     known
-        Points that were measured before, with their seconds (``None``: they failed).
+        Points that were measured before, with their time relative to the default's (``None``:
+        they failed).
     batch
         Points to propose at a time.
+    population
+        Schedules that evolve at a time, for four generations.
     seed
         Of the random decisions; positive.
     threads
@@ -59,6 +62,7 @@ class Search:
         known: Iterable[tuple[Point, float | None]] = (),
         *,
         batch: int = 16,
+        population: int = 64,
         seed: int = 1,
         threads: int = 1,
     ) -> None:
@@ -74,7 +78,7 @@ class Search:
                 target=target,
                 space_generator=_generator(space, random.Random(seed)),
                 search_strategy=ms.search_strategy.EvolutionarySearch(
-                    population_size=64, init_min_unmeasured=1, genetic_num_iters=3
+                    population_size=population, init_min_unmeasured=1, genetic_num_iters=3
                 ),
                 task_name="task",
                 rand_state=seed,
@@ -83,8 +87,8 @@ class Search:
         spaces = list(space.variants)
         self._context.pre_tuning(NO_LIMIT, batch, spaces, self._database, model)
         self._info = ms.arg_info.ArgInfo.from_entry_func(space.module, remove_preproc=True)
-        found = [(space.schedule(point), seconds) for point, seconds in known]
-        self.learn([(schedule, seconds) for schedule, seconds in found if schedule is not None])
+        found = [(space.schedule(point), time) for point, time in known]
+        self.learn([(schedule, time) for schedule, time in found if schedule is not None])
 
     def suggest(self, points: Iterable[Point]) -> None:
         """Propose ``points`` first: what was good for a function like this one."""
@@ -110,23 +114,23 @@ class Search:
         return []
 
     def learn(self, measured: list[tuple[s_tir.Schedule, float | None]]) -> None:
-        """Take the seconds of schedules (``None``: it failed) into model and population."""
+        """Take schedules' times relative to the default (``None``: it failed) into the search."""
         if not measured:
             return
         self._seen.update(self.space.point(schedule) for schedule, _ in measured)
-        results = [_result(seconds) for _, seconds in measured]
+        results = [_result(time) for _, time in measured]
         candidates = [ms.MeasureCandidate(schedule, self._info) for schedule, _ in measured]
         self.model.update(self._context, candidates, results)
-        for schedule, seconds in measured:
-            if seconds is not None:
+        for schedule, time in measured:
+            if time is not None:
                 record = ms.database.TuningRecord(
-                    schedule.trace, self._workload, [seconds], self.target, self._info
+                    schedule.trace, self._workload, [time], self.target, self._info
                 )
                 self._database.commit_tuning_record(record)
 
 
-def _result(seconds: float | None) -> Any:
-    return ms.runner.RunnerResult([FAILED if seconds is None else seconds], None)
+def _result(time: float | None) -> Any:
+    return ms.runner.RunnerResult([FAILED if time is None else time], None)
 
 
 def _generator(space: Space, rng: random.Random) -> Any:

@@ -38,6 +38,8 @@ class Settings:
         Schedules a step.
     finalists, rounds
         Schedules of each task that are measured again at the end, in how many turns.
+    population
+        Schedules that evolve at a time in the search.
     seed
         Of the search.
     threads
@@ -50,6 +52,7 @@ class Settings:
     batch: int = 16
     finalists: int = 3
     rounds: int = 7
+    population: int = 64
     seed: int = 1
     threads: int = 1
 
@@ -70,7 +73,7 @@ class Tuner:
         stop: Stop | None = None,
     ) -> None:
         self.measurer, self.database, self.settings = measurer, database, settings
-        self.notify, self.stop = notify, stop or Stop()
+        self.notify, self.stop = notify, Stop() if stop is None else stop
         self.session = Session(settings.trials)
         self._model = cost_model(settings.threads)
         self._idle = 0
@@ -129,8 +132,9 @@ class Tuner:
             task.space,
             self.measurer.target,
             self._model,
-            [(r.point, r.ratio and r.ratio * baseline.seconds) for r in trials],
+            [(r.point, r.ratio) for r in trials],
             batch=self.settings.batch,
+            population=self.settings.population,
             seed=self.settings.seed,
             threads=self.settings.threads,
         )
@@ -155,7 +159,7 @@ class Tuner:
         if not schedules:
             state.exhausted = True
             return
-        measured = self.measurer.measure(state.prepared, schedules)
+        measured = self.measurer.measure(state.prepared, schedules, beat=state.best)
         pairs = [(s, m) for s, m in zip(schedules, measured, strict=True) if not m.machine_failed]
         self._idle = 0 if pairs else self._idle + 1
         if self._idle == PATIENCE:
@@ -169,10 +173,10 @@ class Tuner:
         state.unconfirmed += [r for r in records if r.ratio]
         state.ratios += [r.ratio for r in records]
         state.batches.append(min(r for r in state.ratios if r))
-        scale = state.default_seconds
-        state.search.learn(
-            [(s, r.ratio and r.ratio * scale) for (s, _), r in zip(pairs, records, strict=True)]
-        )
+        state.search.learn([(s, r.ratio) for (s, _), r in zip(pairs, records, strict=True)])
+        # What else runs on a machine only ever adds time.
+        defaults = [m.default_seconds for _, m in pairs if m.default_seconds]
+        state.default_seconds = min([state.default_seconds, *defaults])
         self.session.count(len(records))
 
     def _confirm(self, state: TaskState) -> None:
@@ -187,7 +191,7 @@ class Tuner:
         points = _distinct([*faster[: self.settings.finalists], *confirmed])
         found = [state.task.space.schedule(point) for point in points]
         schedules = [schedule for schedule in found if schedule is not None]
-        measured = self.measurer.measure(state.prepared, schedules, self.settings.rounds)
+        measured = self.measurer.compare(state.prepared, schedules, self.settings.rounds)
         pairs = zip(schedules, measured, strict=True)
         records = [self._record(state, s, m, confirmed=True) for s, m in pairs if m.seconds]
         self.database.add(records)
