@@ -87,8 +87,7 @@ def _bounded(call: Any) -> Any | None:
     if op_name(call) != "take" or call.attrs.mode != "fast":
         return None
     source, index = call.args
-    if not isinstance(index, relax.Var):
-        return None
-    mode = "nan" if "float" in str(source.ty.dtype) else "clip"
+    unknown = isinstance(index, relax.Var)
+    mode = "nan" if unknown and "float" in str(source.ty.dtype) else "clip"
     axis = None if call.attrs.axis is None else int(call.attrs.axis)
     return relax.op.take(source, index, axis=axis, mode=mode)

@@ -11,10 +11,11 @@ from tvm_sparse.inspection.report import Report, Row
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Evidence, Fit
 from tvm_sparse.patterns.dense import Dense
+from tvm_sparse.patterns.unstructured import Unstructured
 
 EXACT = Fit(Balanced(16, 4), 0.75, Evidence("bank", 4096, 4096))
 NEAR = Fit(Balanced(8, 2), 0.75, Evidence("bank", 8189, 8192, "row 17, bank 3", 0.004))
-DENSE = Fit(Dense(), 0.0, Evidence("row", 64, 64, chance=1.0))
+DENSE = Fit(Dense(), 0.0, Evidence("row", 64, 64))
 
 
 def row(fit: Fit, **options) -> Row:
@@ -36,6 +37,8 @@ def test_a_near_fit_says_where_and_what_it_costs():
 
 def test_nothing_is_claimed_of_a_dense_weight():
     assert row(DENSE).evidence == ""
+    unstructured = Fit(Unstructured(), 0.5, Evidence("row", 64, 64, chance=1.0))
+    assert row(unstructured).evidence == ""
 
 
 def test_a_likely_coincidence_and_the_order_are_told():

@@ -126,7 +126,7 @@ class Report:
 def _agreement(fit: Fit) -> str:
     """Return what agrees with the pattern, and what a random mask would have done."""
     found = fit.evidence
-    if found.chance >= 1:
+    if found.chance >= 1 or fit.sparsity == 0:
         return ""
     rest = fit.summary().removeprefix(fit.pattern.describe()).lstrip("; ")
     parts = [f"all {found.total:,} {found.unit}s"] if found.exact else []
