@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tests.schedules.layers import MODULES, check, prune
+from tests.schedules.layers import MODULES, check, linear_residual, prune, squeeze_excite
 from tvm_sparse.schedules.cpu.block import default_rows
 
 
@@ -18,6 +18,26 @@ def test_epilogues(build):
     prune(model, 16, 4, 0.6)
     library = check(model, x, "block")
     assert {d.chosen for d in library.decisions} == {"block"}
+
+
+@pytest.mark.parametrize("build", [linear_residual, squeeze_excite], ids=lambda b: b.__name__)
+def test_epilogues_behind_lookups(build):
+    model, x = build()
+    prune(model, 16, 16, 0.4)
+    library = check(model, x, "joint")
+    assert "joint" in {d.chosen for d in library.decisions}
+
+
+def test_depthwise_taps():
+    layers = nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.Hardswish(), nn.Conv2d(32, 16, 1)
+    model = nn.Sequential(*layers)
+    model[0].weight.data[:, :, 0] = 0
+    model[0].weight.data[16:, :, :, 2] = 0
+    config = ts.Config(measure=False, force={"0": "depthwise_taps"})
+    x = torch.randn(1, 32, 9, 8)
+    library = ts.compile(model, (x,), config=config)
+    assert next(iter(library.decisions)).chosen == "depthwise_taps"
+    assert np.allclose(library(x).numpy(), model(x).detach().numpy(), atol=1e-5)
 
 
 def test_dynamic_batch():
