@@ -13,6 +13,10 @@ from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
+TOGETHER = 4
+"""Rows that run through each step side by side: their chains of dependent steps overlap."""
+
+
 class Rows(ScheduleRule):
     """One loop over rows around all steps, each step in vectors.
 
@@ -27,10 +31,12 @@ class Rows(ScheduleRule):
             return None
         b.inline(sch, keep=("exp", "centre", "inverse"))
         *steps, final = b.all_blocks(sch)
-        lead = sch.get_loops(final)[:-1]
+        *lead, _ = sch.get_loops(final)
         if len(b.domain(sch, final)) != len(lead) + 1 or b.is_reduction(sch, final):
             return None
-        row = sch.fuse(*lead) if lead else None
+        together = TOGETHER if (b.extent(sch, lead[-1]) or 1) % TOGETHER == 0 else 1
+        last, _ = sch.split(lead[-1], [None, together])
+        row = sch.fuse(*lead[:-1], last)
         for step in reversed(steps):
             sch.compute_at(step, row, preserve_unit_loops=True)
             sch.set_scope(step, 0, "local")
@@ -42,18 +48,27 @@ class Rows(ScheduleRule):
 
     @staticmethod
     def _vectors(sch: s_tir.Schedule, step: Any) -> None:
-        """Give one step's innermost loop vectors; the step's loops are those inside the row's."""
-        *outer, last = sch.get_loops(step)[1:]
+        """Give one step vectors; its loops are those inside the row loop, the tile's rows first."""
+        *rows, last = sch.get_loops(step)[1:]
         if KIND in sch.get(step).annotations:
-            lane = outer[-1]
-            sch.reorder(last, lane)
+            lane = rows.pop()
+            sch.reorder(last, *rows, lane)
             sch.vectorize(lane)
+            unroll(sch, rows)
             sch.decompose_reduction(step, last)
         elif b.is_reduction(sch, step):
-            sch.unroll(last)
+            sch.reorder(last, *rows)
+            unroll(sch, [last, *rows])
         elif b.extent(sch, last) == LANES:
             sch.vectorize(last)
-        elif b.extent(sch, last) != 1:
+        elif len(b.domain(sch, step)) == len(rows) + 1 and b.extent(sch, last) > LANES:
             out, lane = sch.split(last, [None, LANES])
             sch.annotate(out, "pragma_loop_partition_hint", True)
             sch.vectorize(lane)
+
+
+def unroll(sch: s_tir.Schedule, loops: list[Any]) -> None:
+    """Unroll loops longer than one."""
+    for loop in loops:
+        if b.extent(sch, loop) != 1:
+            sch.unroll(loop)
