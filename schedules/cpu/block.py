@@ -1,4 +1,4 @@
-"""Contractions that walk a table of entries on CPUs: blocks, and taps of depthwise kernels."""
+"""Contractions that walk a table on CPUs: kept blocks, kept banks, kept taps of kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
+
+KINDS = ("block", "joint", "depthwise_taps")
+"""Operators whose reduction is ``(entry, step)``: a table's entry, and steps inside it."""
 
 ACCUMULATORS = 16
 MAX_ROWS = 8
@@ -37,9 +40,9 @@ class Block(ScheduleRule):
         return b.registers(schedule, "contract") <= b.MOST_REGISTERS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked ``block`` or ``depthwise_taps``."""
+        """Schedule ``func`` if it holds a block of one of :data:`KINDS`."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("block", "depthwise_taps"))
+        anchor = b.marked(sch, KINDS)
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])

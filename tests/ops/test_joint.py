@@ -1,0 +1,71 @@
+"""The joint operator against the naive reference: exact on small integers, every shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import host, integers, run
+from tests.ops.shapes import LEADS, WINDOWS, window
+from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.joint import joint
+
+
+def masked(rng, shape, coarse, keep):
+    """Keep about ``coarse`` of the 16 x 16 blocks, and up to ``keep`` values a row inside."""
+    rows, cols = shape
+    blocks = rng.random((-(-rows // 16), cols // 16)) < coarse
+    fine = (rng.random((rows, cols // 16, 16)).argsort(-1) < keep).reshape(shape)
+    return integers(rng, shape, 0.2) * fine * blocks.repeat(16, 0).repeat(16, 1)[:rows]
+
+
+def check(contraction, coarse=0.5, keep=4, target=None):
+    rng = np.random.default_rng(1)
+    matrix = masked(rng, contraction.matrix_shape, coarse, keep)
+    storage = CompressedBanksFormat.of(matrix)
+    x = integers(rng, contraction.input_shape)
+    func = joint(contraction, storage, target or host())
+    operands = [x, *storage.encode(matrix).values()]
+    got = run(func, operands, contraction.output_shape, target)
+    assert (got == reference(contraction, x, matrix)).all()
+
+
+@pytest.mark.parametrize("lead", LEADS, ids=str)
+def test_leading_shapes(lead):
+    check(Contraction(lead, 64, 40))
+
+
+@pytest.mark.parametrize("features", [1, 15, 16, 17, 31, 97])
+def test_features_that_no_block_divides(features):
+    check(Contraction((5,), 64, features))
+
+
+@pytest.mark.parametrize("coarse", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("keep", [1, 3, 8, 9, 16])
+def test_every_sparsity(coarse, keep):
+    check(Contraction((9,), 96, 64), coarse, keep)
+
+
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+def test_convolutions(extents):
+    check(window(extents, 32, 24))
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
+def test_other_instruction_sets(cpu):
+    check(Contraction((6,), 64, 32), target=host(cpu))
+
+
+@settings(max_examples=10)
+@given(
+    rows=st.integers(1, 40),
+    features=st.integers(1, 90),
+    banks=st.integers(1, 6),
+    coarse=st.floats(0, 1),
+    keep=st.integers(1, 16),
+)
+def test_any_shape(rows, features, banks, coarse, keep):
+    check(Contraction((rows,), 16 * banks, features), coarse, keep)
