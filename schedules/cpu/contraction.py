@@ -116,13 +116,14 @@ class Contraction(ScheduleRule):
         if partial:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
         body = self._order(sch, kind, reduce, (row_in, blk_in, inner), tunable)
-        far_rows, near_rows = near_and_far(sch, row_out, tunable and not partial, far=False)
-        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, far=True)
+        first = _rows_first(extents, kind, default_tile(rows, extents[1], share))
+        # Loops with a partial tile cannot be fused into a parallel one.
+        first = first and not (partial and flops > b.PARALLEL_FLOPS)
+        far_rows, near_rows = near_and_far(sch, row_out, tunable and not partial, far=first)
+        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, far=not first)
         outer = [*others, *far_blocks] if kind == "matmul" else [*far_blocks, *others]
         outer += far_rows
         near = [*near_blocks, *near_rows]
-        if not tunable and _rows_first(extents, kind, tile):
-            outer, near = [*others, row_out], [blk_out]
         sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)

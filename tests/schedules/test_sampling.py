@@ -13,6 +13,7 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.candidates import sparse_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
@@ -23,6 +24,19 @@ from tvm_sparse.tuning.space import Point, space_of
 LINEAR = Contraction((12,), 64, 48)
 PARTIAL = Contraction((17,), 32, 32)
 CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
+
+
+def candidate(kind, contraction, matrix):
+    """Return the operator that the registered kind called ``kind`` offers for ``matrix``."""
+    found = sparse_candidates(contraction, matrix, host())
+    return next(c.func for c in found if not isinstance(c, str) and c.name.startswith(kind))
+
+
+def blocks(shape):
+    """Return a matrix of 16 x 4 blocks of which every row of blocks keeps a quarter."""
+    rng = np.random.default_rng(0)
+    kept = rng.random((shape[0] // 16, shape[1] // 4)).argsort(-1) < shape[1] // 16
+    return integers(rng, shape) * kept.repeat(16, 0).repeat(4, 1)
 
 
 def operator(kind, contraction, share=1):
@@ -46,6 +60,9 @@ OPERATORS = {
     "balanced shared": operator("balanced", PARTIAL, 2),
     "depthwise": operator("depthwise", CONV),
     "matmul": operator("matmul", LINEAR),
+    "block": candidate("block", LINEAR, blocks(LINEAR.matrix_shape)),
+    "rows first": operator("balanced", Contraction((64,), 256, 32)),
+    "rows first, partial": operator("balanced", Contraction((197,), 1024, 256)),
 }
 
 
