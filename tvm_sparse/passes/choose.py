@@ -51,8 +51,8 @@ class Choice:
 class Chooser:
     """Chooses per layer among dense and the storages that fit its zeros.
 
-    Candidates are measured with the schedules that the rules ``first`` have for them, or else
-    with their default schedules.
+    ``notes`` are phrases that earlier passes left for a layer's reason. Candidates are measured
+    with the schedules that the rules ``first`` have for them, or else with their default ones.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Chooser:
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
         self.first = first
+        self.notes: dict[str, str] = {}
         self._times: dict[Any, dict[str, float]] = {}
 
     def choose(self, layer: Layer) -> Choice:
@@ -81,6 +82,7 @@ class Chooser:
         packed = {c.name: c.storage.encode(matrix) for c in candidates}
         times = self._measure(layer, candidates, packed)
         best, reason = self._pick(layer, candidates, times, reasons)
+        reason = "; ".join(filter(None, (self.notes.get(layer.name, ""), reason)))
         self._record(layer, best, reason, times)
         return Choice(best, packed[best.name])
 

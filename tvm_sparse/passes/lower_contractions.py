@@ -15,6 +15,7 @@ from tvm_sparse.passes.choose import Choice, Chooser, Layer
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
+    layer_name,
     name_of,
     op_name,
     rewrite,
@@ -159,11 +160,6 @@ def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
         operand = source.args[0]
         shape = static_shape(operand)
     return None
-
-
-def layer_name(weight: Any) -> str:
-    """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
-    return name_of(weight).removesuffix("_orig").removesuffix(".weight") or "(unnamed constant)"
 
 
 def _extent(extent: Any) -> Any:

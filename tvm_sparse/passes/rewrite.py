@@ -36,6 +36,11 @@ def name_of(const: Any) -> str:
     return const.span.source_name.name if getattr(const, "span", None) is not None else ""
 
 
+def layer_name(weight: Any) -> str:
+    """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
+    return name_of(weight).removesuffix("_orig").removesuffix(".weight") or "(unnamed constant)"
+
+
 def shape_of(expr: Any) -> Shape | None:
     """Return extents (int where static) of a tensor expression, ``None`` if unknown."""
     shape = getattr(getattr(expr, "ty", None), "shape", None)

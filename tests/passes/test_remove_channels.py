@@ -1,0 +1,116 @@
+"""Removed filters: smaller layers with the same results, through every sort of tie."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+FAST = ts.Config(measure=False)
+
+
+def check(model: nn.Module, x: torch.Tensor) -> dict[str, tuple[int, ...]]:
+    """Compare with PyTorch; return the shape of each layer's weight as it was compiled."""
+    model.eval()
+    library = ts.compile(model, (x,), config=FAST)
+    with torch.no_grad():
+        expected = model(x)
+    got = library(x)
+    assert float((got - expected).abs().max()) <= 2e-5 * float(expected.abs().max())
+    return {d.layer: tuple(d.shape) for d in library.decisions}
+
+
+def norm(channels: int, dead: slice, silent: bool) -> nn.BatchNorm2d:
+    layer = nn.BatchNorm2d(channels)
+    layer.running_mean.normal_()
+    layer.running_var.uniform_(0.5, 2)
+    layer.bias.data.normal_()
+    if silent:
+        layer.running_mean[dead] = 0
+        layer.bias.data[dead] = 0
+    return layer
+
+
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_filters_leave_through_batch_norm_and_activation(silent, kernel):
+    torch.manual_seed(0)
+    conv = nn.Conv2d(8, 64, 3, padding=1)
+    conv.weight.data[20:52] = 0
+    conv.bias.data[20:52] = 0
+    after = nn.Conv2d(64, 24, kernel, padding=kernel // 2)
+    model = nn.Sequential(conv, norm(64, slice(20, 52), silent), nn.ReLU(), after)
+    shapes = check(model, torch.randn(2, 8, 7, 7))
+    # A constant that is not zero cannot cross a padded convolution: the border feels it.
+    gone = silent or kernel == 1
+    if gone:
+        assert shapes["0"][0] == 32 and shapes["3"][1] == 32
+    else:
+        assert 32 <= shapes["0"][0] < 64
+
+
+def test_inputs_that_nothing_reads():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 48), nn.Tanh(), nn.Linear(48, 8))
+    model[2].weight.data[:, 5:40] = 0
+    assert check(model, torch.randn(4, 16)) == {"0": (16, 16), "2": (8, 16)}
+
+
+class Tied(nn.Module):
+    """A residual sum, a depthwise layer and a squeeze-excite product share their channels."""
+
+    def __init__(self, dead: slice, both: bool) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(8, 32, 1), nn.Conv2d(32, 32, 3, padding=1)
+        self.depth = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+        self.gate = nn.Conv2d(32, 32, 1)
+        self.out = nn.Conv2d(32, 8, 1)
+        for conv in (self.a, self.b) if both else (self.b,):
+            conv.weight.data[dead] = 0
+            conv.bias.data[dead] = 0
+        self.depth.bias.data[dead] = 0  # else the gate would scale a constant: not removable
+
+    def forward(self, x):
+        x = self.a(x)
+        x = torch.relu(x + self.b(x))
+        x = nn.functional.silu(self.depth(x))
+        x = x * torch.sigmoid(self.gate(x.mean((2, 3), keepdim=True)))
+        return self.out(nn.functional.max_pool2d(x, 2))
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_ties_are_solved_together(both):
+    torch.manual_seed(0)
+    shapes = check(Tied(slice(3, 21), both), torch.randn(1, 8, 6, 6))
+    count = 16 if both else 32
+    assert shapes["a"][0] == shapes["b"][0] == (count if both else 32)
+    assert shapes["b"][1] == (count if both else 32)
+
+
+def test_outputs_of_the_network_stay():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(8, 64, 1))
+    model[0].weight.data[:40] = 0
+    assert check(model, torch.randn(1, 8, 4, 4)) == {"0": (64, 8, 1, 1)}
+
+
+def test_flattened_channels_stay():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(4, 48, 1), nn.Flatten(), nn.Linear(48 * 9, 5))
+    model[0].weight.data[:40] = 0
+    model[0].bias.data[:40] = 0
+    assert check(model, torch.randn(1, 4, 3, 3))["0"][0] == 48
+
+
+def test_the_reason_tells_what_went():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Linear(48, 8)).eval()
+    model[0].weight.data[16:] = 0
+    model[0].bias.data[16:] = 0
+    library = ts.compile(model, (torch.randn(4, 16),), config=FAST)
+    assert [d.reason.split(";")[0] for d in library.decisions] == [
+        "32 of 48 outputs removed",
+        "32 of 48 inputs removed",
+    ]
