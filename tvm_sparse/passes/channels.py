@@ -146,7 +146,7 @@ def constants_through(call: Any, kind: str, operands: list[np.ndarray], padded: 
         x, weight = operands
         x = np.where(x != 0, np.nan, x) if padded else x
         if kind == "depthwise":
-            return np.where(weight.any(1)[:, 0], x * weight.sum(1)[:, 0], 0.0)
+            return np.where(np.any(weight, 1)[:, 0], x * weight.sum(1)[:, 0], 0.0)
         total = weight.sum(1)
         unknown = (weight.any(1) & np.isnan(x)).any(1)
         return np.where(unknown, np.nan, total @ np.nan_to_num(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
-import tvm_sparse
 from tvm_sparse.targets import parse_target
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
     total = sum(k.us for k in kernels)
     return template.render(
         title=title,
-        version=tvm_sparse.__version__,
+        version=version("tvm-sparse"),
         target=str(library.target),
         nbytes=library.nbytes,
         decisions=list(library.decisions),
