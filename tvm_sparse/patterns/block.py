@@ -77,6 +77,8 @@ class Block(ScannedPattern):
         """
         fits = []
         for grid in scan.grids:
+            if 2 * scan.nonzeros <= (1 - NEAR_MISS) * grid.inside:
+                continue
             counts = scan.block_counts(grid.rows, grid.cols)
             broken = (counts > 0) & (2 * counts <= block_sizes(scan, grid.rows, grid.cols))
             wrong = int(np.count_nonzero(broken))

@@ -15,7 +15,7 @@ from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.grid import Grid
 from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost
-from tvm_sparse.patterns.purpose import beyond_margins, stands_apart
+from tvm_sparse.patterns.purpose import FAR_UNDER_MARGINS, beyond_margins, stands_apart
 from tvm_sparse.patterns.scan import Scan, ScannedPattern
 
 MANY_EMPTY = 0.1
@@ -97,9 +97,7 @@ class Joint(ScannedPattern):
             hidden = hidden_bank(scan, grid)
             if bank is None or (hidden is not None and hidden.columns <= bank.columns):
                 bank = hidden
-            many = grid.blocks - grid.occupied >= MANY_EMPTY * grid.blocks
-            if bank is None and many and not scan.fits(Block):
-                # Nothing is known inside the blocks but that a row holds at most so many.
+            if bank is None and _blocks_alone(scan, grid):
                 bank = Bank(scan.cols, int(scan.row_count.max()), 0.0)
         elif not lines:
             return []
@@ -132,3 +130,9 @@ def seen_bank(scan: Scan) -> Bank | None:
         if isinstance(fit.pattern, Balanced) and fit.evidence.exact:
             return Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
     return None
+
+
+def _blocks_alone(scan: Scan, grid: Grid) -> bool:
+    """Return whether the blocks make a joint mask, though inside only the longest row is known."""
+    many = grid.blocks - grid.occupied >= MANY_EMPTY * grid.blocks
+    return many and beyond_margins(scan, grid, FAR_UNDER_MARGINS) and not scan.fits(Block)

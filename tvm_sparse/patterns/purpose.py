@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 FULL = 0.98
 """Kept blocks this full were kept as blocks."""
 OVER_SPECTRUM = 2.5
-OVER_MARGINS, UNDER_MARGINS = 3.0, 0.85
+OVER_MARGINS = 3.0
+UNDER_MARGINS, FAR_UNDER_MARGINS = 0.9, 0.85
 SAMPLED_CELLS = 2**20
 
 
@@ -29,11 +30,12 @@ def stands_apart(scan: Scan, grid: Grid) -> bool:
     return grid.blocks - grid.occupied >= OVER_SPECTRUM * expected
 
 
-def beyond_margins(scan: Scan, grid: Grid) -> bool:
+def beyond_margins(scan: Scan, grid: Grid, under: float = UNDER_MARGINS) -> bool:
     """Return whether there are more empty blocks than sparse rows and sparse columns explain.
 
     The expectation takes weights as independent, each as likely to be kept as its row and column
-    say. It is taken over the first rows of large matrices.
+    say. It is taken over the first rows of large matrices. "More" is three times as many empty
+    ones, or at most ``under`` times as many others.
     """
     if scan.nonzeros >= FULL * grid.inside:
         return True
@@ -48,5 +50,5 @@ def beyond_margins(scan: Scan, grid: Grid) -> bool:
     empty = scan.block_counts(grid.rows, grid.cols)[: len(down)] == 0
     return bool(
         empty.sum() >= OVER_MARGINS * expected.sum()
-        or (~empty).sum() <= UNDER_MARGINS * (1 - expected).sum()
+        or (~empty).sum() <= under * (1 - expected).sum()
     )

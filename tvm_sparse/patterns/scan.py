@@ -62,6 +62,7 @@ class Scan:
             )
         self.nonzeros = int(self.row_count.sum())
         self._fits: dict[type[Pattern], list[Fit]] = {}
+        self._counts: dict[tuple[int, int], npt.NDArray[np.int32]] = {}
 
     @property
     def cells(self) -> int:
@@ -118,9 +119,11 @@ class Scan:
 
     def block_counts(self, rows: int, cols: int) -> npt.NDArray[np.int32]:
         """Return the nonzeros of every block ``(ceil(rows / R), ceil(cols / S))``."""
-        counts = np.empty((-(-self.rows // rows), -(-self.cols // cols)), np.int32)
-        library().block_counts(self.bits, self.cols, rows, cols, counts)
-        return counts
+        if (rows, cols) not in self._counts:
+            counts = np.empty((-(-self.rows // rows), -(-self.cols // cols)), np.int32)
+            library().block_counts(self.bits, self.cols, rows, cols, counts)
+            self._counts[rows, cols] = counts
+        return self._counts[rows, cols]
 
     @cached_property
     def grids(self) -> list[Grid]:
