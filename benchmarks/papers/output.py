@@ -1,0 +1,63 @@
+"""Write a reproduced table as JSON, Markdown and picture, side by side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from benchmarks.common import RESULTS, environment, save
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+"""Okabe and Ito's palette: told apart also by readers who do not see all colors."""
+
+
+def write(
+    name: str,
+    content: Mapping[str, Any],
+    markdown: str,
+    draw: Callable[[Any], None],
+    size: tuple[float, float] = (7, 4),
+) -> None:
+    """Write ``results/papers/<name>`` as ``.json``, ``.md`` and ``.png``.
+
+    ``draw`` fills a fresh figure. The environment of the run is added to ``content``.
+    """
+    folder = RESULTS / "papers"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = save(f"papers/{name}", {"environment": environment(1), **content})
+    path.with_suffix(".md").write_text(f"{markdown}\n\nFrom [{path.name}]({path.name}).\n")
+    figure = plt.figure(figsize=size, layout="constrained")
+    draw(figure)
+    figure.savefig(path.with_suffix(".png"), dpi=120, metadata={"Software": None})
+    plt.close(figure)
+    tell(f"wrote {_short(path)}, .md and .png")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a Markdown table; numbers are right-aligned."""
+    numeric = [
+        all(isinstance(row[i], int | float) or str(row[i])[:1].isdigit() for row in rows)
+        for i in range(len(header))
+    ]
+    lines = [
+        "| " + " | ".join(header) + " |",
+        "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
+    ]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def tell(message: str) -> None:
+    """Report progress on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(RESULTS.parent.parent))

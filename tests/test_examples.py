@@ -1,0 +1,41 @@
+"""The examples run, and print what they promise."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name, arguments, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_prune_recipe(monkeypatch, capsys):
+    output = run("prune_recipe.py", ["--epochs", "4"], monkeypatch, capsys)
+    assert "epoch 2: " in output
+    assert "stopped; resuming" in output
+    assert "% of the test images right" in output
+
+
+@pytest.mark.slow
+def test_prune_balanced(monkeypatch, capsys):
+    output = run("prune_balanced.py", ["--epochs", "3", "--tuning", "1"], monkeypatch, capsys)
+    reached = [float(x) for x in re.findall(r"([0-9.]+)% zeros in 6 layers", output)]
+    assert reached[0] == 75
+    assert 90 <= reached[1] < 92
+    difference = float(output.rsplit(":", maxsplit=1)[1])
+    assert difference < 1e-3
+
+
+@pytest.mark.slow
+def test_prune_deprune(monkeypatch, capsys):
+    arguments = ["--epochs", "2", "--tuning", "1", "--measure"]
+    output = run("prune_deprune.py", arguments, monkeypatch, capsys)
+    assert "blocks.0.expand.0 -> blocks.0.depthwise.0 -> blocks.0.project.0" in output
+    assert output.count("accuracy after fine-tuning") == 3
