@@ -6,6 +6,7 @@ them. The runner works in processes of its own, which import this module.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from tvm_sparse.tuning.pool import Outcome
 
 TRUTH = "truth"
 """Stem of the library whose results the others must give."""
+
+CONNECT_SECONDS = 10.0
 
 ATTEMPTS = 3
 """Tries of a measurement: a server may die, and the tracker then lends another."""
@@ -55,18 +58,7 @@ class RemoteMeasurer(Measurer):
         config = ms.runner.RPCConfig(
             tracker.host, tracker.port, tracker.key, session_timeout_sec=int(RUN_SECONDS)
         )
-        try:
-            servers = config.count_num_servers(allow_missing=True)
-        except (ValueError, RuntimeError, OSError) as error:
-            where = f"{tracker.host}:{tracker.port}"
-            raise InputError("tracker", f"{where} does not answer", todo=str(error)) from error
-        if not servers:
-            raise InputError(
-                "tracker",
-                f"no server with key '{tracker.key}'",
-                "at least one",
-                "start `python -m tvm.exec.rpc_server --tracker host:port --key ...` there",
-            )
+        servers = _count_servers(tracker, config)
         self._runner = ms.runner.RPCRunner(
             rpc_config=config,
             evaluator_config=ms.runner.EvaluatorConfig(
@@ -100,6 +92,25 @@ class RemoteMeasurer(Measurer):
         """End all processes."""
         super().close()
         self._runner.pool.shutdown()
+
+
+def _count_servers(tracker: Tracker, config: Any) -> int:
+    """Return how many machines the tracker has; at least one."""
+    try:
+        # TVM's client tries for half a minute and then leaves its socket open.
+        socket.create_connection((tracker.host, tracker.port), CONNECT_SECONDS).close()
+    except OSError as error:
+        where = f"{tracker.host}:{tracker.port}"
+        raise InputError("tracker", f"{where} does not answer ({error})") from error
+    servers = config.count_num_servers(allow_missing=True)
+    if not servers:
+        raise InputError(
+            "tracker",
+            f"no server with key '{tracker.key}'",
+            "at least one",
+            "start `python -m tvm.exec.rpc_server --tracker host:port --key ...` there",
+        )
+    return int(servers)
 
 
 def upload_library(session: Any, local_path: str, remote_path: str) -> Any:
