@@ -45,7 +45,7 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
 
     import tvm_sparse as ts
     from benchmarks.common import environment, interleaved, relative_error
-    from benchmarks.networks import build, prune_balanced
+    from benchmarks.networks import build
 
     torch.set_num_threads(options.threads)
     programs: dict[str, Callable[[], object]] = {}
@@ -56,10 +56,9 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
     for name, program in _baselines(model, x, options).items():
         errors[name] = relative_error(program(), expected)
         programs[name] = program
-    for level, keep in {"dense": 16, **LEVELS}.items():
+    for level, prune in _levels(network).items():
         pruned, x = build(network, options.batch)
-        if keep < 16:
-            prune_balanced(pruned, keep)
+        prune(pruned)
         with torch.no_grad():
             expected = pruned(x).numpy()
         start = time.perf_counter()
@@ -102,6 +101,20 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
             **{n: f"{r:.2f}x" for n, r in ratios.items()},
         },
     }
+
+
+def _levels(network: str) -> dict[str, Callable[[Any], None]]:
+    """Return how the network is pruned, by the name of the row; ``dense`` leaves it alone."""
+    from functools import partial
+
+    from benchmarks.networks import DEPRUNE, prune_balanced, prune_deprune, share_columns
+
+    levels: dict[str, Callable[[Any], None]] = {"dense": lambda model: None}
+    levels |= {name: partial(prune_balanced, keep=keep) for name, keep in LEVELS.items()}
+    levels["87.5 % share=2"] = partial(share_columns, keep=2)
+    if network in DEPRUNE:
+        levels["DEPrune-BH"] = partial(prune_deprune, name=network)
+    return levels
 
 
 def _baselines(model: Any, x: Any, options: argparse.Namespace) -> dict[str, Callable[[], Any]]:

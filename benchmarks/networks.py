@@ -12,6 +12,7 @@ from torch import nn
 from tests.zoo import torchvision_model
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.pruning import deprune
 
 
 class Encoder(nn.Module):
@@ -99,6 +100,41 @@ def prune_balanced(model: nn.Module, keep: int, bank: int = 16) -> None:
         weight = parameter.detach().numpy()
         matrix = lower(weight, "hwi")
         kept = matrix * pattern.project(np.abs(matrix)) * (bank / keep) ** 0.5
+        parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
+
+
+DEPRUNE = {"mobilenet_v2": (0.78, 0.5), "efficientnet_b0": (0.85, 0.52)}
+"""Shares of depthwise weights and of pointwise filters that DEPrune removes (its Tables 2, 3)."""
+
+
+def prune_deprune(model: nn.Module, name: str) -> None:
+    """Prune a network of depthwise separable blocks by DEPrune-BH, in place.
+
+    The recalibration of HSR wants the measured gain of aligned groups; every layer counts the
+    same here, which ranks them by their ragged tails alone.
+    """
+    depthwise, pointwise = DEPRUNE[name]
+    pruner = deprune(model, depthwise, pointwise, variant="DEPrune-BH", alpha=lambda _layer: 1.0)
+    pruner.step()
+    pruner.squash_mask()
+
+
+def share_columns(model: nn.Module, keep: int, share: int = 2, bank: int = 16) -> None:
+    """Project large weights to ``keep`` of ``bank`` with columns common to ``share`` row blocks.
+
+    Rows ``r`` and ``r + 16`` (and so on) of each ``16 * share`` keep the same columns, those with
+    the largest sum of magnitudes: one lookup then serves ``share`` multiply-adds.
+    """
+    pattern = Balanced(bank, keep)
+    for parameter in _prunable(model):
+        weight = parameter.detach().numpy()
+        matrix = lower(weight, "hwi")
+        padded = np.zeros((-(-len(matrix) // (16 * share)) * 16 * share, matrix.shape[1]))
+        padded[: len(matrix)] = np.abs(matrix)
+        blocks = padded.reshape(-1, share, 16, matrix.shape[1])
+        mask = pattern.project(blocks.sum(1).reshape(-1, matrix.shape[1]))
+        wide = np.broadcast_to(mask.reshape(len(blocks), 1, 16, -1), blocks.shape)
+        kept = matrix * wide.reshape(padded.shape)[: len(matrix)] * (bank / keep) ** 0.5
         parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
 
 
