@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -16,6 +19,12 @@ KINDS = ("block", "joint", "depthwise_taps")
 ACCUMULATORS = 16
 MAX_ROWS = 8
 """Rows of activations are often 4096 bytes apart: more of them than ways of L1 evict each other."""
+
+MIN_TASKS = 16
+"""Tasks that keep some threads busy evenly; also the row tiles that make an order worth it."""
+
+CACHE_BYTES = 16 << 20
+"""Weights that stay in the last-level cache from one row tile to the next."""
 
 MAX_STEPS = 32
 """Multiply-adds of one unrolled step: longer ones run from memory, not from the decoder's cache."""
@@ -56,19 +65,46 @@ class Block(ScheduleRule):
         options = range(1, 2 * MAX_ROWS) if partial else b.divisors(extent or 1, 2 * MAX_ROWS)
         tile = choose(sch, list(options), rows, tunable)
         row_out, row = sch.split(lead[axis], [None, tile])
+        others = [loop for i, loop in enumerate(lead) if i != axis]
+        outer, near = [slot, *others], [row_out]
+        sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
+        tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
+        if _rows_first(4 * lanes * math.prod(sizes), tiles, rows):
+            outer, near = [*others, row_out], [slot]
         if partial:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
-        outer = [slot, *(loop for i, loop in enumerate(lead) if i != axis)]
-        steps = b.divisors(b.extent(sch, step), max(1, MAX_STEPS // (rows * vectors)))
+        steps = b.divisors(sizes[-1], max(1, MAX_STEPS // (rows * vectors)))
         run_out, run = sch.split(step, [None, choose(sch, steps, max(steps), tunable)])
-        sch.reorder(*outer, row_out, entry, run_out, run, row, member)
+        sch.reorder(*outer, *near, entry, run_out, run, row, member)
         for loop in (run, row, member):
             sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
-        sch.reverse_compute_at(epilogue, row_out, preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + 1, lanes, tunable)
+        sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
+        b.vectorise_tile(sch, epilogue, len(outer) + len(near), lanes, tunable)
         if flops > b.PARALLEL_FLOPS:
-            sch.parallel(sch.fuse(*outer))
+            _parallel(sch, outer)
         sch.decompose_reduction(anchor, entry)
         b.finish(sch)
         return sch
+
+
+def _rows_first(weights: int, tiles: list[int], rows: int) -> bool:
+    """Whether a row tile should meet all block rows before the next row tile.
+
+    Outputs are then written whole rows at a time, while ``weights`` bytes pass once a row tile;
+    ``tiles`` are the extents of the leading axes, the tiled one last.
+    """
+    *others, extent = tiles
+    whole = extent % rows == 0 or math.prod(others) >= MIN_TASKS
+    return whole and math.prod(tiles) >= MIN_TASKS * rows and weights <= CACHE_BYTES
+
+
+def _parallel(sch: s_tir.Schedule, outer: list[Any]) -> None:
+    """Run the outermost loops on all threads: as few as give enough tasks, which may be long."""
+    tasks, count = [], 1
+    for loop in outer:
+        tasks.append(loop)
+        count *= b.extent(sch, loop) or 1
+        if count >= MIN_TASKS:
+            break
+    sch.parallel(sch.fuse(*tasks))

@@ -10,7 +10,11 @@ from tvm.target import Target
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.block import LANES, block
 from tvm_sparse.ops.candidates import Candidate
-from tvm_sparse.ops.compressed_rows_candidates import compressed_candidate, rows_penalty
+from tvm_sparse.ops.compressed_rows_candidates import (
+    compressed_candidate,
+    output_rows,
+    rows_penalty,
+)
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.runs import Cover, covers
 
@@ -22,6 +26,9 @@ MAX_STEPS = 32
 
 STEP = 4.0
 """Multiply-adds that finding an entry costs; each entry has ``8 * run`` of them, or more."""
+
+LATENCY = 4
+"""Cycles of a multiply-add."""
 
 
 def block_candidates(
@@ -36,21 +43,26 @@ def block_candidates(
     if c.depthwise or target.kind.name != "llvm":
         return
     runs = tuple(run for run in RUNS if c.columns % run == 0)
-    wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(cover))
+    wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
     if c.columns >= LANES:
         small = min(
             (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS),
             key=lambda cover: cover.share * rows_penalty(c, cover),
         )
-        if small.share * rows_penalty(c, small) < wide.share * _penalty(wide):
+        if small.share * rows_penalty(c, small) < wide.share * _penalty(c, wide):
             yield compressed_candidate("block", c, matrix, small)
             return
     storage = CompressedRowsFormat.of(
         matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]
     )
-    yield Candidate("block", storage, block(c, storage), wide.share, _penalty(wide))
+    yield Candidate("block", storage, block(c, storage), wide.share, _penalty(c, wide))
 
 
-def _penalty(cover: Cover) -> float:
-    """Return the modelled cost of a multiply-add with lanes along rows, relative to dense."""
-    return 1 + STEP / (cover.run * 8 * (cover.group // LANES) ** 0.5)
+def _penalty(c: Contraction, cover: Cover) -> float:
+    """Return the modelled cost of a multiply-add with lanes along rows, relative to dense.
+
+    Fewer accumulators than a multiply-add has cycles of latency leave it waiting.
+    """
+    rows = min(8, output_rows(c))
+    waiting = max(1.0, LATENCY * LANES / (rows * cover.group))
+    return waiting + STEP / (cover.run * rows)

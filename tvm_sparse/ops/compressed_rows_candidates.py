@@ -69,14 +69,14 @@ def rows_penalty(contraction: Contraction, cover: Cover) -> float:
     matrix.
     """
     features, columns = contraction.matrix_shape
-    batch = _rows(contraction)
+    batch = output_rows(contraction)
     idle = math.ceil(batch / LANES) * LANES / batch
     transpositions = 6.0 / features + 6.0 / columns
     loads = 0.6 / cover.group + 0.4 / (cover.group * cover.run)
     return idle * (1 + loads + transpositions / max(cover.share, 1e-3))
 
 
-def _rows(contraction: Contraction) -> int:
+def output_rows(contraction: Contraction) -> int:
     """Return the output rows; symbolic extents count as one."""
     return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
@@ -89,6 +89,6 @@ def _vectors(contraction: Contraction, group: int) -> int:
     """
     if group > 2:
         return 1
-    vectors = math.ceil(_rows(contraction) / LANES)
+    vectors = math.ceil(output_rows(contraction) / LANES)
     most = min(4, ACCUMULATORS // group, vectors)
     return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))
