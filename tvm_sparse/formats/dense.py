@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+
+from tvm_sparse.formats.arrays import itemsize
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,9 @@ class DenseFormat:
         """Blocks of ``lanes`` rows."""
         return math.ceil(self.rows / self.lanes)
 
-    def nbytes(self, dtype: str = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of ``values`` of ``dtype``."""
-        size = 2 if dtype in ("bfloat16", "float16") else np.dtype(dtype).itemsize
-        return self.row_blocks * self.lanes * self.cols * size
+        return self.row_blocks * self.lanes * self.cols * itemsize(dtype)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the array of ``matrix`` ``(rows, cols)``."""
@@ -51,10 +53,9 @@ class DenseTapFormat:
     channels: int
     taps: int
 
-    def nbytes(self, dtype: str = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of ``values`` of ``dtype``."""
-        size = 2 if dtype in ("bfloat16", "float16") else np.dtype(dtype).itemsize
-        return self.channels * self.taps * size
+        return self.channels * self.taps * itemsize(dtype)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the array of ``matrix`` ``(channels, taps)``."""
