@@ -59,11 +59,12 @@ def balanced(
     bank: int = 16,
     order: str = "hwi",
     rounding: Rounding = "nearest",
+    share: int = 1,
     include: Sequence[str] = ALL,
     ignore: Sequence[str] = (),
 ) -> Pruner:
     """Keep equally many weights in every bank (see :class:`.methods.balanced.BalancedPruning`)."""
-    method = BalancedPruning(sparsity, bank, order, rounding)
+    method = BalancedPruning(sparsity, bank, order, rounding, share=share)
     return prune(model, method, include=include, ignore=ignore)
 
 

@@ -95,6 +95,21 @@ def test_reach_reaches(target, seed):
         assert abs(layer.sparsity - target) < 1 / 16 + 1e-9
 
 
+@pytest.mark.parametrize(("rows", "share"), [(64, 2), (64, 4), (40, 2), (7, 2), (100, 4)])
+def test_rows_that_share_keep_the_columns_with_the_largest_sum(rows, share):
+    torch.manual_seed(rows)
+    model = linear(torch.randn(rows, 32).tolist())
+    dense = model[0].weight.detach().abs().numpy()
+    mask = balanced(model, 0.75, bank=16, share=share).masks["0.weight"].numpy()
+    for row in range(rows):
+        group = row // (16 * share) * 16 * share
+        together = [r for r in range(group, group + 16 * share) if r % 16 == row % 16 and r < rows]
+        assert all(np.array_equal(mask[r], mask[row]) for r in together)
+        total = dense[together].sum(0).reshape(2, 16)
+        best = np.argsort(-total, axis=1)[:, :4]
+        assert np.array_equal(np.sort(best), np.nonzero(mask[row].reshape(2, 16))[1].reshape(2, 4))
+
+
 def test_reach_refuses_to_empty_banks():
     with pytest.raises(InputError, match=r"banks of 4 reach 75.00% .* take a larger bank"):
         balanced(nn.Sequential(nn.Linear(16, 4)), 0.9, bank=4, rounding="reach")
@@ -106,7 +121,7 @@ def test_nearest_says_what_it_reached():
     assert report.layers[0].note == "bank 16 reaches 87.50%"
 
 
-@pytest.mark.parametrize("wrong", [{"sparsity": 1.5}, {"order": "oihw"}, {"bank": 0}])
+@pytest.mark.parametrize("wrong", [{"sparsity": 1.5}, {"order": "oihw"}, {"bank": 0}, {"share": 0}])
 def test_wrong_parameters(wrong):
     with pytest.raises(InputError):
         BalancedPruning(**{"sparsity": 0.5, **wrong})

@@ -26,6 +26,9 @@ from tvm_sparse.pruning.methods.base import (
 
 Rounding = Literal["nearest", "reach"]
 
+LANES = 16
+"""Rows that a vector register holds; rows that share columns are this far apart."""
+
 
 @dataclass(frozen=True)
 class BalancedPruning(Method):
@@ -48,6 +51,10 @@ class BalancedPruning(Method):
         those layers go below that lose the smallest share of their scores by it.
     criterion
         ``"magnitude"`` (the paper) or ``"taylor"``.
+    share
+        With 2 (or 4) the rows ``r`` and ``r + 16`` (``+ 32``, ``+ 48``) keep the same columns,
+        chosen by the sum of their scores. The kernels then look up an activation once for all of
+        them, which is faster; not in the paper.
     """
 
     sparsity: float
@@ -55,12 +62,15 @@ class BalancedPruning(Method):
     order: str = "hwi"
     rounding: Rounding = "nearest"
     criterion: Criterion = "magnitude"
+    share: int = 1
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no mask."""
         check_sparsity(self.sparsity)
         check_order(self.order)
         Balanced(self.bank, self.bank)
+        if self.share < 1:
+            raise InputError("share", str(self.share), "1 or more rows")
 
     @property
     def gradients(self) -> bool:
@@ -72,10 +82,10 @@ class BalancedPruning(Method):
     ) -> dict[str, Proposal]:
         """Return one balanced mask a layer at ``share * sparsity``."""
         target = share * self.sparsity
-        scores = {
-            layer.key: lower(scores_of(layer, self.criterion, importance), self.order)
-            for layer in selection
-        }
+        scores = {}
+        for layer in selection:
+            matrix = lower(scores_of(layer, self.criterion, importance), self.order)
+            scores[layer.key] = shared_scores(matrix, self.share)
         if self.rounding == "reach":
             keeps = reaching_keeps(scores, self.bank, target)
         else:
@@ -96,7 +106,24 @@ class BalancedPruning(Method):
 
     def describe(self) -> str:
         """Return the method with its parameters."""
-        return f"balanced {self.sparsity:.2%}, bank {self.bank} ({self.order}), {self.rounding}"
+        share = f", {self.share} rows share" if self.share > 1 else ""
+        return (
+            f"balanced {self.sparsity:.2%}, bank {self.bank} ({self.order}), {self.rounding}{share}"
+        )
+
+
+def shared_scores(scores: np.ndarray, share: int) -> np.ndarray:
+    """Return ``scores`` with those of ``share`` rows, 16 apart, added up in each of them.
+
+    A last group of fewer than ``16 * share`` rows adds up what it has.
+    """
+    if share == 1:
+        return scores
+    rows, cols = scores.shape
+    padded = np.pad(scores, ((0, -rows % (LANES * share)), (0, 0)))
+    groups = padded.reshape(-1, share, LANES, cols)
+    total = np.broadcast_to(groups.sum(axis=1, keepdims=True), groups.shape)
+    return total.reshape(-1, cols)[:rows]
 
 
 def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -> dict[str, int]:
