@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import kernel_pages
 from benchmarks.common import RESULTS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "performance"
@@ -32,6 +33,7 @@ def main() -> None:
         rows = json.loads(path.read_text())["rows"]
         (PAGES / "cpu_models.md").write_text(models_page(rows))
         models_picture(rows, PAGES / "cpu_models.svg")
+    kernel_pages.write(PAGES)
 
 
 def models_page(rows: list[dict[str, Any]]) -> str:
