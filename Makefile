@@ -60,5 +60,5 @@ $(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
 	@touch $@
 
 $(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[cuda,dev,zoo]'
 	@touch $(BASE) $@
