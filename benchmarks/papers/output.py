@@ -7,11 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 from benchmarks.common import RESULTS, environment, save
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
@@ -29,14 +24,15 @@ def write(
 
     ``draw`` fills a fresh figure. The environment of the run is added to ``content``.
     """
+    from matplotlib.figure import Figure
+
     folder = RESULTS / "papers"
     folder.mkdir(parents=True, exist_ok=True)
     path = save(f"papers/{name}", {"environment": environment(1), **content})
     path.with_suffix(".md").write_text(f"{markdown}\n\nFrom [{path.name}]({path.name}).\n")
-    figure = plt.figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     draw(figure)
     figure.savefig(path.with_suffix(".png"), dpi=120, metadata={"Software": None})
-    plt.close(figure)
     tell(f"wrote {_short(path)}, .md and .png")
 
 

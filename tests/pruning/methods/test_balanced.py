@@ -95,6 +95,13 @@ def test_reach_reaches(target, seed):
         assert abs(layer.sparsity - target) < 1 / 16 + 1e-9
 
 
+def test_reach_makes_up_for_short_banks():
+    # 20 columns are a bank of 16 and one of 4, which keeps all its 4 at k = 4.
+    report = balanced(nn.Sequential(nn.Linear(20, 8)), 0.75, bank=16, rounding="reach").report
+    assert report.layers[0].pattern.startswith("balanced 2 of 16")
+    assert report.sparsity == 1 - (2 + 2) / 20
+
+
 @pytest.mark.parametrize(("rows", "share"), [(64, 2), (64, 4), (40, 2), (7, 2), (100, 4)])
 def test_rows_that_share_keep_the_columns_with_the_largest_sum(rows, share):
     torch.manual_seed(rows)

@@ -131,7 +131,8 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
 
     Each layer keeps the next count above or below ``bank * (1 - target)``. Layers go below one
     after the other, first those that lose the smallest share of their scores by it, until the
-    fraction of zeros over all layers is at least ``target``.
+    fraction of zeros over all layers is at least ``target``. If short banks at the ends of rows
+    keep so much that this does not suffice, layers go one further down in the same way.
 
     Parameters
     ----------
@@ -141,27 +142,22 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
     Raises
     ------
     InputError
-        If the target needs banks that keep nothing, or is out of reach (short last banks).
+        If the target needs banks that keep nothing.
     """
-    exact = bank * (1 - target)
-    high = math.ceil(exact - 1e-9)
-    low = max(high - 1, 0 if target == 1 else 1)
-    masks = {
-        n: (Balanced(bank, high).project(s), Balanced(bank, low).project(s))
-        for n, s in scores.items()
-    }
-    loss = {
-        n: float(s[masks[n][0] & ~masks[n][1]].sum()) / max(float(s.sum()), 1e-30)
-        for n, s in scores.items()
-    }
-    keeps = dict.fromkeys(scores, high)
-    weights = sum(s.size for s in scores.values())
-    kept = sum(int(above.sum()) for above, _ in masks.values())
-    for name in sorted(scores, key=lambda n: loss[n]):
-        if 1 - kept / weights >= target - 1e-9:
-            return keeps
-        keeps[name] = low
-        kept += int(masks[name][1].sum()) - int(masks[name][0].sum())
+    keep = math.ceil(bank * (1 - target) - 1e-9)
+    keeps = dict.fromkeys(scores, keep)
+    masks = {name: Balanced(bank, keep).project(score) for name, score in scores.items()}
+    weights = sum(score.size for score in scores.values())
+    kept = sum(int(mask.sum()) for mask in masks.values())
+    # One round does unless short banks at the ends of rows keep more than their share.
+    for keep in range(keep - 1, -1 if target == 1 else 0, -1):
+        lower_masks = {name: Balanced(bank, keep).project(s) for name, s in scores.items()}
+        for name in sorted(scores, key=lambda n: _loss(scores[n], masks[n], lower_masks[n])):
+            if 1 - kept / weights >= target - 1e-9:
+                return keeps
+            keeps[name] = keep
+            kept += int(lower_masks[name].sum()) - int(masks[name].sum())
+            masks[name] = lower_masks[name]
     if 1 - kept / weights >= target - 1e-9:
         return keeps
     raise InputError(
@@ -170,3 +166,8 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
         f"{target:.2%} with at least one weight in every bank",
         "take a larger bank",
     )
+
+
+def _loss(scores: np.ndarray, before: np.ndarray, after: np.ndarray) -> float:
+    """Return the share of the scores that ``before`` keeps and ``after`` does not."""
+    return float(scores[before & ~after].sum()) / max(float(scores.sum()), 1e-30)
