@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress warnings, log messages below errors, and text printed to stdout or stderr."""
+    """Suppress warnings, log messages and text printed to stdout or stderr; exceptions pass."""
     before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
+    logging.disable(max(before, logging.ERROR))
     nowhere = io.StringIO()
     try:
         with (
