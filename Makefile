@@ -9,9 +9,10 @@ ARGS   ?=
 BIN := $(VENV)/bin
 # Reinstall when the package list or anything the native library is built from changes.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f)
-# Both are children of the environment, so that removing it removes them.
-BASE := $(VENV)/.installed
-DEV  := $(VENV)/.installed-dev
+# They are children of the environment, so that removing it removes them.
+BASE  := $(VENV)/.installed
+DEV   := $(VENV)/.installed-dev
+BENCH := $(VENV)/.installed-bench
 
 # tvm-ffi would compile a torch extension at import; TVM would pin the caller's thread to a core.
 export TVM_FFI_DISABLE_TORCH_C_DLPACK := 1
@@ -43,11 +44,13 @@ format: $(DEV)  ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(BASE)  ## Run the demo as a benchmark and refresh the figures of README.md
-	$(BIN)/tvm-sparse demo --json $(ARGS) > build/demo.json
-	mkdir -p benchmarks/results
+bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and docs/performance
+	mkdir -p build benchmarks/results
+	$(BIN)/tvm-sparse demo --json > build/demo.json
 	mv build/demo.json benchmarks/results/demo.json
 	$(BIN)/python tools/readme_figures.py
+	$(BIN)/python -m benchmarks.cpu_models $(ARGS)
+	$(BIN)/python -m benchmarks.pages
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
@@ -61,4 +64,8 @@ $(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
 
 $(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[cuda,dev,zoo]'
+	@touch $(BASE) $@
+
+$(BENCH): $(VENV)/pyvenv.cfg $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[bench,zoo]'
 	@touch $(BASE) $@

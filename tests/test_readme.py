@@ -87,8 +87,9 @@ def test_figures_come_from_the_results():
     assert module.refreshed(README, record) == README
 
 
-def test_every_page_is_listed():
+def test_every_written_page_is_listed():
     listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs").as_posix()
-        assert name == "README.md" or f"({name})" in listed, f"docs/README.md does not list {name}"
+        if name != "README.md" and not name.startswith("performance/"):
+            assert f"({name})" in listed, f"docs/README.md does not list {name}"
