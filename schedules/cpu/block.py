@@ -10,13 +10,13 @@ from tvm.target import Target
 
 from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cpu.registers import accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
 
 KINDS = ("block", "joint", "depthwise_taps")
 """Operators whose reduction is ``(entry, step)``: a table's entry, and steps inside it."""
 
-ACCUMULATORS = 16
 MAX_ROWS = 8
 """Rows of activations are often 4096 bytes apart: more of them than ways of L1 evict each other."""
 
@@ -30,9 +30,9 @@ MAX_STEPS = 32
 """Multiply-adds of one unrolled step: longer ones run from memory, not from the decoder's cache."""
 
 
-def default_rows(extent: int | None, vectors: int) -> int:
-    """Return how many output rows share the ``vectors`` accumulators of a block row."""
-    most = max(1, min(MAX_ROWS, ACCUMULATORS // vectors))
+def default_rows(extent: int | None, vectors: int, accumulators: int = 16) -> int:
+    """Return how many output rows fit a register tile with the ``vectors`` of a block row."""
+    most = max(1, min(MAX_ROWS, accumulators // vectors))
     whole = max(b.divisors(extent or 1, most))
     return whole if 2 * whole > most else min(extent or 1, most)
 
@@ -60,7 +60,7 @@ class Block(ScheduleRule):
         *lead, slot, member, entry, step = sch.get_loops(anchor)
         lanes = int(sch.get(anchor).writes[0].region[-1].extent)
         extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)
-        rows = default_rows(extent, vectors)
+        rows = default_rows(extent, vectors, accumulators(target))
         partial = extent is not None and extent % rows != 0
         options = range(1, 2 * MAX_ROWS) if partial else b.divisors(extent or 1, 2 * MAX_ROWS)
         tile = choose(sch, list(options), rows, tunable)

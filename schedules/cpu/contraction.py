@@ -12,11 +12,12 @@ from tvm.target import Target
 from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cpu.registers import accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
 ACCUMULATORS = 16
-"""Vector accumulators of a register tile; 28 and more spill on 32 registers."""
+"""Vector accumulators of a register tile with AVX-512."""
 
 LANES = 16
 
@@ -36,24 +37,27 @@ class Tile:
     vectors: Any
 
 
-def default_tile(rows: int | None, row_blocks: int, share: int = 1) -> Tile:
+def default_tile(
+    rows: int | None, row_blocks: int, share: int = 1, most: int = ACCUMULATORS
+) -> Tile:
     """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
-    lane vectors of the output. Without a good divisor the last tile is partial.
+    lane vectors of the output, ``most`` the accumulators that registers hold. Without a good
+    divisor the last tile is partial.
     """
-    extent = rows or 1
+    extent, most = rows or 1, max(most, share)
     tiles = [
         Tile(r, v)
         for r in b.divisors(extent, MAX_ROWS)
         for v in b.divisors(row_blocks, MAX_VECTORS)
-        if r * v * share <= ACCUMULATORS
+        if r * v * share <= most
     ]
     tile = max(tiles, key=lambda t: (_reuse(t, share), -abs(t.rows - t.vectors * share)))
-    if tile.rows * tile.vectors * share * 2 > ACCUMULATORS or extent < 4:
+    if tile.rows * tile.vectors * share * 2 > most or extent < 4:
         return tile
-    vectors = max(v for v in b.divisors(row_blocks, 4) if v * share <= ACCUMULATORS)
-    return Tile(min(extent, ACCUMULATORS // (vectors * share)), vectors)
+    vectors = max(v for v in b.divisors(row_blocks, 4) if v * share <= most)
+    return Tile(min(extent, most // (vectors * share)), vectors)
 
 
 def _reuse(tile: Tile, share: int) -> float:
@@ -63,10 +67,9 @@ def _reuse(tile: Tile, share: int) -> float:
 
 
 def _tile(
-    rows: int | None, row_blocks: int, share: int, sch: s_tir.Schedule, tunable: bool
+    rows: int | None, row_blocks: int, tile: Tile, sch: s_tir.Schedule, tunable: bool
 ) -> tuple[bool, Tile]:
-    """Return whether the last row tile is partial, and the tile (of variables if tunable)."""
-    tile = default_tile(rows, row_blocks, share)
+    """Return whether the last tile is partial, and the tile (of variables, if tunable)."""
     partial = rows is not None and rows % tile.rows != 0
     options = list(range(1, MAX_ROWS + 1)) if partial else b.divisors(rows or 1, MAX_ROWS)
     row = choose(sch, options, tile.rows, tunable)
@@ -109,14 +112,15 @@ class Contraction(ScheduleRule):
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (16 if kind == "balanced" else 1)
         rows = b.extent(sch, lead[axis])
-        partial, tile = _tile(rows, b.extent(sch, block), share, sch, tunable)
+        default = default_tile(rows, extents[1], share, accumulators(target))
+        partial, tile = _tile(rows, extents[1], default, sch, tunable)
         row_out, row_in = sch.split(lead[axis], [None, tile.rows])
         blk_out, blk_in = sch.split(block, [None, tile.vectors])
         others = [loop for i, loop in enumerate(lead) if i != axis]
         if partial:
             sch.annotate(row_out, "pragma_loop_partition_hint", True)
         body = self._order(sch, kind, reduce, (row_in, blk_in, inner), tunable)
-        first = _rows_first(extents, kind, default_tile(rows, extents[1], share))
+        first = _rows_first(extents, kind, default)
         # Loops with a partial tile cannot be fused into a parallel one.
         first = first and not (partial and flops > b.PARALLEL_FLOPS)
         far_rows, near_rows = near_and_far(sch, row_out, tunable and not partial, far=first)

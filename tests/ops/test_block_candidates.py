@@ -57,7 +57,7 @@ def test_few_columns_leave_only_lanes_along_rows():
 def test_a_single_row_of_input_does_not_run_along_the_batch():
     contraction = Contraction((1,), 512, 512)
     (candidate,) = block_candidates(contraction, blocks((512, 512), 8, 8), host())
-    assert candidate.storage.group % 16 == 0
+    assert candidate.storage.inner.group % 16 == 0
 
 
 def test_others_are_left_alone():

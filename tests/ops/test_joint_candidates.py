@@ -10,7 +10,7 @@ from tvm_sparse.ops.joint_candidates import joint_candidates
 
 
 def offered(matrix, columns=None):
-    contraction = Contraction((8,), columns or matrix.shape[1], len(matrix))
+    contraction = Contraction((9,), columns or matrix.shape[1], len(matrix))
     return list(joint_candidates(contraction, matrix, host()))
 
 

@@ -11,18 +11,21 @@ from tvm.target import Target
 
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.emit import store_lanes
+from tvm_sparse.ops.emit import store_lanes, stored_dtype, widen
 from tvm_sparse.ops.lookup import lookup_for
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
-def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) -> tirx.PrimFunc:
+def balanced(
+    contraction: Contraction, storage: BalancedFormat, target: Target, stored: str = ""
+) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, Y)``.
 
     ``Y[..., o] = sum_gk values[o // L, g, k, o % L] * X[..., start(g) + index(o, g, k)]``, with
     ``L`` lanes: a reduction step is one lookup in a bank of activations and one multiply-add, both
     on a whole vector. Shapes: ``X``, ``Y`` as the contraction says, the others as
-    ``BalancedFormat.encode`` gives. (Balanced sparsity: Yao et al., AAAI 2019, section 3.)
+    ``BalancedFormat.encode`` gives; values may be ``stored`` in half
+    precision. (Balanced sparsity: Yao et al., AAAI 2019, section 3.)
     """
     c, s = contraction, storage
     blocks = s.row_blocks // s.share
@@ -30,19 +33,23 @@ def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) 
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg("V", T.Buffer(int64((s.row_blocks, s.banks, s.keep, s.lanes)), c.dtype))
+        shape = int64((s.row_blocks, s.banks, s.keep, s.lanes))
+        values = T.arg("V", T.Buffer(shape, stored_dtype(stored, c.dtype)))
         indices = T.arg("I", T.Buffer(int64((blocks, s.words, s.lanes)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
         with T.sblock("root"):
             acc = T.sblock_alloc_buffer(int64((*c.lead, s.row_blocks, s.lanes)), c.dtype)
-            _contract(c, s, target, (x, values, indices, acc))
+            _contract(c, s, (target, stored), (x, values, indices, acc))
             store_lanes(c, s.lanes, acc, y)
     return builder.get()
 
 
-def _contract(c: Contraction, s: BalancedFormat, target: Target, buffers: tuple[Any, ...]) -> None:
+def _contract(
+    c: Contraction, s: BalancedFormat, how: tuple[Target, str], buffers: tuple[Any, ...]
+) -> None:
     """Emit the block that accumulates one lookup of one bank."""
     x, values, indices, acc = buffers
+    target, stored = how
     lookup = lookup_for(target)
     spatial_extents = (*c.lead, s.row_blocks // s.share, s.share)
     grid = int64((*spatial_extents, *c.taps, s.segment_banks, s.keep))
@@ -71,7 +78,7 @@ def _contract(c: Contraction, s: BalancedFormat, target: Target, buffers: tuple[
         index = tirx.shift_right(
             indices[block, word, lanes], tirx.Broadcast(tirx.Cast("int32", shift), s.lanes)
         )
-        weight = values[block * s.share + member, position, slot, lanes]
+        weight = widen(values[block * s.share + member, position, slot, lanes], stored, s.lanes)
         product = weight * lookup(x, row, start, index)
         T.buffer_store(acc, acc[(*here, lanes)] + product, [*here, lanes])
 

@@ -13,6 +13,7 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.narrow import narrowed, stored_as
 
 LOOKUP_PENALTY = 0.45
 """A lookup takes a part of the pipes that multiply-adds use; shared rows look up once."""
@@ -32,6 +33,8 @@ def balanced_candidates(
         return
     shared = (BalancedFormat.of(matrix, share=s, segments=segments) for s in (4, 2))
     storage = next((s for s in shared if s.keep == alone.keep), alone)
-    func = balanced(contraction, storage, target)
+    stored = stored_as(contraction, matrix, target)
+    func = balanced(contraction, storage, target, stored)
     penalty = 1 + LOOKUP_PENALTY / storage.share
-    yield Candidate("balanced", storage, func, storage.keep / storage.bank, penalty)
+    work = storage.keep / storage.bank
+    yield Candidate("balanced", narrowed(storage, stored), func, work, penalty)

@@ -16,6 +16,7 @@ from tvm_sparse.ops.compressed_rows_candidates import (
     rows_penalty,
 )
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.narrow import narrowed, stored_as
 from tvm_sparse.ops.runs import Cover, covers
 
 GROUPS = (16, 32, 64)
@@ -55,7 +56,9 @@ def block_candidates(
     storage = CompressedRowsFormat.of(
         matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]
     )
-    yield Candidate("block", storage, block(c, storage), wide.share, _penalty(c, wide))
+    stored = stored_as(c, matrix, target)
+    func = block(c, storage, stored)
+    yield Candidate("block", narrowed(storage, stored), func, wide.share, _penalty(c, wide))
 
 
 def _penalty(c: Contraction, cover: Cover) -> float:

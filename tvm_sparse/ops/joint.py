@@ -11,19 +11,20 @@ from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import INDEX_BITS, SLOTS_PER_WORD, CompressedBanksFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.emit import store_lanes, unravel, whole
+from tvm_sparse.ops.emit import store_lanes, stored_dtype, unravel, whole, widen
 from tvm_sparse.ops.lookup import lookup_for
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
 
 
 def joint(
-    contraction: Contraction, storage: CompressedBanksFormat, target: Target
+    contraction: Contraction, storage: CompressedBanksFormat, target: Target, stored: str = ""
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, columns, starts, Y)``.
 
     ``Y[..., r*L + i] = sum_ek values[e, k, i] * X[..., columns[e] + index(e, k, i)]`` over the
     banks ``e`` of lane block ``r``: the balanced operator's step behind the block operator's table.
-    No bank crosses a tap. (Joint sparsity: Guo et al., section III.)
+    No bank crosses a tap. Values may be ``stored`` in half precision. (Joint sparsity: Guo et al.,
+    section III.)
     """
     c, s, o = contraction, storage, storage.outer
     lanes = o.group
@@ -31,23 +32,26 @@ def joint(
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg("V", T.Buffer(int64((o.entries, s.keep, lanes)), c.dtype))
+        values = T.arg(
+            "V", T.Buffer(int64((o.entries, s.keep, lanes)), stored_dtype(stored, c.dtype))
+        )
         indices = T.arg("I", T.Buffer(int64((o.entries, s.words, lanes)), "int32"))
         columns = T.arg("C", T.Buffer(int64((o.entries,)), str(o.column_dtype)))
         starts = T.arg("S", T.Buffer(int64((o.slots + 1,)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
         with T.sblock("root"):
             acc = T.sblock_alloc_buffer(int64((*c.lead, o.slots, lanes)), c.dtype)
-            _contract(c, s, target, (x, values, indices, columns, starts, acc))
+            _contract(c, s, (target, stored), (x, values, indices, columns, starts, acc))
             store_lanes(c, lanes, acc, y)
     return builder.get()
 
 
 def _contract(
-    c: Contraction, s: CompressedBanksFormat, target: Target, buffers: tuple[Any, ...]
+    c: Contraction, s: CompressedBanksFormat, how: tuple[Target, str], buffers: tuple[Any, ...]
 ) -> None:
     """Emit the block that accumulates one lookup in one bank; axes as in ``ops/block.py``."""
     x, values, indices, columns, starts, acc = buffers
+    target, stored = how
     lookup = lookup_for(target)
     width = s.outer.group
     lanes = tirx.Ramp(0, 1, width)
@@ -74,5 +78,6 @@ def _contract(
             shift = tirx.Cast("int32", k % SLOTS_PER_WORD * INDEX_BITS)
             word = indices[entry, k // SLOTS_PER_WORD, lanes]
             index = tirx.shift_right(word, tirx.Broadcast(shift, width))
-            product = values[entry, k, lanes] * lookup(x, row, start, index)
+            weight = widen(values[entry, k, lanes], stored, width)
+            product = weight * lookup(x, row, start, index)
             T.buffer_store(acc, acc[(*lead, slot, lanes)] + product, [*lead, slot, lanes])

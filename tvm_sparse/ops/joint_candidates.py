@@ -12,6 +12,7 @@ from tvm_sparse.ops.balanced_candidates import LOOKUP_PENALTY
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
+from tvm_sparse.ops.narrow import narrowed, stored_as
 
 EMPTY = 0.05
 """Share of empty banks below which a table of the others is not worth its loads."""
@@ -37,6 +38,7 @@ def joint_candidates(
     if kept > 1 - EMPTY:
         yield f"joint: {kept:.0%} of the banks hold a nonzero"
         return
-    func = joint(c, storage, target)
+    stored = stored_as(c, matrix, target)
+    func = joint(c, storage, target, stored)
     work = kept * storage.keep / bank
-    yield Candidate("joint", storage, func, work, 1 + LOOKUP_PENALTY)
+    yield Candidate("joint", narrowed(storage, stored), func, work, 1 + LOOKUP_PENALTY)

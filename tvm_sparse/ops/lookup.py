@@ -27,6 +27,20 @@ def avx512_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> 
     return tirx.call_llvm_pure_intrin("float32x16", name, table, index)
 
 
+def avx2_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+    """Two ``vpermps`` of eight lanes for each half of the result; index bit 3 chooses between."""
+    name = "llvm.x86.avx2.permps"
+    halves = [buffer[(*row, tirx.Ramp(start + first, 1, 8))] for first in (0, 8)]
+
+    def half(first: int) -> Any:
+        part = tirx.Shuffle([index], [tirx.const(first + lane, "int32") for lane in range(8)])
+        low, high = (tirx.call_llvm_pure_intrin("float32x8", name, t, part) for t in halves)
+        bit = tirx.shift_left(part, tirx.Broadcast(tirx.const(28, "int32"), 8))
+        return tirx.Select(bit < tirx.Broadcast(tirx.const(0, "int32"), 8), high, low)
+
+    return tirx.Shuffle([half(0), half(8)], [tirx.const(lane, "int32") for lane in range(16)])
+
+
 def plain_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
     """Index the bank in memory; correct on every target, LLVM chooses the instructions."""
     lanes = 16
@@ -36,6 +50,9 @@ def plain_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> A
 
 def lookup_for(target: Target) -> Lookup:
     """Return the fastest lookup in a bank of 16 fp32 columns that ``target`` has."""
-    if target.kind.name == "llvm" and "avx512f" in host_features(target):
+    if target.kind.name != "llvm":
+        return plain_lookup
+    features = host_features(target)
+    if "avx512f" in features:
         return avx512_lookup
-    return plain_lookup
+    return avx2_lookup if "avx2" in features else plain_lookup

@@ -1,0 +1,46 @@
+"""In-register lookups against NumPy's indexing, for each instruction set that has its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tests.kernels import host, run
+from tvm_sparse.ops.lookup import avx2_lookup, avx512_lookup, lookup_for, plain_lookup
+
+
+def lookups(lookup) -> tirx.PrimFunc:
+    lanes = tirx.Ramp(0, 1, 16)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        x = T.arg("X", T.Buffer([3, 40], "float32"))
+        index = T.arg("I", T.Buffer([16], "int32"))
+        y = T.arg("Y", T.Buffer([3, 16], "float32"))
+        with T.sblock("root"), T.sblock("look"):
+            for row in range(3):
+                at = tirx.const(row, "int64")
+                found = lookup(x, (at,), tirx.const(8 * row, "int64"), index[lanes])
+                T.buffer_store(y, found, [row, lanes])
+    return builder.get()
+
+
+@pytest.mark.parametrize("cpu", ["", "haswell", "x86-64"])
+@pytest.mark.parametrize("high", [0, 16, -(2**31)])
+def test_only_the_low_four_bits_count(cpu, high):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 40), dtype=np.float32)
+    index = rng.integers(0, 16, 16)
+    target = host(cpu)
+    words = (index + high).astype(np.int32)
+    got = run(lookups(lookup_for(target)), [x, words], (3, 16), target)
+    expected = np.stack([x[row, 8 * row + index] for row in range(3)])
+    assert (got == expected).all()
+
+
+def test_each_instruction_set_has_its_own():
+    assert lookup_for(host("skylake-avx512")) is avx512_lookup
+    assert lookup_for(host("haswell")) is avx2_lookup
+    assert lookup_for(host("x86-64")) is plain_lookup

@@ -1,0 +1,70 @@
+"""Any storage with its values in half precision, where that loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvm_sparse.errors import UnsupportedError
+
+WHERE = "half-precision values"
+KINDS = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class NarrowFormat:
+    """``inner`` with its array ``values`` as ``stored``: ``float16``, or ``bfloat16`` as uint16.
+
+    Only for matrices whose every value is exact in ``stored``: networks trained or saved in half
+    precision. Sums stay fp32, so results are those of fp32 storage.
+    """
+
+    inner: Any
+    stored: str
+
+    def __post_init__(self) -> None:
+        """Refuse other types."""
+        if self.stored not in KINDS:
+            raise UnsupportedError(WHERE, f"'{self.stored}'", " or ".join(KINDS))
+
+    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+        """Return the bytes of all arrays; values take two each, whatever ``dtype``."""
+        return int(self.inner.nbytes("float16"))
+
+    def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the arrays of ``matrix``; raise if a value is not exact in ``stored``."""
+        if not exact(matrix, self.stored):
+            raise UnsupportedError(
+                WHERE, f"values that {self.stored} rounds", "exact ones", "store them as float32"
+            )
+        arrays = self.inner.encode(matrix)
+        return {**arrays, "values": narrow(arrays["values"], self.stored)}
+
+    def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the matrix of ``arrays`` as float32; the exact inverse of :meth:`encode`."""
+        wide = widen(arrays["values"], self.stored)
+        return np.asarray(self.inner.decode({**arrays, "values": wide}))
+
+
+def exact(matrix: np.ndarray, stored: str) -> bool:
+    """Return whether ``stored`` holds every value of the fp32 ``matrix`` without rounding."""
+    with np.errstate(over="ignore"):
+        return bool((widen(narrow(matrix, stored), stored) == matrix).all())
+
+
+def narrow(values: np.ndarray, stored: str) -> np.ndarray:
+    """Return fp32 ``values`` in ``stored``; bfloat16 by its bits, cut off."""
+    if stored == "float16":
+        return values.astype(np.float16)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return (bits >> np.uint32(16)).astype(np.uint16)
+
+
+def widen(values: np.ndarray, stored: str) -> np.ndarray:
+    """Undo :func:`narrow`."""
+    if stored == "float16":
+        return values.astype(np.float32)
+    return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
