@@ -160,3 +160,12 @@ def test_include_and_ignore():
 def test_wrong_parameters(wrong, message):
     with pytest.raises(InputError, match=message):
         DEPrune(**{"depthwise": 0.5, **wrong})
+
+
+def test_a_pruned_network_can_be_pruned_further():
+    model = lopsided()
+    first = deprune(model, 0.5, 0.25).masks["pw1.0.weight"].clone()
+    second = deprune(model, 0.75, 0.5)
+    assert second.report["dw1"].sparsity == 0.75
+    assert int(second.masks["pw1.0.weight"].flatten(1).any(1).sum()) == 4
+    assert not (second.masks["pw1.0.weight"] & ~first).any()
