@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -30,6 +31,8 @@ class CompressedRows(ScheduleRule):
         vectors = int(sch.get(contract).annotations[VECTORS])
         (pack,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
         tiles, row_tiles = (b.extent(sch, loop) for loop in sch.get_loops(contract))
+        weights = math.prod(int(r.extent) for r in sch.get(contract).reads[1].region)
+        flops = 2.0 * weights * vectors * LANES * (tiles or 1)
         features = b.extent(sch, sch.get_loops(turn)[1]) * LANES // row_tiles
         epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
         _number_rows(sch, epilogue)
@@ -45,8 +48,8 @@ class CompressedRows(ScheduleRule):
         sch.compute_at(pack, tile, preserve_unit_loops=True)
         sch.vectorize(lane)
         sch.unroll(row)
-        if tiles is not None and tiles > 1:
-            sch.parallel(tile)
+        if flops > b.PARALLEL_FLOPS:
+            sch.parallel(row_tile if tiles == 1 else tile)
         b.finish(sch)
         return sch
 

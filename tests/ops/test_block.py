@@ -51,6 +51,11 @@ def test_convolutions(extents, columns, step):
     check(window(extents, columns, 24), 0.6, step=step)
 
 
+@pytest.mark.parametrize("lead", [(16,), (70,), (128,), (17, 9)], ids=str)
+def test_layers_that_are_worth_threads(lead):
+    check(Contraction(lead, 256, 512), 0.3)
+
+
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     check(Contraction((6,), 64, 32), 0.5, target=host(cpu))

@@ -53,6 +53,11 @@ def test_convolutions(extents, columns):
     check(window(extents, columns, 24), 0.8)
 
 
+@pytest.mark.parametrize("lead", [(16,), (70,), (1, 9, 16)], ids=str)
+def test_layers_that_are_worth_threads(lead):
+    check(Contraction(lead, 256, 512), 0.3, tile_rows=64)
+
+
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     check(Contraction((20,), 32, 16), 0.8, target=host(cpu))

@@ -54,6 +54,11 @@ def test_convolutions(extents):
     check(window(extents, 32, 24))
 
 
+@pytest.mark.parametrize("lead", [(16,), (70,), (128,), (17, 9)], ids=str)
+def test_layers_that_are_worth_threads(lead):
+    check(Contraction(lead, 256, 512), 0.7, 8)
+
+
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     check(Contraction((6,), 64, 32), target=host(cpu))

@@ -51,7 +51,7 @@ def block_candidates(
             key=lambda cover: cover.share * rows_penalty(c, cover),
         )
         if small.share * rows_penalty(c, small) < wide.share * _penalty(c, wide):
-            yield compressed_candidate("block", c, matrix, small)
+            yield compressed_candidate("block", c, matrix, small, target)
             return
     storage = CompressedRowsFormat.of(
         matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]

@@ -38,15 +38,15 @@ def unstructured_candidates(
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return
     (cover,) = covers(matrix, (1,), (1,))
-    yield compressed_candidate("unstructured", c, matrix, cover)
+    yield compressed_candidate("unstructured", c, matrix, cover, target)
 
 
 def compressed_candidate(
-    name: str, contraction: Contraction, matrix: np.ndarray, cover: Cover
+    name: str, contraction: Contraction, matrix: np.ndarray, cover: Cover, target: Target
 ) -> Candidate:
     """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
     rows, columns = matrix.shape
-    vectors = _vectors(contraction, cover.group)
+    vectors = _vectors(contraction, cover.group, int(target.attrs.get("num-cores", 1)))
     tile_cols = COLUMNS
     if cover.group == 1:
         tile_cols = 256 if cover.share < SPARSE else L1_BYTES // (4 * LANES * vectors)
@@ -81,14 +81,14 @@ def output_rows(contraction: Contraction) -> int:
     return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
 
-def _vectors(contraction: Contraction, group: int) -> int:
+def _vectors(contraction: Contraction, group: int, cores: int) -> int:
     """Return the vectors of the batch for which a weight is loaded once.
 
     Several rows share each load of activations, so they need no more; a single row wants four,
-    or fewer where the last tile would be mostly idle.
+    or fewer where the last tile would be mostly idle, or where cores would.
     """
     if group > 2:
         return 1
     vectors = math.ceil(output_rows(contraction) / LANES)
-    most = min(4, ACCUMULATORS // group, vectors)
+    most = min(4, ACCUMULATORS // group, max(1, vectors // cores))
     return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))
