@@ -12,7 +12,6 @@ from tvm_sparse.ops.rows import KIND_PARTIAL, LANES
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 
-
 TOGETHER = 4
 """Rows that run through each step side by side: their chains of dependent steps overlap."""
 
