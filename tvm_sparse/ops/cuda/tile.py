@@ -58,8 +58,8 @@ class Weights(Protocol):
 def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
 
-    Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are filled
-    up with zeros to whole tiles on chip only.
+    Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are
+    filled up with zeros to whole tiles on chip only.
     """
     rows = round_up(math.prod(c.lead), tile.rows)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
