@@ -49,7 +49,12 @@ def recorded_rules(
 
 def shipped_path(target: Target) -> Path:
     """Return the file of the package's records for ``target``, which need not exist."""
-    return SHIPPED / f"{re.sub(r'[^a-z0-9]+', '-', target_name(target).lower())}.jsonl"
+    return shipped_file(target_name(target))
+
+
+def shipped_file(target: str) -> Path:
+    """Return the same for a target's name in records, as in ``"llvm znver5 2 threads"``."""
+    return SHIPPED / f"{re.sub(r'[^a-z0-9]+', '-', target.lower())}.jsonl"
 
 
 def origins(decisions: Sequence[Decision], rules: dict[str, str | None]) -> None:

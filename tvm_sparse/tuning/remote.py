@@ -6,6 +6,7 @@ them. The runner works in processes of its own, which import this module.
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,10 @@ class RemoteMeasurer(Measurer):
 
 def _count_servers(tracker: Tracker, config: Any) -> int:
     """Return how many machines the tracker has; at least one."""
+    if importlib.util.find_spec("cloudpickle") is None:
+        raise InputError(
+            "tracker", "cloudpickle is not installed", todo="pip install 'tvm-sparse[rpc]'"
+        )
     try:
         # TVM's client tries for half a minute and then leaves its socket open.
         socket.create_connection((tracker.host, tracker.port), CONNECT_SECONDS).close()

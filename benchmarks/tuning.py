@@ -1,0 +1,142 @@
+"""What tuning gains on whole pruned networks, over the default schedules.
+
+    python -m benchmarks.tuning --networks resnet50 --slowest 5 --per-task 64
+    python -m benchmarks.tuning --networks resnet50 mobilenet_v2 bert_base --trials 2000 --ship
+
+Tunes each network (a session that was interrupted goes on), compiles it with and without the
+records, verifies both against PyTorch and times them in turns. Writes ``results/tuning.json``;
+networks measured before keep their rows. ``--ship`` copies the best records into the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+TOLERANCE = 2e-4
+KEEP = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
+
+
+def main() -> None:
+    options = _arguments()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[name] = str(options.threads)
+    from benchmarks.common import RESULTS, save
+
+    path = RESULTS / "tuning.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    for network in options.networks:
+        row = measure(network, options)
+        key = _key(row)
+        rows = [r for r in rows if _key(r) != key] + [row]
+        save("tuning", {"rows": rows})
+        print(json.dumps(row["summary"]), flush=True)
+    if options.ship:
+        ship(options.database)
+
+
+def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Tune one network and return its row."""
+    import torch
+
+    import tvm_sparse as ts
+    from benchmarks.common import environment, interleaved, relative_error
+    from benchmarks.networks import build, prune_balanced
+    from tvm_sparse.cli.tuning_view import line
+    from tvm_sparse.tuning.tuner import Settings
+
+    torch.set_num_threads(options.threads)
+    model, x = build(network, options.batch)
+    if options.level != "dense":
+        prune_balanced(model, keep=KEEP[options.level])
+    with torch.no_grad():
+        expected = model(x).numpy()
+    loaded = ts.load(model, (x,))
+    config = ts.Config(measure=not options.no_measure)
+    report = ts.tune(
+        loaded,
+        trials=options.trials,
+        database=options.database,
+        config=config,
+        settings=Settings(
+            slowest=options.slowest, per_task=options.per_task, threads=os.cpu_count() or 1
+        ),
+        progress=lambda session: print(line(session), file=sys.stderr, flush=True),
+    )
+    libraries = {
+        "default": ts.compile(loaded, config=config.model_copy(update={"tuned": False})),
+        "tuned": ts.compile(loaded, config=config, database=options.database),
+    }
+    inputs = x.numpy()
+    errors = {n: relative_error(library(inputs), expected) for n, library in libraries.items()}
+    if not max(errors.values()) < TOLERANCE:
+        raise SystemExit(f"{network}: outputs differ from PyTorch's: {errors}")
+    programs = {n: lambda lib=lib: lib(inputs) for n, lib in libraries.items()}
+    times = interleaved(programs, options.rounds, options.seconds)
+    gain = times["default"]["median_us"] / times["tuned"]["median_us"]
+    schedules = [d.schedule for d in libraries["tuned"].decisions]
+    return {
+        "network": network,
+        "batch": options.batch,
+        "level": options.level,
+        "threads": options.threads,
+        "slowest": options.slowest,
+        "per_task": options.per_task,
+        "tuning": report.to_json(),
+        "trials_a_minute": 60 * report.trials / report.seconds,
+        "times": times,
+        "errors": errors,
+        "gain": gain,
+        "tuned_layers": sum(s != "default" for s in schedules),
+        "environment": environment(options.threads),
+        "summary": {
+            "network": network,
+            "level": options.level,
+            "default": f"{times['default']['median_us'] / 1e3:.3f} ms",
+            "gain": f"{gain:.3f}x",
+            "layers": f"{sum(s != 'default' for s in schedules)} of {len(schedules)} tuned",
+            "best tasks": sorted((round(t.speedup, 2) for t in report), reverse=True)[:8],
+        },
+    }
+
+
+def ship(database: Path) -> None:
+    """Copy the best records of ``database`` into the package, one file a target."""
+    from tvm_sparse.tuning.database import Database
+    from tvm_sparse.tuning.recorded import shipped_file
+
+    for record in Database(database).bests():
+        if record.confirmed:
+            Database(shipped_file(record.target)).merge([record])
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("network", "batch", "level", "threads", "slowest", "per_task")
+    return tuple(row[name] for name in names)
+
+
+def _arguments() -> argparse.Namespace:
+    from benchmarks.networks import NETWORKS
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["resnet50"])
+    parser.add_argument("--level", choices=["dense", *KEEP], default="87.5 %")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--trials", type=int, default=100_000, help="in all; see --per-task")
+    parser.add_argument("--slowest", type=int, help="tune only this many functions")
+    parser.add_argument("--per-task", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.15, help="of each program in a round")
+    parser.add_argument("--no-measure", action="store_true", help="choose by the cost model")
+    parser.add_argument("--ship", action="store_true", help="put the best into the package")
+    parser.add_argument("--database", type=Path, default=Path("build/tuning"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
