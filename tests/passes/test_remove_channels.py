@@ -114,3 +114,19 @@ def test_the_reason_tells_what_went():
         "32 of 48 outputs removed",
         "32 of 48 inputs removed",
     ]
+
+
+def test_reshapes_keep_their_channels():
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(16, 48), nn.Linear(48, 8)
+
+        def forward(self, x):
+            return self.b(torch.relu(self.a(x)).reshape(1, -1, 48))
+
+    torch.manual_seed(0)
+    model = Tokens()
+    model.a.weight.data[16:] = 0
+    model.a.bias.data[16:] = 0
+    assert check(model, torch.randn(6, 16))["a"] == (16, 16)

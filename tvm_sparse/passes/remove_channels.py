@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.passes.channels import (
+    BINARY,
     Channels,
     constants_through,
     is_padded,
@@ -66,7 +67,7 @@ class _Analysis:
             return
         x = value.args[0]
         if kind == "same":
-            tensors = [a for a in value.args if op_name(value) != "reshape" or a is x]
+            tensors = list(value.args) if op_name(value) in BINARY else [x]
             operands = [self.known(a, shape[-1]) for a in tensors]
         else:
             weight = self.value(value.args[1]).value.numpy().astype(np.float64)
