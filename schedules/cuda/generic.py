@@ -49,7 +49,6 @@ def _plain(sch: s_tir.Schedule, block: Any) -> bool:
 
 
 REST: tuple[ScheduleRule, ...] = (
-    Stock(gpu.Transpose()),
     Elementwise(),
     Stock(gpu.GEMV()),
     Stock(gpu.Reduction()),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm_sparse.errors import SparseError, UnsupportedError
 
-FLAGS = ("-default-device", "--device-int128", "--ptxas-options=-O3")
+FLAGS = ("-w", "-default-device", "--device-int128", "--ptxas-options=-O3")
 """No fast math: exp, division and denormals stay as accurate as on the CPU."""
 
 PREAMBLE = "#define INFINITY __int_as_float(0x7f800000)\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm import s_tir
+import tvm_ffi
+from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import IndexMap
 
@@ -68,11 +69,33 @@ def flatten_rows(sch: s_tir.Schedule, block: Any) -> None:
     sch.transform_block_layout(block, mapping)
 
 
+def reads_side_by_side(sch: s_tir.Schedule, block: Any) -> bool:
+    """Whether neighbours along the last axis are neighbours in every buffer, or one element.
+
+    Only then do vectors become wide loads; others would gather, lane by lane.
+    """
+    body = sch.get(block)
+    last = body.iter_vars[-1].var
+    for region in body.reads:
+        *outer, inner = [axis.min for axis in region.region]
+        varies = [_uses(index, last) for index in outer]
+        plain = inner.same_as(last) or not _uses(inner, last)
+        whole = tvm_ffi.structural_equal(region.source.shape[-1], body.iter_vars[-1].dom.extent)
+        if any(varies) or not plain or (inner.same_as(last) and not whole):
+            return False
+    return True
+
+
+def _uses(index: Any, var: Any) -> bool:
+    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(index))
+
+
 def bind_plain(sch: s_tir.Schedule, block: Any, target: Target) -> None:
     """Run an element-wise block that is still a plain loop nest on a grid of its own."""
     loops = sch.get_loops(block)
     last = b.extent(sch, loops[-1])
-    vector = vector_width(sch, block, last) if last else 1
+    wide = last is not None and reads_side_by_side(sch, block)
+    vector = vector_width(sch, block, last) if wide else 1
     outer, lane = sch.split(loops[-1], [None, vector])
     most = min(int(target.attrs["max_threads_per_block"]), DEFAULT_THREADS)
     grid, thread = sch.split(sch.fuse(*loops[:-1], outer), [None, most])

@@ -9,8 +9,8 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.cuda.tile import STAGING
-from tvm_sparse.ops.marks import TILE
+from tvm_sparse.ops.cuda.tile import COPIES, DECODE
+from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 
@@ -31,6 +31,17 @@ class Parts:
     last: Any
     tile: tuple[int, int, int]
 
+    @property
+    def copies(self) -> list[str]:
+        """Names of the blocks that copy operands to the chip."""
+        names = {self.sch.get(block).name_hint for block in b.all_blocks(self.sch)}
+        return [name for name in COPIES if name in names]
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the weights are packed."""
+        return COPIES[1] not in self.copies
+
 
 def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Parts | None:
     """Return the parts of ``func`` if its operator mark is ``kind``; inline its epilogue."""
@@ -39,7 +50,7 @@ def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Par
     if anchor is None:
         return None
     rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
-    last = b.isolate(sch, anchor, keep=(*STAGING, *own))
+    last = b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own))
     if own:
         (last,) = sch.get_consumers(last)
     t.flatten_rows(sch, last)
@@ -47,43 +58,44 @@ def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Par
 
 
 def stage(parts: Parts, loop: Any, threads: t.Threads) -> None:
-    """Copy both operands' tiles to shared memory under ``loop``, in 16-byte pieces.
+    """Bring both operands' tiles to shared memory under ``loop``: 16-byte copies, decoded there.
 
     Rows are padded so that the eight rows of an ``ldmatrix``, or a column of scalars, fall on
     different banks.
     """
     sch = parts.sch
-    for name in STAGING:
-        block = sch.get_sblock(name)
-        vector = t.vector_width(sch, block, contiguous(sch, block))
+    if parts.decodes:
+        block = sch.get_sblock(DECODE)
         sch.compute_at(block, loop, preserve_unit_loops=True)
-        step = t.spread(sch, sch.get_loops(block)[-2:], threads, vector)
-        sch.unroll(step)
+        sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, 1))
+    for name in reversed(parts.copies):
+        block = sch.get_sblock(name)
+        vector = t.vector_width(sch, block, int(sch.get(block).annotations[VECTOR]))
+        first = -2
+        sch.compute_at(block, loop, preserve_unit_loops=True, index=first)
+        sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
+    for name in (COPIES[0], DECODE if parts.decodes else COPIES[1]):
+        block = sch.get_sblock(name)
         offset = t.VECTOR_BYTES // t.item_bytes(sch, block)
         sch.storage_align(block, 0, axis=-2, factor=32, offset=offset)
 
 
-def contiguous(sch: s_tir.Schedule, block: Any) -> int:
-    """Return how many neighbours a staging block reads side by side: the source's last extent."""
-    extent = sch.get(block).reads[0].source.shape[-1]
-    return int(extent)
-
-
 def staged(parts: Parts) -> Any:
     """Return the buffer that activations are staged in."""
-    return parts.sch.get(parts.sch.get_sblock(STAGING[0])).writes[0].source
+    return parts.sch.get(parts.sch.get_sblock(COPIES[0])).writes[0].source
 
 
 def pipeline(parts: Parts, loop: Any, target: Target, *, asynchronous: bool) -> None:
-    """Overlap the two copies of later steps of ``loop`` with the products of this one."""
+    """Overlap the copies of later steps of ``loop`` with the products of this one."""
     rows, features, columns = parts.tile
     size = int(staged(parts).dtype.bits) // 8
     padding = 32 + t.VECTOR_BYTES // size
     one = (rows * (columns + padding) + columns * (features + padding)) * size
     depth = max(2, min(STAGES, int(target.attrs["max_shared_memory_per_block"]) // one))
     sch = parts.sch
-    sch.annotate(loop, "software_pipeline_stage", [0, 0, depth - 1])
-    sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
+    stages = [*[0] * len(parts.copies), *[depth - 1] * (2 if parts.decodes else 1)]
+    sch.annotate(loop, "software_pipeline_stage", stages)
+    sch.annotate(loop, "software_pipeline_order", list(range(len(stages))))
     if asynchronous:
         sch.annotate(loop, "software_pipeline_async_stages", [0])
 

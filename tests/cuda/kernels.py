@@ -12,6 +12,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
+from tvm_sparse.ops.cuda.ptx import Bank, Form
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
@@ -24,18 +25,21 @@ needs_nvrtc = pytest.mark.skipif(
 )
 
 STAND_INS = """
-int ts_tile(__private float* held, __private float* last, __local float* tile, int pitch) {
+int ts_tile(__private float* held, __private float* last, __local float* tile, int row,
+            int column) {
   *(__private ulong*)held = (ulong)tile;
-  ((__private int*)held)[2] = pitch;
+  ((__private int*)held)[2] = row;
+  ((__private int*)held)[3] = column;
   return 0;
 }
 int ts_product(__private float* c, __private float* last, __private float* a, __private float* b) {
   __local float* left = (__local float*)*(__private ulong*)a;
   __local float* right = (__local float*)*(__private ulong*)b;
-  int down = ((__private int*)a)[2], across = ((__private int*)b)[2], lane = get_local_id(0);
+  int down = ((__private int*)a)[2], lane = get_local_id(0);
+  int step = ((__private int*)b)[2], next = ((__private int*)b)[3];
   for (int r = 0; r < 8; ++r) {
     int row = lane / 4 + 8 * (r / 2 % 2), column = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
-    for (int k = 0; k < 16; ++k) c[r] += left[row * down + k] * right[k * across + column];
+    for (int k = 0; k < 16; ++k) c[r] += left[row * down + k] * right[k * step + column * next];
   }
   return 0;
 }
@@ -47,13 +51,31 @@ its tile lies, a product reads the tiles there. Gather, pipeline, barriers and e
 class StandIns:
     """Calls of :data:`STAND_INS` in place of :class:`tvm_sparse.ops.cuda.ptx.Intrinsics`."""
 
-    def load(
-        self, first: Any, last: Any, source: Any, offset: Any, pitch: Any, *, transposed: bool
-    ) -> Any:
-        return T.call_extern("int32", "ts_tile", first, last, source, pitch)
+    def load(self, ends: Any, source: Any, lane: Any, pitch: Any, form: Form) -> Any:
+        strides = (1, pitch) if form is Form.RIGHT else (pitch, 1)
+        return T.call_extern("int32", "ts_tile", *ends, source, *strides)
 
-    def multiply(self, first: Any, last: Any, left: Any, right: Any, dtype: str) -> Any:
-        return T.call_extern("int32", "ts_product", first, last, left, right)
+    def __init__(self) -> None:
+        self.decoders: dict[str, str] = {}
+
+    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: Bank) -> Any:
+        self.decoders[bank.name] = bank.source(
+            device="int",
+            shared="__local ",
+            type="float",
+            piece="float4",
+            zero="(float4)(0)",
+            end="return 0;",
+        )
+        return T.call_extern("int32", bank.name, out, values, words, place)
+
+    @property
+    def prelude(self) -> str:
+        """OpenCL source of everything that calls refer to."""
+        return STAND_INS + "".join(self.decoders.values())
+
+    def multiply(self, ends: Any, left: Any, right: Any, dtype: str) -> Any:
+        return T.call_extern("int32", "ts_product", *ends, left, right)
 
 
 @functools.cache

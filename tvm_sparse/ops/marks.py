@@ -17,6 +17,10 @@ TILE = "ts.tile"
 """Block annotation of GPU operators: rows, features and columns that a thread block works on."""
 
 
+VECTOR = "ts.vector"
+"""Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
+
+
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
 

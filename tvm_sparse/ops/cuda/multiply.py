@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,16 +20,30 @@ REGISTERS = 8
 """Elements of a 16 x 16 tile that one lane holds."""
 
 Extents = tuple[int, int, int]
+Region = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Right:
+    """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``."""
+
+    buffer: Any
+    features_first: bool
+
+    def at(self, block: Any, k: Any, feature: Any) -> Any:
+        """Return one element, or a region."""
+        place = (block, feature, k) if self.features_first else (block, k, feature)
+        return self.buffer[place]
 
 
 class Engine(Protocol):
-    """How ``xs[block, row, k]`` and ``ws[block, k, feature]`` are multiplied."""
+    """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
     @property
     def scope(self) -> str:
         """Memory in which both lie."""
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
         """Emit the product and return the buffer ``[row, block * features + feature]``.
 
         Its dtype is fp32 or ``result``.
@@ -41,7 +56,7 @@ class Scalar:
 
     scope: str = "shared.dyn"
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
         """Emit ``contract``; the result is fp32, whatever is wanted, since it is in registers."""
         del result
         blocks, rows, columns = xs.shape
@@ -50,7 +65,7 @@ class Scalar:
         with T.grid(rows, blocks * features, columns) as axes, T.sblock("contract"):
             row, feature, k = T.axis.remap("SSR", axes)
             left = xs[feature // features, row, k]
-            right = ws[feature // features, k, feature % features]
+            right = ws.at(feature // features, k, feature % features)
             T.reads(left, right)
             T.writes(out[row, feature])
             T.sblock_attr({KIND: "tile_scalar", TILE: list(tile)})
@@ -71,7 +86,7 @@ class TensorCore:
     scope: str = "shared.dyn"
     intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
         """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds."""
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // EDGE
         across = tile[1] // EDGE
@@ -81,24 +96,19 @@ class TensorCore:
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
         acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), "float32")
         out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
-        self._load("load_a", xs, a, transposed=False)
-        self._load("load_b", ws, b, transposed=True)
+        self._load("load_a", lambda at, row, k: xs[at, row, k], a, ptx.Form.LEFT)
+        form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
+        self._load("load_b", lambda at, feature, k: ws.at(at, k, feature), b, form)
         self._contract(a, b, acc, tile)
         _unfold(acc, out)
         return out
 
-    def _load(self, name: str, source: Any, fragment: Any, *, transposed: bool) -> None:
-        """Emit one ``ldmatrix``: a 16 x 16 tile of shared memory to the registers of a warp.
-
-        ``source`` is ``[block, k, feature]`` when transposed, else ``[block, row, k]``.
-        """
+    def _load(self, name: str, source: Region, fragment: Any, form: ptx.Form) -> None:
+        """Emit one ``ldmatrix``: a 16 x 16 tile of shared memory to the registers of a warp."""
         with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
             # The last axis has one point: compute_at wants a variable in each written dimension.
             block, tile, k, lane, one = T.axis.remap("SSSSS", axes)
-            down, right = (k, tile) if transposed else (tile, k)
-            region = source[
-                block, down * EDGE : down * EDGE + EDGE, right * EDGE : right * EDGE + EDGE
-            ]
+            region = source(block, _edge(tile), _edge(k))
             T.reads(region)
             T.writes(fragment[block, tile, k, lane, one * REGISTERS : one * REGISTERS + REGISTERS])
             pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
@@ -106,25 +116,16 @@ class TensorCore:
             view = T.match_buffer(
                 region,
                 (EDGE, EDGE),
-                str(source.dtype),
+                str(fragment.dtype),
                 strides=[pitch, unit],
                 offset_factor=REGISTERS,
                 scope=self.scope,
             )
             held = fragment[block, tile, k, lane, one * REGISTERS]
             last = fragment[block, tile, k, lane, one * REGISTERS + REGISTERS - 1]
-            at = tirx.Cast("int32", lane)
-            offset = (at % EDGE) * pitch + at // EDGE * 8
-            T.evaluate(
-                self.intrinsics.load(
-                    T.address_of(held),
-                    T.address_of(last),
-                    view.access_ptr("r"),
-                    offset,
-                    pitch,
-                    transposed=transposed,
-                )
-            )
+            ends = (T.address_of(held), T.address_of(last))
+            place = tirx.Cast("int32", lane)
+            T.evaluate(self.intrinsics.load(ends, view.access_ptr("r"), place, pitch, form))
 
     def _contract(self, a: Any, b: Any, acc: Any, tile: Extents) -> None:
         """Emit the product of two fragments."""
@@ -140,10 +141,15 @@ class TensorCore:
                 T.sblock_attr({KIND: "tile_tensor_core", TILE: list(tile)})
                 with T.init(), T.unroll(tirx.const(REGISTERS, "int64")) as register:
                     T.buffer_store(acc, tirx.const(0, "float32"), [*here, register])
-                first, last = (T.address_of(acc[(*here, r)]) for r in (0, REGISTERS - 1))
+                ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, REGISTERS - 1)]))
                 left = T.address_of(a[block, row, k, lane, 0])
                 right = T.address_of(b[block, feature, k, lane, 0])
-                T.evaluate(self.intrinsics.multiply(first, last, left, right, str(a.dtype)))
+                T.evaluate(self.intrinsics.multiply(ends, left, right, str(a.dtype)))
+
+
+def _edge(tile: Any) -> slice:
+    """Return the rows of a 16 x 16 tile."""
+    return slice(tile * EDGE, tile * EDGE + EDGE)
 
 
 def _unfold(acc: Any, out: Any) -> None:

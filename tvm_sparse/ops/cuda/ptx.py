@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
@@ -28,31 +30,99 @@ __device__ __forceinline__ void {name}(float* c, const void*, const void* left,
 }}
 """
 
+_DECODE = """
+{device} {name}({shared}{type}* out, {shared}const {type}* values, {shared}const int* words,
+  int bank) {{
+#pragma unroll
+  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i) (({shared}{piece}*)out)[i] = {zero};
+#pragma unroll
+  for (int i = {keep} - 1; i >= 0; --i) {{  // backwards: unused slots, zeros of column 0, are last
+    int slot = bank * {keep} + i;
+    out[words[slot / {per_word}] >> slot % {per_word} * {bits} & {mask}] = values[slot];
+  }}
+  {end}
+}}
+"""
+
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
+_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
+
+
+@dataclass(frozen=True)
+class Bank:
+    """A bank of ``bank`` columns that stores ``keep`` values and indices of ``bits``."""
+
+    bank: int
+    keep: int
+    bits: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Name of the function that decodes it."""
+        return f"ts_decode_{self.bank}_{self.keep}_{self.dtype}"
+
+    def source(self, **words: str) -> str:
+        """Return the function's source; ``words`` are what languages spell differently."""
+        numbers = {"per_word": 32 // self.bits, "mask": (1 << self.bits) - 1}
+        return _DECODE.format(name=self.name, **asdict(self), **numbers, **words)
+
+
+class Form(enum.Enum):
+    """How a 16 x 16 tile lies in shared memory, and as what operand it is loaded.
+
+    ``LEFT`` is ``[row, k]``, ``RIGHT`` ``[feature, k]``, ``RIGHT_TRANSPOSED`` ``[k, feature]``.
+    """
+
+    LEFT = enum.auto()
+    RIGHT = enum.auto()
+    RIGHT_TRANSPOSED = enum.auto()
+
+    def place(self, lane: Any) -> tuple[Any, Any]:
+        """Return the row, and the first of eight columns, whose address lane ``lane`` passes.
+
+        ``ldmatrix`` loads four 8 x 8 matrices; lanes ``8 q`` to ``8 q + 7`` name the rows of matrix
+        ``q``, which becomes register pair ``q``. A product wants the pairs of its left operand in
+        the order rows, then ``k``, those of each half of its right one next to each other.
+        """
+        if self is Form.RIGHT:
+            return lane // 16 * 8 + lane % 8, lane // 8 % 2 * 8
+        return lane % 16, lane // 16 * 8
 
 
 class Intrinsics:
     """``ldmatrix`` and ``mma`` on fragments of eight registers a lane.
 
-    Each takes the first and the last element that it writes, so that buffer compaction keeps
-    whatever lies between.
+    Each takes the first and the last element that it writes (``ends``), so that buffer compaction
+    keeps whatever lies between.
     """
 
-    def load(
-        self, first: Any, last: Any, source: Any, offset: Any, pitch: Any, *, transposed: bool
-    ) -> Any:
-        """Return the call that reads a 16 x 16 tile of 16-bit elements.
-
-        Lane ``l`` passes the address of row ``l % 16``, half ``l // 16``. Untransposed that is the
-        left operand of a product; transposed, from ``[k, feature]``, the right one.
-        """
-        del pitch  # already in the offset; stand-ins for tests need it
+    def load(self, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any, form: Form) -> Any:
+        """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
+        row, column = form.place(lane)
+        transposed = form is Form.RIGHT_TRANSPOSED
         name = "ts_ldmatrix_t" if transposed else "ts_ldmatrix"
         code = _LOAD.format(name=name, modifier=".trans" if transposed else "")
-        return T.cuda.func_call(name, first, last, source, offset, source_code=code)
+        return T.cuda.func_call(name, *ends, source, row * pitch + column, source_code=code)
 
-    def multiply(self, first: Any, last: Any, left: Any, right: Any, dtype: str) -> Any:
+    def multiply(self, ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
         """Return the call that adds a 16 x 16 x 16 product to eight fp32 registers."""
         name = f"ts_mma_{dtype}"
         code = _MULTIPLY.format(name=name, kind=_KINDS[dtype])
-        return T.cuda.func_call(name, first, last, left, right, source_code=code)
+        return T.cuda.func_call(name, *ends, left, right, source_code=code)
+
+    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: Bank) -> Any:
+        """Return the call that clears a bank of shared memory and fills in its values.
+
+        ``out`` is the bank; ``values`` and ``words`` belong to all banks of its row, of which it is
+        number ``place``.
+        """
+        code = bank.source(
+            device="__device__ __forceinline__ void",
+            shared="",
+            type=_TYPES[bank.dtype],
+            piece="uint4",
+            zero="make_uint4(0, 0, 0, 0)",
+            end="",
+        )
+        return T.cuda.func_call(bank.name, out, values, words, place, source_code=code)

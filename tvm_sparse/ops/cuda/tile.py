@@ -15,14 +15,17 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.multiply import Engine
-from tvm_sparse.ops.marks import OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.cuda.multiply import Engine, Right
+from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 
 VECTOR_BITS = 128
 """Bits of the widest load."""
 
-STAGING = ("stage_x", "stage_w")
-"""Names of the blocks that fill the tiles of activations and weights."""
+COPIES = ("stage_x", "stage_w", "stage_v", "stage_i")
+"""Names of the blocks that copy to the chip: activations; dense weights, or values and indices."""
+
+DECODE = "decode_w"
+"""Name of the block that makes a dense tile of weights from values and indices."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,25 @@ class Weights(Protocol):
     def columns(self) -> int:
         """Reduction length of a block, a multiple of ``tile.columns``."""
 
+    @property
+    def features_first(self) -> bool:
+        """Whether a staged tile is ``[block, feature, k]``, else ``[block, k, feature]``."""
+
+    @property
+    def run(self) -> int:
+        """Neighbouring reduction steps that are neighbouring columns, aligned to as many."""
+
     def declare(self, dtype: str) -> None:
         """Emit the function's parameters."""
 
     def column(self, block: Any, k: Any) -> Any:
         """Column of the weight matrix that reduction step ``k`` of a feature block stands for."""
 
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return what :meth:`column` reads."""
+
     def stage(self, ws: Any) -> None:
-        """Emit the block ``stage_w`` that fills ``ws[block, k, feature]``."""
+        """Emit the blocks that fill the tile ``ws``."""
 
 
 def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
@@ -71,12 +85,14 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
             xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
-            staged = (weights.blocks, weights.columns, tile.features)
+            sides = (weights.columns, tile.features)
+            staged = (weights.blocks, *(sides[::-1] if weights.features_first else sides))
             ws = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
             stage_activations(c, x, xs, weights)
             weights.stage(ws)
             extents = (tile.rows, tile.features, tile.columns)
-            out = engine.multiply(xs, ws, extents, c.out_dtype)
+            right = Right(ws, weights.features_first)
+            out = engine.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()
 
@@ -86,7 +102,7 @@ def stage_activations(c: Contraction, x: Any, xs: Any, weights: Weights) -> None
     plain = len(c.lead) - len(c.taps)
     rows, total = math.prod(c.lead), math.prod(c.taps) * c.columns
     # Whole vectors of channels are inside or outside: one condition serves a vector load.
-    vector = math.gcd(c.columns, VECTOR_BITS // int(xs.dtype.bits))
+    vector = math.gcd(c.columns, weights.run, VECTOR_BITS // int(xs.dtype.bits))
     with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
         block, row, k = T.axis.remap("SSS", axes)
         column = weights.column(block, k)
@@ -96,8 +112,9 @@ def stage_activations(c: Contraction, x: Any, xs: Any, weights: Weights) -> None
             for i, extent in zip(index[plain:], c.padded, strict=True):
                 inside += [i >= 0, i < extent]
         value = x[(*index, column % c.columns)]
-        T.reads(value)
+        T.reads(value, *weights.looked_up(block, k))
         T.writes(xs[block, row, k])
+        T.sblock_attr({VECTOR: vector})
         zero = tirx.const(0, c.dtype)
         T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, row, k])
 

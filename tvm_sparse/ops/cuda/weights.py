@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.tile import Tile, round_up
-from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.marks import VECTOR, int64
 
 
 @dataclass
@@ -27,6 +31,11 @@ class DenseWeights:
         return self.storage.row_blocks
 
     @property
+    def features_first(self) -> bool:
+        """A row of the tile is a column of the weight matrix, as it is stored."""
+        return False
+
+    @property
     def columns(self) -> int:
         """All columns, up to a whole step."""
         return int(round_up(self.storage.cols, self.tile.columns))
@@ -36,10 +45,20 @@ class DenseWeights:
         s = self.storage
         self._values = T.arg("V", T.Buffer(int64((s.row_blocks, s.cols, s.lanes)), dtype))
 
+    @property
+    def run(self) -> int:
+        """Nothing is left out."""
+        return self.columns
+
     def column(self, block: Any, k: Any) -> Any:
-        """Return ``k``: nothing is left out."""
+        """Return ``k``."""
         del block
         return k
+
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return nothing."""
+        del block, k
+        return []
 
     def stage(self, ws: Any) -> None:
         """Emit a plain copy."""
@@ -48,7 +67,191 @@ class DenseWeights:
             value = self._values[block, k, feature]
             T.reads(value)
             T.writes(ws[block, k, feature])
+            T.sblock_attr({VECTOR: self.tile.features})
             if self.columns != self.storage.cols:
                 zero = tirx.const(0, str(ws.dtype))
                 value = tirx.if_then_else(k < self.storage.cols, value, zero)
             T.buffer_store(ws, value, [block, k, feature])
+
+
+@dataclass
+class BalancedWeights:
+    """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
+
+    ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
+    """
+
+    storage: TileBanksFormat
+    tile: Tile
+    scope: str = "shared.dyn"
+    intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
+    _packed: tuple[Any, Any] = field(init=False, default=(None, None))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        return self.storage.row_blocks
+
+    @property
+    def features_first(self) -> bool:
+        """A bank lies in one row of the tile, so that one thread clears and fills it."""
+        return True
+
+    @property
+    def columns(self) -> int:
+        """All columns, up to a whole step."""
+        return self.storage.steps * self.storage.step
+
+    def declare(self, dtype: str) -> None:
+        """Emit the parameters ``values`` and ``indices``."""
+        s = self.storage
+        tiles = (s.row_blocks, s.steps)
+        self._packed = (
+            T.arg("V", T.Buffer(int64((*tiles, s.lanes * s.slots)), dtype)),
+            T.arg("I", T.Buffer(int64((*tiles, s.lanes * s.words)), "int32")),
+        )
+
+    @property
+    def run(self) -> int:
+        """Nothing is left out."""
+        return self.columns
+
+    def column(self, block: Any, k: Any) -> Any:
+        """Return ``k``."""
+        del block
+        return k
+
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return nothing."""
+        del block, k
+        return []
+
+    def stage(self, ws: Any) -> None:
+        """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
+        names = ("stage_v", "stage_i")
+        values, indices = (
+            _copied(name, source, self.scope)
+            for name, source in zip(names, self._packed, strict=True)
+        )
+        s, per_step = self.storage, self.storage.step // self.storage.bank
+        grid = int64((s.row_blocks, s.lanes, s.steps * per_step))
+        with T.grid(*grid) as axes, T.sblock("decode_w"):
+            block, feature, place = T.axis.remap("SSS", axes)
+            step, bank, column = place // per_step, place % per_step, place * s.bank
+            slot, word = feature * s.slots, feature * s.words
+            read = values[block, step, slot : slot + s.slots]
+            packed = indices[block, step, word : word + s.words]
+            written = ws[block, feature, column : column + s.bank]
+            T.reads(read, packed)
+            T.writes(written)
+            # A call, because TVM would put a barrier between clearing a bank and filling it,
+            # although one thread does both.
+            T.evaluate(
+                self.intrinsics.decode(
+                    _pointer(written, s.bank, self.scope, "w"),
+                    _pointer(read, s.slots, self.scope, "r"),
+                    _pointer(packed, s.words, self.scope, "r"),
+                    tirx.Cast("int32", bank),
+                    ptx.Bank(s.bank, s.keep, s.index_bits, str(ws.dtype)),
+                )
+            )
+
+
+@dataclass
+class BlockWeights:
+    """The kept blocks of each block row one after another; a tile is one block row high.
+
+    ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
+    ``tile.features`` is its ``block_rows``.
+    """
+
+    storage: BlockFormat
+    tile: Tile
+    _values: Any = field(init=False, default=None)
+    _kept: Any = field(init=False, default=None)
+
+    @property
+    def blocks(self) -> int:
+        """Block rows."""
+        return self.storage.down
+
+    @property
+    def slots(self) -> int:
+        """Blocks that a block row stores."""
+        return self.storage.buckets.parts[0].slots
+
+    @property
+    def features_first(self) -> bool:
+        """A row of the tile is a column of a block, as it is stored."""
+        return False
+
+    @property
+    def columns(self) -> int:
+        """Columns of all stored blocks, up to a whole step."""
+        return int(round_up(self.slots * self.storage.block_cols, self.tile.columns))
+
+    @property
+    def run(self) -> int:
+        """Columns of a block, unless the last block is moved to end with the matrix."""
+        s = self.storage
+        return math.gcd(s.block_cols, s.cols)
+
+    def declare(self, dtype: str) -> None:
+        """Emit the parameters ``values``, ``columns`` and ``order`` (which changes nothing)."""
+        s = self.storage
+        shape = (s.down * self.slots, s.block_cols, s.block_rows)
+        self._values = T.arg("V", T.Buffer(int64(shape), dtype))
+        self._kept = T.arg("I", T.Buffer(int64((s.down * self.slots,)), "int32"))
+        T.arg("order", T.Buffer(int64((s.down,)), "int32"))
+
+    def _slot(self, block: Any, k: Any) -> Any:
+        """Return the stored block of a reduction step; steps past the end stay at the last one."""
+        slot = k // self.storage.block_cols
+        if self.columns > self.slots * self.storage.block_cols:
+            slot = tirx.min(slot, tirx.const(self.slots - 1, "int64"))
+        return block * self.slots + slot
+
+    def column(self, block: Any, k: Any) -> Any:
+        """Return the column of the matrix that a stored block's column has."""
+        s = self.storage
+        first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * s.block_cols
+        if s.cols % s.block_cols:
+            first = tirx.min(first, tirx.const(s.cols - s.block_cols, "int64"))
+        return first + k % s.block_cols
+
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return the block's number."""
+        return [self._kept[self._slot(block, k)]]
+
+    def stage(self, ws: Any) -> None:
+        """Emit a plain copy; steps past the end are zero."""
+        s = self.storage
+        with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
+            block, k, feature = T.axis.remap("SSS", axes)
+            value = self._values[self._slot(block, k), k % s.block_cols, feature]
+            T.reads(value)
+            T.writes(ws[block, k, feature])
+            T.sblock_attr({VECTOR: s.block_rows})
+            total = self.slots * s.block_cols
+            if self.columns != total:
+                value = tirx.if_then_else(k < total, value, tirx.const(0, str(ws.dtype)))
+            T.buffer_store(ws, value, [block, k, feature])
+
+
+def _pointer(region: Any, extent: int, scope: str, mode: str) -> Any:
+    """Return the address of a one-dimensional region; passes see what is done there."""
+    dtype = str(region.source.dtype)
+    view = T.match_buffer(region, (extent,), dtype, scope=scope, offset_factor=1)
+    return view.access_ptr(mode)
+
+
+def _copied(name: str, source: Any, scope: str) -> Any:
+    """Emit a plain copy of ``source`` to ``scope``."""
+    out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=scope)
+    with T.grid(*source.shape) as axes, T.sblock(name):
+        place = list(T.axis.remap("S" * len(source.shape), axes))
+        T.reads(source[tuple(place)])
+        T.writes(out[tuple(place)])
+        T.sblock_attr({VECTOR: int(source.shape[-1])})
+        T.buffer_store(out, source[tuple(place)], place)
+    return out

@@ -1,0 +1,121 @@
+"""Weight streams on GPUs: a warp holds the sums of its rows, and adds up its lanes at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.marks import TILE
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.rule import ScheduleRule
+
+OWN = ("load_x", "stage_x", "stage_w", "stage_i", "gather", "contract", "total")
+AHEAD = 256
+"""Bytes of weights that a thread requests at once, at most."""
+
+
+class Stream(ScheduleRule):
+    """Schedule a weight stream.
+
+    before: stage_x, gather --> contract --> total --> store --> element-wise blocks
+    after:  for block: { stage_x; for warp, lane: { for chunk: load, gather, multiply; total };
+    epilogue }
+    """
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``stream``."""
+        sch = s_tir.Schedule(func)
+        total = b.marked(sch, ("stream",))
+        if total is None:
+            return None
+        warps, rows = (int(e) for e in sch.get(total).annotations[TILE])
+        last = b.isolate(sch, total, keep=OWN)
+        t.flatten_rows(sch, last)
+        weight, row, lane = sch.get_loops(total)
+        grid, warp, own = sch.split(weight, [None, warps, rows])
+        sch.bind(grid, "blockIdx.x")
+        sch.bind(warp, "threadIdx.y")
+        sch.bind(lane, "threadIdx.x")
+        # Explicit unrolling would tear the lanes' reduction apart.
+        for loop in (own, row):
+            sch.annotate(loop, "pragma_auto_unroll_max_step", 64)
+            sch.annotate(loop, "pragma_unroll_explicit", 0)
+        threads = (("threadIdx.y", warps), ("threadIdx.x", t.WARP))
+        sch.set_scope(total, 0, "shared")
+        sch.reverse_compute_at(last, grid, preserve_unit_loops=True)
+        sch.unroll(t.spread(sch, sch.get_loops(last)[-2:], threads, 1))
+        self._sums(sch, warp, rows)
+        if _has(sch, "gather"):
+            self._stage(sch, grid, threads)
+        t.bind_leftovers(sch, target)
+        return sch
+
+    @staticmethod
+    def _sums(sch: s_tir.Schedule, warp: Any, rows: int) -> None:
+        """Compute the sums of a warp's rows in registers."""
+        contract = sch.get_sblock("contract")
+        sch.set_scope(contract, 0, "local")
+        sch.compute_at(contract, warp, preserve_unit_loops=True)
+        own, lane, row, chunk, step, j = sch.get_loops(contract)[-6:]
+        sch.reorder(lane, chunk, step, own, j, row)
+        sch.bind(lane, "threadIdx.x")
+        if _has(sch, "gather"):
+            _registers(sch, "gather", j)
+            _registers(sch, "stage_i", chunk)
+        else:
+            _registers(sch, "stage_x", step)
+        weights = sch.get_sblock("stage_w")
+        held = b.extent(sch, step) * b.extent(sch, j) * rows * t.item_bytes(sch, weights)
+        _registers(sch, "stage_w", chunk if held <= AHEAD else step)
+        for loop in (step, own, j, row):
+            sch.unroll(loop)
+        init = sch.decompose_reduction(contract, chunk)
+        for loop in sch.get_loops(init)[-2:]:
+            sch.unroll(loop)
+
+    @staticmethod
+    def _stage(sch: s_tir.Schedule, grid: Any, threads: t.Threads) -> None:
+        """Lay out the activations in shared memory: wide loads along columns."""
+        block = sch.get_sblock("stage_x")
+        sch.compute_at(block, grid, preserve_unit_loops=True)
+        turn, lane, e, row = sch.get_loops(block)[-4:]
+        load = sch.get_sblock("load_x")
+        wide = t.vector_width(sch, load, b.extent(sch, e))
+        outer, inner = sch.split(e, [None, wide])
+        sch.reorder(turn, outer, lane, inner, row)
+        _, warp = sch.split(sch.fuse(turn, outer), [None, threads[0][1]])
+        sch.bind(warp, threads[0][0])
+        sch.bind(lane, threads[1][0])
+        sch.set_scope(load, 0, "local")
+        sch.compute_at(load, lane, preserve_unit_loops=True)
+        _vectorise(sch, load)
+        written = sch.cache_write(block, 0, "local")
+        sch.reverse_compute_at(written, inner, preserve_unit_loops=True)
+        _vectorise(sch, written)
+        sch.unroll(inner)
+        sch.unroll(row)
+
+
+def _has(sch: s_tir.Schedule, name: str) -> bool:
+    return any(sch.get(block).name_hint == name for block in b.all_blocks(sch))
+
+
+def _registers(sch: s_tir.Schedule, name: str, loop: Any) -> None:
+    """Let a block read what the iterations of ``loop`` need into registers, in wide pieces."""
+    block = sch.get_sblock(name)
+    sch.set_scope(block, 0, "local")
+    sch.compute_at(block, loop, preserve_unit_loops=True)
+    _vectorise(sch, block)
+
+
+def _vectorise(sch: s_tir.Schedule, block: Any) -> None:
+    """Vectorise the last loop of ``block`` by at most 16 bytes, unroll its other ones."""
+    *rest, last = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
+    outer, lane = sch.split(last, [None, t.vector_width(sch, block, b.extent(sch, last))])
+    sch.vectorize(lane)
+    for loop in (*rest, outer):
+        if b.extent(sch, loop) != 1:
+            sch.unroll(loop)

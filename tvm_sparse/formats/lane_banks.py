@@ -1,0 +1,161 @@
+"""Storage of balanced matrices for GPUs: a lane of a warp owns every 32nd bank of a row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.formats.bank_slots import (
+    BANKS,
+    WORD_BITS,
+    largest_counts,
+    nonzeros,
+    pack_indices,
+    unpack_indices,
+)
+
+WHERE = "lane bank format"
+LANES = 32
+VECTOR_BYTES = 16
+"""Bytes of the widest load."""
+
+CHUNK = 64
+"""Slots of a chunk, at most: a chunk's loads and sums are unrolled."""
+
+
+@dataclass(frozen=True)
+class LaneBanksFormat:
+    """Every bank of ``bank`` columns stores ``keep`` values; lane ``l`` owns banks ``l + 32 c``.
+
+    The slots of a lane (its banks one after another) are cut into chunks of :attr:`chunk`, so that
+    a lane reads values ``vector`` at a time and its indices in whole words. Any matrix fits; banks
+    with fewer nonzeros, and the lanes of a row that has fewer banks, store zeros with index 0.
+
+    Arrays of :meth:`encode`:
+
+    * ``values`` ``(rows, chunks, chunk / vector, 32, vector)``, the matrix's dtype.
+    * ``indices`` ``(rows, chunks, 32, words)`` int32; a word holds ``32 // index_bits`` in-bank
+      indices of consecutive slots, lowest bits first.
+    """
+
+    rows: int
+    cols: int
+    keep: int
+    bank: int
+    vector: int
+
+    def __post_init__(self) -> None:
+        """Refuse extents that cannot be stored."""
+        if not 1 <= self.keep <= self.bank:
+            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+
+    @property
+    def turns(self) -> int:
+        """Banks of a lane."""
+        return math.ceil(self.cols / (self.bank * LANES))
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of an in-bank index."""
+        return max(1, (self.bank - 1).bit_length())
+
+    @property
+    def slots_per_word(self) -> int:
+        """Indices that fit a word."""
+        return WORD_BITS // self.index_bits
+
+    @property
+    def chunk(self) -> int:
+        """Slots of a chunk: all of a lane where they are few, else whole vectors, words and banks.
+
+        Where whole banks would make chunks too long, chunks end inside a bank.
+        """
+        slots = self.turns * self.keep
+        if slots <= CHUNK:
+            return math.ceil(slots / self.vector) * self.vector
+        unit = math.lcm(self.vector, self.slots_per_word)
+        if math.lcm(unit, self.keep) <= CHUNK:
+            unit = math.lcm(unit, self.keep)
+        sizes = range(unit, CHUNK + 1, unit)
+        return min(sizes, key=lambda size: (math.ceil(slots / size) * size, -size))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a lane."""
+        return math.ceil(self.turns * self.keep / self.chunk)
+
+    @property
+    def words(self) -> int:
+        """Index words of a chunk."""
+        return math.ceil(self.chunk / self.slots_per_word)
+
+    @property
+    def slots(self) -> int:
+        """Slots of a lane, padding included."""
+        return self.chunks * self.chunk
+
+    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+        """Return the bytes of all arrays for values of ``dtype``."""
+        lane = self.slots * itemsize(dtype) + self.chunks * self.words * 4
+        return self.rows * LANES * lane
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> LaneBanksFormat:
+        """Return a small format of ``matrix``, over all bank sizes.
+
+        Of those that take at most an eighth more than the smallest, the one with the widest loads.
+        """
+        rows, cols = matrix.shape
+        size = itemsize(matrix.dtype.name)
+        banks = [bank for bank in BANKS if bank <= max(BANKS[0], cols)]
+        keeps = largest_counts(matrix, banks)
+        formats = [
+            cls(rows, cols, keep, bank, vector)
+            for bank, keep in zip(banks, keeps, strict=True)
+            for vector in (1, 2, 4, 8)
+            if vector * size <= VECTOR_BYTES
+        ]
+        nbytes = {storage: storage.nbytes(matrix.dtype.name) for storage in formats}
+        most = min(nbytes.values()) * 9 / 8
+        fit = [storage for storage in formats if nbytes[storage] <= most]
+        return max(fit, key=lambda storage: (storage.vector, -nbytes[storage], -storage.bank))
+
+    def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
+        matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
+        found = nonzeros(matrix, self.bank, self.keep, WHERE)
+        slot = found.bank // LANES * self.keep + found.rank
+        place = (found.row, found.bank % LANES, slot)
+        slots = (self.rows, LANES, self.slots)
+        values, index = np.zeros(slots, matrix.dtype), np.zeros(slots, np.uint32)
+        values[place] = matrix[found.row, found.column]
+        index[place] = found.column % self.bank
+        lanes = (self.rows, LANES, self.chunks, self.chunk // self.vector, self.vector)
+        packed = values.reshape(lanes).transpose(0, 2, 3, 1, 4)
+        words = pack_indices(index.reshape(*lanes[:3], self.chunk), self.index_bits)
+        return {
+            "values": np.ascontiguousarray(packed),
+            "indices": np.ascontiguousarray(words.transpose(0, 2, 1, 3)),
+        }
+
+    def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
+        values = arrays["values"].transpose(0, 3, 1, 2, 4).reshape(self.rows, LANES, -1)
+        used = self.turns * self.keep
+        words = np.ascontiguousarray(arrays["indices"].transpose(0, 2, 1, 3))
+        index = unpack_indices(words, self.index_bits, self.chunk)
+        index = index.reshape(self.rows, LANES, -1)[..., :used]
+        shape = (self.rows, LANES, self.turns, self.keep)
+        turn = np.arange(self.turns)[:, None] * LANES + np.arange(LANES)[:, None, None]
+        column = turn * self.bank + index.reshape(shape)
+        matrix = np.zeros((self.rows, self.turns * LANES * self.bank), values.dtype)
+        row = np.arange(self.rows)[:, None]
+        # A sum: unused slots name a column that another slot may fill, with the value zero.
+        flat = values[..., :used].reshape(self.rows, -1)
+        np.add.at(matrix, (row, column.reshape(self.rows, -1)), flat)
+        return matrix[:, : self.cols]

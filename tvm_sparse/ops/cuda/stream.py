@@ -1,0 +1,220 @@
+"""Products with few rows of activations: the weight streams by once, a warp takes whole rows of it.
+
+With so few rows the weight's bytes decide the time. Every row has equally many bytes, so the weight
+is one linear stream without row pointers; the lanes of a warp read neighbouring 16-byte pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.multiply import fp32
+from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
+
+FP32_STAGE_BYTES = 64 << 10
+"""Activations are staged as fp32, which saves a conversion a product, while they take no more."""
+
+Index = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Warps:
+    """Warps of a thread block, and weight rows that each of them takes."""
+
+    count: int
+    rows: int
+
+    @property
+    def block(self) -> int:
+        """Weight rows of a thread block."""
+        return self.count * self.rows
+
+
+def padded_rows(rows: int) -> int:
+    """Return the power of two that holds ``rows``: what a column of staged activations holds."""
+    return 1 << (rows - 1).bit_length()
+
+
+def staged_columns(storage: LaneBanksFormat) -> int:
+    """Return the columns of staged activations: whole turns of 32 banks."""
+    return storage.turns * storage.bank * LANES
+
+
+def stage_dtype(c: Contraction, storage: LaneBanksFormat) -> str:
+    """Return the dtype of staged activations."""
+    size = staged_columns(storage) * padded_rows(math.prod(c.lead)) * 4
+    return "float32" if size <= FP32_STAGE_BYTES else c.dtype
+
+
+def stream_balanced(
+    c: Contraction, s: LaneBanksFormat, warps: Warps, scope: str = "shared.dyn"
+) -> tirx.PrimFunc:
+    """Return ``f(X, values, indices, Y)`` for a contraction without taps.
+
+    ``X`` is staged so that column ``e`` of bank ``l + 32 t`` lies at ``(t * bank + e) * 32 + l``:
+    a lane reads its own banks only, and 32 lanes never meet in one bank of shared memory, whatever
+    the indices are. (Balanced sparsity: Yao et al., AAAI 2019, section 4: one thread a bank.)
+    """
+    rows, dtype = padded_rows(math.prod(c.lead)), stage_dtype(c, s)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        slots = (s.chunks, s.chunk // s.vector, LANES, s.vector)
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        values = T.arg("V", T.Buffer(int64((s.rows, *slots)), c.dtype))
+        indices = T.arg("I", T.Buffer(int64((s.rows, s.chunks, LANES, s.words)), "int32"))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        with T.sblock("root"):
+            weights = round_up(s.rows, warps.block)
+            xs = T.sblock_alloc_buffer(int64((staged_columns(s), rows)), dtype, scope=scope)
+            gathered = T.sblock_alloc_buffer(int64((weights, *slots, rows)), dtype)
+            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), "float32")
+            _stage(c, s, x, xs)
+            own = _filled_up("stage_w", values, weights)
+            _gather(s, _filled_up("stage_i", indices, weights), xs, gathered)
+            _accumulate(own, slots, lambda at, row: gathered[(*at, row)], part)
+            store(c, _total(part, warps), y)
+    return builder.get()
+
+
+def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
+    """Return ``f(X, values, Y)`` for row-major weights (``s.lanes`` is 1) without taps."""
+    vector = math.gcd(s.cols, VECTOR_BITS // (32 if c.dtype == "float32" else 16))
+    slots = (1, math.ceil(s.cols / (LANES * vector)), LANES, vector)
+    rows = math.prod(c.lead)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        matrix = T.arg("V", T.Buffer(int64((s.rows, s.cols, 1)), c.dtype))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        with T.sblock("root"):
+            weights = round_up(s.rows, warps.block)
+            values = T.sblock_alloc_buffer(int64((weights, *slots)), c.dtype)
+            xs = T.sblock_alloc_buffer(int64((rows, *slots)), c.dtype)
+            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), "float32")
+            last = tirx.const(s.rows - 1, "int64")
+            _in_lanes("stage_x", xs, s.cols, lambda row, k: x[(*unflat(row, c.lead), k)])
+            _in_lanes("stage_w", values, s.cols, lambda row, k: matrix[tirx.min(row, last), k, 0])
+            _accumulate(values, slots, lambda at, row: xs[(row, *at[1:])], part)
+            store(c, _total(part, warps), y)
+    return builder.get()
+
+
+def _stage(c: Contraction, s: LaneBanksFormat, x: Any, xs: Any) -> None:
+    """Emit the blocks that read ``x``, zero outside, and lay its banks side by side."""
+    vector = math.gcd(c.columns, s.bank, VECTOR_BITS // int(x.dtype.bits))
+    rows = xs.shape[1]
+    read = T.sblock_alloc_buffer([rows, *int64((s.turns, LANES, s.bank))], c.dtype)
+    with T.grid(*read.shape) as axes, T.sblock("load_x"):
+        row, turn, lane, e = T.axis.remap("SSSS", axes)
+        column = (turn * LANES + lane) * s.bank + e
+        value = x[(*unflat(row, c.lead), column)]
+        T.reads(value)
+        T.writes(read[row, turn, lane, e])
+        inside = tirx.all(column // vector < c.columns // vector, row < math.prod(c.lead))
+        value = tirx.if_then_else(inside, value, tirx.const(0, c.dtype))
+        T.buffer_store(read, value, [row, turn, lane, e])
+    with T.grid(*int64((s.turns, LANES, s.bank)), rows) as axes, T.sblock("stage_x"):
+        turn, lane, e, row = T.axis.remap("SSSS", axes)
+        value = read[row, turn, lane, e]
+        place = [(turn * s.bank + e) * LANES + lane, row]
+        T.reads(value)
+        T.writes(xs[tuple(place)])
+        if str(xs.dtype) != c.dtype:
+            value = tirx.Cast(str(xs.dtype), value)
+        T.buffer_store(xs, value, place)
+
+
+def _gather(s: LaneBanksFormat, indices: Any, xs: Any, gathered: Any) -> None:
+    """Emit the block ``gather``: the activations that one slot multiplies."""
+    with T.grid(*gathered.shape) as axes, T.sblock("gather"):
+        weight, chunk, step, lane, j, row = T.axis.remap("SSSSSS", axes)
+        slot = step * s.vector + j
+        word = indices[weight, chunk, lane, slot // s.slots_per_word]
+        T.reads(word, xs[0 : xs.shape[0], row])
+        T.writes(gathered[weight, chunk, step, lane, j, row])
+        shift = tirx.Cast("int32", slot % s.slots_per_word * s.index_bits)
+        mask = tirx.const((1 << s.index_bits) - 1, "int32")
+        inner = tirx.bitwise_and(tirx.shift_right(word, shift), mask)
+        # e * 32 + lane without an addition.
+        place = tirx.bitwise_or(
+            tirx.shift_left(inner, tirx.const(5, "int32")), tirx.Cast("int32", lane)
+        )
+        turn = (chunk * s.chunk + slot) // s.keep
+        if s.slots > s.turns * s.keep:
+            turn = tirx.min(turn, tirx.const(s.turns - 1, "int64"))
+        value = xs[turn * (s.bank * LANES) + place, row]
+        T.buffer_store(gathered, value, [weight, chunk, step, lane, j, row])
+
+
+def _in_lanes(name: str, out: Any, cols: int, source: Callable[[Any, Any], Any]) -> None:
+    """Emit a block that deals a matrix's columns out to lanes, ``vector`` neighbours each."""
+    vector = int(out.shape[-1])
+    with T.grid(*out.shape) as axes, T.sblock(name):
+        row, chunk, step, lane, j = T.axis.remap("SSSSS", axes)
+        k = (step * LANES + lane) * vector + j
+        value = source(row, k)
+        place = [row, chunk, step, lane, j]
+        T.reads(value)
+        T.writes(out[tuple(place)])
+        if cols % (LANES * vector):
+            inside = k // vector < cols // vector
+            value = tirx.if_then_else(inside, value, tirx.const(0, str(out.dtype)))
+        T.buffer_store(out, value, place)
+
+
+def _filled_up(name: str, source: Any, rows: int) -> Any:
+    """Emit a block that copies ``source`` and repeats its last row up to ``rows``."""
+    out = T.sblock_alloc_buffer([tirx.const(rows, "int64"), *source.shape[1:]], str(source.dtype))
+    with T.grid(*out.shape) as axes, T.sblock(name):
+        row, *place = T.axis.remap("S" * len(out.shape), axes)
+        value = source[(tirx.min(row, source.shape[0] - 1), *place)]
+        T.reads(value)
+        T.writes(out[(row, *place)])
+        T.buffer_store(out, value, [row, *place])
+    return out
+
+
+def _accumulate(
+    values: Any, slots: tuple[int, ...], activation: Callable[[Index, Any], Any], part: Any
+) -> None:
+    """Emit the block ``contract``: the sum of one lane of one weight row, in fp32."""
+    chunks, steps, _, vector = slots
+    grid = (*part.shape, *int64((chunks, steps, vector)))
+    with T.grid(*grid) as axes, T.sblock("contract"):
+        weight, lane, row, chunk, step, j = T.axis.remap("SSSRRR", axes)
+        value = values[weight, chunk, step, lane, j]
+        other = activation((weight, chunk, step, lane, j), row)
+        T.reads(value, other)
+        T.writes(part[weight, lane, row])
+        with T.init():
+            T.buffer_store(part, tirx.const(0, "float32"), [weight, lane, row])
+        total = part[weight, lane, row] + fp32(value) * fp32(other)
+        T.buffer_store(part, total, [weight, lane, row])
+
+
+def _total(part: Any, warps: Warps) -> Any:
+    """Emit the block ``total`` that adds up the lanes; return ``[row, weight row]``."""
+    weights, lanes, rows = part.shape
+    out = T.sblock_alloc_buffer([rows, weights], "float32")
+    with T.grid(weights, rows, lanes) as axes, T.sblock("total"):
+        weight, row, lane = T.axis.remap("SSR", axes)
+        T.reads(part[weight, lane, row])
+        T.writes(out[row, weight])
+        T.sblock_attr({KIND: "stream", TILE: [warps.count, warps.rows]})
+        with T.init():
+            T.buffer_store(out, tirx.const(0, "float32"), [row, weight])
+        T.buffer_store(out, out[row, weight] + part[weight, lane, row], [row, weight])
+    return out
