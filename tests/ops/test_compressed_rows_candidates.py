@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from tvm.target import Target
 
 from tests.kernels import host, integers
-from tvm_sparse.ops.compressed_rows_candidates import rows_penalty, unstructured_candidates
+from tvm_sparse.ops.compressed_rows_candidates import (
+    batch_vectors,
+    rows_penalty,
+    unstructured_candidates,
+)
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.runs import Cover
 
@@ -35,6 +41,16 @@ def test_few_columns_are_refused_with_the_reason():
 
 def test_small_batches_leave_lanes_idle():
     cover = Cover(1, 1, 0.1)
-    wide = rows_penalty(Contraction((128,), 512, 512), cover)
-    assert rows_penalty(Contraction((2,), 512, 512), cover) == 8 * wide
-    assert rows_penalty(Contraction((128,), 512, 512), Cover(8, 1, 0.1)) < wide
+    wide = rows_penalty(Contraction((128,), 512, 512), cover, 1)
+    assert rows_penalty(Contraction((2,), 512, 512), cover, 1) == 8 * wide
+    assert rows_penalty(Contraction((128,), 512, 512), cover, 4) < wide
+    assert rows_penalty(Contraction((128,), 512, 512), Cover(8, 1, 0.1), 1) < wide
+
+
+@pytest.mark.parametrize(
+    ("rows", "group", "cores", "vectors"),
+    [(128, 1, 1, 4), (128, 1, 8, 1), (16, 1, 1, 1), (48, 1, 1, 3), (128, 4, 1, 1), (128, 2, 2, 4)],
+)
+def test_vectors_of_the_batch(rows, group, cores, vectors):
+    target = Target({"kind": "llvm", "num-cores": cores})
+    assert batch_vectors(Contraction((rows,), 64, 64), group, target) == vectors

@@ -23,7 +23,7 @@ def balanced_candidates(
     contraction: Contraction, matrix: np.ndarray, target: Target
 ) -> Iterator[Candidate | str]:
     """Yield the balanced storage of ``matrix``, rows sharing columns where they really do."""
-    if contraction.depthwise:
+    if contraction.depthwise or target.kind.name != "llvm":
         return
     segments = math.prod(contraction.taps)
     try:

@@ -11,6 +11,7 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.block import LANES, block
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.compressed_rows_candidates import (
+    batch_vectors,
     compressed_candidate,
     output_rows,
     rows_penalty,
@@ -46,11 +47,12 @@ def block_candidates(
     runs = tuple(run for run in RUNS if c.columns % run == 0)
     wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
     if c.columns >= LANES:
-        small = min(
-            (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS),
-            key=lambda cover: cover.share * rows_penalty(c, cover),
+        tried = (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
+        cost, _, small = min(
+            (k.share * rows_penalty(c, k, batch_vectors(c, k.group, target)), i, k)
+            for i, k in enumerate(tried)
         )
-        if small.share * rows_penalty(c, small) < wide.share * _penalty(c, wide):
+        if cost < wide.share * _penalty(c, wide):
             yield compressed_candidate("block", c, matrix, small, target)
             return
     storage = CompressedRowsFormat.of(

@@ -22,6 +22,10 @@ L1_BYTES = 16 * 1024
 SPARSE = 0.2
 """Density below which a longer loop is worth more than activations in the first-level cache."""
 
+PACK, TURN, SLOT = 6.0, 5.0, 25.0
+"""Multiply-adds that it takes to transpose a vector of activations, one of results, and to begin a
+slot."""
+
 FEATURES = 64
 COLUMNS = 1024
 """Extents of tiles of rows, and of columns where several rows share them."""
@@ -46,7 +50,7 @@ def compressed_candidate(
 ) -> Candidate:
     """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
     rows, columns = matrix.shape
-    vectors = _vectors(contraction, cover.group, int(target.attrs.get("num-cores", 1)))
+    vectors = batch_vectors(contraction, cover.group, target)
     tile_cols = COLUMNS
     if cover.group == 1:
         tile_cols = 256 if cover.share < SPARSE else L1_BYTES // (4 * LANES * vectors)
@@ -58,22 +62,23 @@ def compressed_candidate(
         tile_cols=min(tile_cols, columns),
     )
     func = compressed_rows(contraction, storage, vectors)
-    return Candidate(name, storage, func, cover.share, rows_penalty(contraction, cover))
+    penalty = rows_penalty(contraction, cover, vectors)
+    return Candidate(name, storage, func, cover.share, penalty)
 
 
-def rows_penalty(contraction: Contraction, cover: Cover) -> float:
+def rows_penalty(contraction: Contraction, cover: Cover, vectors: int) -> float:
     """Return the modelled cost of a multiply-add with lanes along the batch, relative to dense.
 
-    Rows of a group share loads of activations, weights of an entry its position. Every tile of
-    the batch takes two transpositions (about 6 multiply-adds a vector), whatever is left of the
-    matrix.
+    Vectors share loads of weights, rows of a group those of activations, weights of an entry its
+    position. Transpositions and slots cost the same whatever is left of the matrix. Lanes of the
+    last tile are idle.
     """
     features, columns = contraction.matrix_shape
     batch = output_rows(contraction)
-    idle = math.ceil(batch / LANES) * LANES / batch
-    transpositions = 6.0 / features + 6.0 / columns
-    loads = 0.6 / cover.group + 0.4 / (cover.group * cover.run)
-    return idle * (1 + loads + transpositions / max(cover.share, 1e-3))
+    idle = math.ceil(batch / (LANES * vectors)) * LANES * vectors / batch
+    fixed = PACK / features + TURN / columns + SLOT / (1024 * min(cover.group, 4))
+    loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
+    return idle * (1 + loads + fixed / max(cover.share, 1e-3))
 
 
 def output_rows(contraction: Contraction) -> int:
@@ -81,7 +86,7 @@ def output_rows(contraction: Contraction) -> int:
     return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
 
-def _vectors(contraction: Contraction, group: int, cores: int) -> int:
+def batch_vectors(contraction: Contraction, group: int, target: Target) -> int:
     """Return the vectors of the batch for which a weight is loaded once.
 
     Several rows share each load of activations, so they need no more; a single row wants four,
@@ -90,5 +95,6 @@ def _vectors(contraction: Contraction, group: int, cores: int) -> int:
     if group > 2:
         return 1
     vectors = math.ceil(output_rows(contraction) / LANES)
+    cores = int(target.attrs.get("num-cores", 1))
     most = min(4, ACCUMULATORS // group, max(1, vectors // cores))
     return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))

@@ -8,11 +8,13 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
-from tvm_sparse.ops.balanced_candidates import LOOKUP_PENALTY
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
 from tvm_sparse.ops.narrow import narrowed, stored_as
+
+PENALTY = 1.55
+"""A lookup takes a part of the pipes that multiply-adds use, an entry its way through the table."""
 
 EMPTY = 0.05
 """Share of empty banks below which a table of the others is not worth its loads."""
@@ -41,4 +43,4 @@ def joint_candidates(
     stored = stored_as(c, matrix, target)
     func = joint(c, storage, target, stored)
     work = kept * storage.keep / bank
-    yield Candidate("joint", narrowed(storage, stored), func, work, 1 + LOOKUP_PENALTY)
+    yield Candidate("joint", narrowed(storage, stored), func, work, PENALTY)

@@ -21,6 +21,9 @@ from tvm_sparse.schedules.rule import ScheduleRule
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""
 
+BEHIND = 1.5
+"""The same over the best storage: the model orders storages of one layer within some 20 %."""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -116,7 +119,7 @@ class Chooser:
                     f" modelled {candidate.cost:.2f} times the dense time"
                 )
         if forced is None:
-            return found, reasons
+            return _close(found, reasons)
         found = [c for c in found if c.name == forced]
         if not found:
             raise InputError(
@@ -187,6 +190,19 @@ class Chooser:
                 sparse_us=min(sparse) if sparse else None,
             )
         )
+
+
+def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
+    """Leave out the storages that are modelled far behind the best one, with the reason."""
+    best = min(candidates, key=lambda c: c.cost)
+    kept, reasons = [], list(reasons)
+    for candidate in candidates:
+        if candidate.name == "dense" or candidate.cost <= BEHIND * best.cost:
+            kept.append(candidate)
+        else:
+            behind = candidate.cost / best.cost
+            reasons.append(f"{candidate.name} is modelled {behind:.1f} times {best.name}'s time")
+    return kept, reasons
 
 
 def _representative(contraction: Contraction) -> Contraction:

@@ -18,6 +18,7 @@ from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_rows import LowerRows
+from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.schedules.build import rules_for
@@ -42,7 +43,9 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
 
 def lower(chooser: Chooser) -> list[Pass]:
     """Phase 2: contractions become our operators, the rest TVM's definitions; fuse."""
-    smaller = [RemoveChannels(chooser.notes)] if chooser.config.sparse else []
+    smaller = []
+    if chooser.config.sparse:
+        smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     return [
         *smaller,
         LowerContractions(chooser),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ MULTIPLE = 16
 """Kept channels are filled up to whole vectors: 51 channels run no faster than 64."""
 
 
-class _Analysis:
+class Analysis:
     """Constants forward, ties and demand backward, over the bindings of one dataflow block."""
 
     def __init__(self, bindings: list[Any], outputs: list[Any]) -> None:
@@ -120,18 +121,27 @@ class RemoveChannels:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with smaller layers, or ``mod`` itself where nothing can go."""
-        main = mod["main"]
-        blocks = list(main.body.blocks)
-        if len(blocks) != 1:
+        analysis = analyse(mod)
+        if analysis is None:
             return mod
-        bindings = list(blocks[0].bindings)
-        analysis = _Analysis(bindings, [*main.params, *_outputs(main.body.body, bindings)])
-        shrunk = _Rebuild(analysis, self.notes)
-        if not shrunk.any():
+        channels = analysis.channels
+        keep = {var: channels.keep(var, MULTIPLE) for var in analysis.values}
+        if not any(
+            not channels.group(var).fixed and len(kept) < len(channels.group(var).live)
+            for var, kept in keep.items()
+        ):
             return mod
-        func = shrunk.function(main, bindings)
-        kept = {name: f for name, f in mod.functions_items() if name.name_hint != "main"}
-        return tvm.IRModule({**kept, mod.get_global_var("main"): func}, attrs=mod.attrs)
+        return Rebuild(analysis, self.notes, lambda var: channels.keep(var, MULTIPLE)).module(mod)
+
+
+def analyse(mod: tvm.IRModule) -> Analysis | None:
+    """Return what is known of the channels of ``main``, if it is one dataflow block."""
+    main = mod["main"]
+    blocks = list(main.body.blocks)
+    if len(blocks) != 1:
+        return None
+    bindings = list(blocks[0].bindings)
+    return Analysis(bindings, [*main.params, *_outputs(main.body.body, bindings)])
 
 
 def _outputs(body: Any, bindings: list[Any]) -> list[Any]:
@@ -140,37 +150,32 @@ def _outputs(body: Any, bindings: list[Any]) -> list[Any]:
     return [body, *(_variables(value) if isinstance(value, relax.Tuple) else [])]
 
 
-class _Rebuild:
-    """Emits the function again with the kept channels only; TVM infers the new shapes."""
+class Rebuild:
+    """Emits the function again with other channels; TVM infers the new shapes.
 
-    def __init__(self, analysis: _Analysis, notes: dict[str, str]) -> None:
-        self.analysis, self.notes = analysis, notes
+    ``keep`` returns the channels that a variable is to have, in the order that it is to have them.
+    """
+
+    def __init__(
+        self, analysis: Analysis, notes: dict[str, str], keep: Callable[[Any], np.ndarray]
+    ) -> None:
+        self.analysis, self.notes, self.keep = analysis, notes, keep
         self.new: dict[Any, Any] = {}
         self.builder = relax.BlockBuilder()
 
-    def keep(self, var: Any) -> np.ndarray:
-        """Return the channels that ``var`` keeps."""
-        return self.analysis.channels.keep(var, MULTIPLE)
-
-    def any(self) -> bool:
-        """Whether some tensor loses a channel."""
-        channels = self.analysis.channels
-        return any(
-            not channels.group(v).fixed and len(self.keep(v)) < len(channels.group(v).live)
-            for v in self.analysis.values
-        )
-
-    def function(self, main: relax.Function, bindings: list[Any]) -> relax.Function:
-        """Return ``main`` with smaller layers."""
+    def module(self, mod: tvm.IRModule) -> tvm.IRModule:
+        """Return ``mod`` with ``main`` emitted again."""
+        main = mod["main"]
         params = list(main.params)
         with self.builder.function("main", params, attrs=dict(main.attrs.items())):
             with self.builder.dataflow():
-                for binding in bindings:
-                    value = self._smaller(binding.var, binding.value)
-                    self.new[binding.var] = self.builder.emit(value)
+                for var, value in self.analysis.values.items():
+                    self.new[var] = self.builder.emit(self._smaller(var, value))
                 out = self.builder.emit_output(self._of(main.body.body))
             self.builder.emit_func_output(out)
-        return self.builder.finalize()["main"]
+        func = self.builder.finalize()["main"]
+        kept = {name: f for name, f in mod.functions_items() if name.name_hint != "main"}
+        return tvm.IRModule({**kept, mod.get_global_var("main"): func}, attrs=mod.attrs)
 
     def _of(self, expr: Any) -> Any:
         return self.new.get(expr, expr)
