@@ -1,14 +1,11 @@
-"""``ts.tune`` and ``tvm-sparse tune`` for real: a small network, few trials, real processes."""
+"""``ts.tune`` for real: a small network, few trials, real processes."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
-import torch
 
 import tvm_sparse as ts
 from tests.tuning.test_recorded import CONFIG, X, network
@@ -16,7 +13,6 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.tuner import Settings
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "tvm-sparse"
 SMALL = Settings(batch=4, population=8, rounds=2, finalists=1)
 
 
@@ -97,45 +93,3 @@ def test_compiling_afterwards_gives_the_same_results(tuned):
 def test_what_cannot_be_measured_is_refused(tmp_path, options, word):
     with pytest.raises(InputError, match=word):
         ts.tune(network(0), (X,), database=tmp_path, config=CONFIG, **options)
-
-
-def call(*arguments, cwd):
-    return subprocess.run(
-        [COMMAND, "tune", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        cwd=cwd,
-    )
-
-
-def test_the_command_tunes_and_logs(tmp_path):
-    torch.export.save(torch.export.export(network(0), (X,)), tmp_path / "model.pt2")
-    done = call("model.pt2", "--trials", 3, "-d", "records", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["trials"] == 3
-    assert "confirming" in done.stderr or "searching" in done.stderr
-    assert (tmp_path / "records" / "records.jsonl").exists()
-
-
-def test_the_command_merges_lists_and_exports(tuned, tmp_path):
-    best = next(iter(tuned[1])).model_copy(
-        update={"microseconds": 1.0, "default_microseconds": 2.0, "confirmed": True}
-    )
-    Database(tmp_path / "theirs").add([best])
-    done = call(
-        *("--merge", "theirs", "-d", "ours", "--best", "--export", "best.jsonl"), cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert "2.00" in done.stdout
-    assert list(Database(tmp_path / "ours")) == list(Database(tmp_path / "best.jsonl")) == [best]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status"), [((), 2), (("--merge", "none"), 1), (("--trials", "0"), 2)]
-)
-def test_wrong_usage(tmp_path, arguments, status):
-    done = call(*arguments, cwd=tmp_path)
-    assert done.returncode == status
-    assert "Traceback" not in done.stderr
