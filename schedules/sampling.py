@@ -22,18 +22,24 @@ MOST = 1 << 20
 
 
 def near_and_far(
-    sch: s_tir.Schedule, loop: Any, tunable: bool, *, far: bool
+    sch: s_tir.Schedule, loop: Any, tunable: bool, *, near: int | None
 ) -> tuple[list[Any], list[Any]]:
-    """Split ``loop`` for the caches: ``(far, near)`` loops, for all of which one list has none.
+    """Split ``loop`` for the caches into ``(far, near)`` loops, each a list of at most one.
 
-    Not tunable, ``loop`` itself is far or near, as ``far`` says. Tunable, it becomes two loops,
-    and their extents a decision that begins with the whole loop on that same side.
+    ``near``, a divisor of the loop's extent, is that of the near loop; ``None`` is all of it. Where
+    one loop would have a single step, ``loop`` itself is the other. Tunable, a loop of static
+    extent becomes two in any case, and their extents a decision that begins with ``near``.
     """
-    static = hasattr(sch.get(loop).extent, "value")
-    if not tunable or not static:
-        return ([loop], []) if far else ([], [loop])
-    extent = int(sch.get(loop).extent)
-    begin = [extent, 1] if far else [1, extent]
-    tiles = sch.sample_perfect_tile(loop, 2, max_innermost_factor=MOST, decision=begin)
+    value = sch.get(loop).extent
+    extent = int(value) if hasattr(value, "value") else None
+    if extent is None or not tunable:
+        if near == 1:
+            return [loop], []
+        if near in (None, extent):
+            return [], [loop]
+    tiles: Any = [None, near]
+    if tunable and extent is not None:
+        begin = [extent // (near or extent), near or extent]
+        tiles = sch.sample_perfect_tile(loop, 2, max_innermost_factor=MOST, decision=begin)
     outer, inner = sch.split(loop, tiles)
     return [outer], [inner]

@@ -12,70 +12,49 @@ from tvm.target import Target
 from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
-from tvm_sparse.schedules.cpu.registers import accumulators
+from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, is_partial, sampled_tile
+from tvm_sparse.schedules.cpu.registers import LANES, accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
-
-ACCUMULATORS = 16
-"""Vector accumulators of a register tile with AVX-512."""
-
-LANES = 16
-
-MAX_ROWS = 14
-MAX_VECTORS = 8
-"""Largest extents of a register tile."""
 
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
 
+CACHE_BYTES = 512 * 1024
+"""Part of the second-level cache that weights may fill while row tiles pass."""
+
+VALUE_BYTES = 4.5
+"""Bytes of a balanced weight with its index."""
+
 
 @dataclass(frozen=True)
-class Tile:
-    """Rows and vectors of lanes that one register tile spans (numbers or schedule variables)."""
+class _Nest:
+    """Loops of a contraction: leading axes, feature blocks, lanes (or members), reduction."""
 
-    rows: Any
-    vectors: Any
+    kind: str
+    lead: list[Any]
+    axis: int
+    block: Any
+    inner: Any
+    reduce: list[Any]
+    share: int
+    flops: float
 
+    @classmethod
+    def of(cls, sch: s_tir.Schedule, anchor: Any) -> _Nest:
+        """Return the loops around ``anchor``."""
+        annotations = sch.get(anchor).annotations
+        kind, axis = str(annotations[KIND]), int(annotations[ROWS])
+        loops, spatial = sch.get_loops(anchor), b.spatial_count(sch, anchor)
+        lead, (block, inner) = loops[: spatial - 2], loops[spatial - 2 : spatial]
+        share = b.extent(sch, inner) if kind == "balanced" else 1
+        flops = b.flops(sch, anchor) * (LANES if kind == "balanced" else 1)
+        return cls(kind, lead, axis, block, inner, loops[spatial:], share, flops)
 
-def default_tile(
-    rows: int | None, row_blocks: int, share: int = 1, most: int = ACCUMULATORS
-) -> Tile:
-    """Choose the tile that does the most multiply-adds for each load.
-
-    ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
-    lane vectors of the output, ``most`` the accumulators that registers hold. Without a good
-    divisor the last tile is partial.
-    """
-    extent, most = rows or 1, max(most, share)
-    tiles = [
-        Tile(r, v)
-        for r in b.divisors(extent, MAX_ROWS)
-        for v in b.divisors(row_blocks, MAX_VECTORS)
-        if r * v * share <= most
-    ]
-    tile = max(tiles, key=lambda t: (_reuse(t, share), -abs(t.rows - t.vectors * share)))
-    if tile.rows * tile.vectors * share * 2 > most or extent < 4:
-        return tile
-    vectors = max(v for v in b.divisors(row_blocks, 4) if v * share <= most)
-    return Tile(min(extent, most // (vectors * share)), vectors)
-
-
-def _reuse(tile: Tile, share: int) -> float:
-    """Multiply-adds for each load; activations come from L1, weights stream from further out."""
-    vectors = tile.vectors * share
-    return float(tile.rows * vectors / (0.5 * tile.rows + vectors))
-
-
-def _tile(
-    rows: int | None, row_blocks: int, tile: Tile, sch: s_tir.Schedule, tunable: bool
-) -> tuple[bool, Tile]:
-    """Return whether the last tile is partial, and the tile (of variables, if tunable)."""
-    partial = rows is not None and rows % tile.rows != 0
-    options = list(range(1, MAX_ROWS + 1)) if partial else b.divisors(rows or 1, MAX_ROWS)
-    row = choose(sch, options, tile.rows, tunable)
-    return partial, Tile(
-        row, choose(sch, b.divisors(row_blocks, MAX_VECTORS), tile.vectors, tunable)
-    )
+    @property
+    def others(self) -> list[Any]:
+        """Leading loops that the register tile does not span."""
+        return [loop for i, loop in enumerate(self.lead) if i != self.axis]
 
 
 class Contraction(ScheduleRule):
@@ -97,50 +76,46 @@ class Contraction(ScheduleRule):
         anchor = b.marked(sch, ("dense", "balanced", "matmul"))
         if anchor is None:
             return None
-        kind = str(sch.get(anchor).annotations[KIND])
         epilogue = b.isolate(sch, anchor, keep=(PACK,))
-        loops = sch.get_loops(anchor)
-        spatial = b.spatial_count(sch, anchor)
-        axis = int(sch.get(anchor).annotations[ROWS])
-        lead, (block, inner), reduce = (
-            loops[: spatial - 2],
-            loops[spatial - 2 : spatial],
-            loops[spatial:],
-        )
-        static = [[b.extent(sch, x) or 1 for x in group] for group in (lead, [block], reduce)]
-        extents = (static[0], static[1][0], static[2])
-        share = b.extent(sch, inner) if kind == "balanced" else 1
-        flops = b.flops(sch, anchor) * (16 if kind == "balanced" else 1)
-        rows = b.extent(sch, lead[axis])
-        default = default_tile(rows, extents[1], share, accumulators(target))
-        partial, tile = _tile(rows, extents[1], default, sch, tunable)
-        row_out, row_in = sch.split(lead[axis], [None, tile.rows])
-        blk_out, blk_in = sch.split(block, [None, tile.vectors])
-        others = [loop for i, loop in enumerate(lead) if i != axis]
-        if partial:
-            sch.annotate(row_out, "pragma_loop_partition_hint", True)
-        body = self._order(sch, kind, reduce, (row_in, blk_in, inner), tunable)
-        first = _rows_first(extents, kind, default)
-        # Loops with a partial tile cannot be fused into a parallel one.
-        first = first and not (partial and flops > b.PARALLEL_FLOPS)
-        far_rows, near_rows = near_and_far(sch, row_out, tunable and not partial, far=first)
-        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, far=not first)
-        outer = [*others, *far_blocks] if kind == "matmul" else [*far_blocks, *others]
-        outer += far_rows
-        near = [*near_blocks, *near_rows]
+        nest = _Nest.of(sch, anchor)
+        outer, near, body = self._tile(sch, nest, target, tunable)
         sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + len(near), 16, tunable)
-        parallel = others if kind == "matmul" else outer
-        if parallel and flops > b.PARALLEL_FLOPS:
+        b.vectorise_tile(sch, epilogue, len(outer) + len(near), LANES, tunable)
+        parallel = nest.others if nest.kind == "matmul" else outer
+        if parallel and nest.flops > b.PARALLEL_FLOPS:
             parallel = [sch.fuse(*parallel)]
             sch.parallel(parallel[0])
-        if kind == "matmul":
+        if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
         sch.decompose_reduction(anchor, body[0])
         b.finish(sch)
         return sch
+
+    def _tile(
+        self, sch: s_tir.Schedule, nest: _Nest, target: Target, tunable: bool
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
+        rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
+        extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
+        default = default_tile(rows, blocks, nest.share, accumulators(target))
+        partial = is_partial(rows, default)
+        tile = sampled_tile(sch, rows, blocks, default, tunable)
+        row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
+        blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
+        if partial:
+            sch.annotate(row_out, "pragma_loop_partition_hint", True)
+        body = self._order(sch, nest, (row_in, blk_in), tunable)
+        chunk = _chunk(nest, blocks, extents, default)
+        # Loops with a partial tile cannot be fused into a parallel one.
+        first = chunk > 1 and not (partial and nest.flops > b.PARALLEL_FLOPS)
+        far_rows, near_rows = near_and_far(
+            sch, row_out, tunable and not partial, near=1 if first else None
+        )
+        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk if first else 1)
+        lead = [nest.others, far_blocks] if nest.kind == "matmul" else [far_blocks, nest.others]
+        return [*lead[0], *lead[1], *far_rows], [*near_blocks, *near_rows], body
 
     @staticmethod
     def _pack(sch: s_tir.Schedule, anchor: Any, batches: list[Any]) -> None:
@@ -153,12 +128,10 @@ class Contraction(ScheduleRule):
         sch.vectorize(sch.get_loops(pack)[-1])
 
     @staticmethod
-    def _order(
-        sch: s_tir.Schedule, kind: str, reduce: list[Any], tile: tuple[Any, Any, Any], tunable: bool
-    ) -> list[Any]:
+    def _order(sch: s_tir.Schedule, nest: _Nest, tile: tuple[Any, Any], tunable: bool) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
-        row, block, inner = tile
-        if kind != "balanced":
+        (row, block), inner, reduce = tile, nest.inner, nest.reduce
+        if nest.kind != "balanced":
             sch.vectorize(inner)
             sch.unroll(row)
             sch.unroll(block)
@@ -173,21 +146,25 @@ class Contraction(ScheduleRule):
         return [*taps, bank_out, bank_in, block, slot, row, inner]
 
 
-def _rows_first(extents: tuple[list[int], int, list[int]], kind: str, tile: Tile) -> bool:
-    """Whether a row tile should meet all features before the next row tile.
+def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile) -> int:
+    """Return how many feature tiles a row tile should meet before the next row tile (or 1).
 
-    ``extents`` are those of the leading axes, of the feature blocks and of the reduction. Outputs
-    are then written whole rows at a time, while all weights pass once a row tile. That pays where
-    weights are small for their outputs (sparse, or many features of few columns), rows are many,
-    and the reduction is long enough to hide the weights' way from the second cache.
+    ``extents`` are those of the leading axes and of the reduction. Outputs are written more at a
+    time the more features follow one another, while the weights of these features pass once a row
+    tile. That pays where weights are small for their outputs (sparse, or many features of few
+    columns), rows are many, and the reduction is long enough to hide the weights' way from the
+    second cache; balanced weights must fit it.
     """
-    lead, blocks, reduce = extents
+    lead, reduce = extents
+    tiles = blocks // tile.vectors
     if math.prod(lead) < 8 * tile.rows:
-        return False
-    if kind == "balanced":
-        return math.prod(reduce[:-1]) >= 8
-    columns = math.prod(reduce)
-    return kind == "dense" and LANES * blocks >= 4 * columns and columns >= 8 * LANES
+        return 1
+    steps = math.prod(reduce)
+    if nest.kind == "balanced" and math.prod(reduce[:-1]) >= 8:
+        room = CACHE_BYTES / (VALUE_BYTES * LANES * tile.vectors * nest.share * steps)
+        return max(d for d in b.divisors(tiles, tiles) if d <= max(1, room))
+    whole = nest.kind == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
+    return tiles if whole else 1
 
 
 def _steps(sch: s_tir.Schedule, loop: Any, tunable: bool) -> list[Any]:

@@ -47,7 +47,7 @@ class Depthwise(ScheduleRule):
         lanes = choose(sch, widths, b.lanes(channels), tunable)
         block, lane = sch.split(channel, [None, lanes])
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        far, near = near_and_far(sch, row_out, tunable, far=True)
+        far, near = near_and_far(sch, row_out, tunable, near=1)
         outer = [*others, *far, block, *near]
         sch.reorder(*outer, *taps, row_in, lane)
         sch.vectorize(lane)

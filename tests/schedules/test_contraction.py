@@ -1,0 +1,61 @@
+"""The rule for register-tiled contractions: which loops are outermost, and that all are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.kernels import host, integers, keep_of_bank, run
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction as Layer
+from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.dense import dense
+from tvm_sparse.schedules.cpu.contraction import Contraction
+from tvm_sparse.schedules.cpu.registers import accumulators
+
+wide = pytest.mark.skipif(accumulators(host()) < 16, reason="register tiles of AVX-512")
+
+
+def outer_loops(func):
+    """Return the extents of the loops around the register tile, one-step loops left out."""
+    schedule = Contraction().apply(func, host(), tunable=False)
+    loops = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock("store"))]
+    return [int(x.extent) for x in loops if int(x.kind) in (0, 1) and int(x.extent) > 1]
+
+
+@wide
+@pytest.mark.parametrize(
+    ("rows", "columns", "keep", "loops"),
+    [
+        # Few weights: row tiles outermost, all 8 feature tiles inside.
+        (64, 256, 1, [16, 8]),
+        # Weights of 4 of 8 feature tiles fit the cache; the outer two loops run on all threads.
+        (128, 4096, 1, [2 * 32, 4]),
+        # A feature tile has 295 KB: features outermost on all threads, row tiles inside.
+        (128, 4096, 4, [8, 32]),
+    ],
+)
+def test_balanced_weights_stay_in_the_cache(rows, columns, keep, loops):
+    storage = BalancedFormat(512, columns, keep)
+    assert outer_loops(balanced(Layer((rows,), columns, 512), storage, host())) == loops
+
+
+@wide
+def test_dense_weights_of_few_columns_meet_each_row_tile():
+    wide_layer = Layer((64,), 128, 512)
+    assert outer_loops(dense(wide_layer, DenseFormat(512, 128))) == [16, 8]
+
+
+@pytest.mark.parametrize(("lead", "share"), [((64,), 1), ((36,), 2), ((2, 33), 1)], ids=str)
+def test_chunks_of_features_compute_the_same(lead, share):
+    rng = np.random.default_rng(0)
+    matrix = keep_of_bank(rng, (512, 1024), 2)
+    matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (32, 1)) != 0)
+    contraction = Layer(lead, 1024, 512)
+    x = integers(rng, contraction.input_shape)
+    storage = BalancedFormat.of(matrix, share=share)
+    func = balanced(contraction, storage, host())
+    got = run(func, [x, *storage.encode(matrix).values()], contraction.output_shape)
+    assert (got == reference(contraction, x, matrix)).all()

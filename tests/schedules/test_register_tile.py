@@ -1,0 +1,32 @@
+"""Register tiles: as much reuse as registers allow, partial only where no divisor is good."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, is_partial
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks", "share", "most", "tile"),
+    [
+        (128, 64, 1, 16, Tile(4, 4)),
+        (128, 32, 2, 16, Tile(4, 2)),
+        (4, 64, 1, 16, Tile(4, 4)),
+        (1, 64, 1, 16, Tile(1, 8)),
+        (None, 64, 1, 16, Tile(1, 8)),
+        (14, 1, 1, 16, Tile(14, 1)),
+        (197, 48, 1, 16, Tile(4, 4)),
+        (128, 64, 1, 3, Tile(2, 1)),
+        (8, 4, 4, 2, Tile(1, 1)),
+    ],
+)
+def test_default_tile(rows, blocks, share, most, tile):
+    assert default_tile(rows, blocks, share, most) == tile
+    assert default_tile(rows, blocks, share, most).rows <= (rows or 1)
+
+
+def test_a_tile_is_partial_where_rows_are_left():
+    assert is_partial(197, Tile(4, 4))
+    assert not is_partial(196, Tile(4, 4))
+    assert not is_partial(None, Tile(4, 4))
