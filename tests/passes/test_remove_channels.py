@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tests.random_networks import Concat
 
 FAST = ts.Config(measure=False)
 
@@ -130,3 +131,14 @@ def test_reshapes_keep_their_channels():
     model.a.weight.data[16:] = 0
     model.a.bias.data[16:] = 0
     assert check(model, torch.randn(6, 16))["a"] == (16, 16)
+
+
+def test_concatenated_channels_stay():
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Conv2d(32, 48, 1), nn.ReLU(), nn.Conv2d(48, 16, 1))
+    inner[0].weight.data[16:] = 0
+    inner[0].bias.data[16:] = 0
+    model = nn.Sequential(nn.Conv2d(3, 32, 1), Concat(inner), nn.Conv2d(48, 8, 1))
+    shapes = check(model, torch.randn(1, 3, 5, 5))
+    assert shapes["1.branch.0"] == (16, 32, 1, 1)
+    assert shapes["2"] == (8, 48, 1, 1)

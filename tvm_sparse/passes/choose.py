@@ -200,8 +200,8 @@ def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candid
         if candidate.name == "dense" or candidate.cost <= BEHIND * best.cost:
             kept.append(candidate)
         else:
-            behind = candidate.cost / best.cost
-            reasons.append(f"{candidate.name} is modelled {behind:.1f} times {best.name}'s time")
+            behind = f"{candidate.cost:.2g} times the dense time, {best.name} {best.cost:.2g}"
+            reasons.append(f"{candidate.name} is modelled {behind}")
     return kept, reasons
 
 

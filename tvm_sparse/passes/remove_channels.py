@@ -99,9 +99,8 @@ class Analysis:
 
 
 def _variables(value: Any) -> list[Any]:
-    operands = getattr(value, "args", None) or getattr(value, "fields", None)
-    operands = list(operands) if operands is not None else [getattr(value, "tuple_value", value)]
-    return [v for v in operands if isinstance(v, relax.Var)]
+    """Return the variables that ``value`` reads, those inside nested tuples included."""
+    return list(relax.analysis.free_vars(value))
 
 
 @tvm.transform.module_pass(opt_level=0, name="RemoveChannels")
@@ -178,12 +177,12 @@ class Rebuild:
         return tvm.IRModule({**kept, mod.get_global_var("main"): func}, attrs=mod.attrs)
 
     def _of(self, expr: Any) -> Any:
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([self._of(field) for field in expr.fields])
         return self.new.get(expr, expr)
 
     def _smaller(self, var: Any, value: Any) -> Any:
         kind = self.analysis.kind(value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._of(v) for v in value.fields])
         if isinstance(value, relax.TupleGetItem):
             return relax.TupleGetItem(self._of(value.tuple_value), value.index)
         if not isinstance(value, relax.Call):
