@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,12 @@ def write(
     draw(figure)
     figure.savefig(path.with_suffix(".png"), dpi=120, metadata={"Software": None})
     tell(f"wrote {_short(path)}, .md and .png")
+
+
+def earlier(name: str) -> dict[str, Any]:
+    """Return what ``results/papers/<name>.json`` holds from earlier runs, if it exists."""
+    path = RESULTS / "papers" / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -5,6 +5,7 @@ import torch
 
 from benchmarks import common
 from benchmarks.papers import joint_accuracy
+from benchmarks.papers.training import Run
 from tests.demo.test_cifar import records
 
 
@@ -36,15 +37,15 @@ def test_an_interrupted_run_ends_like_one_that_was_not(cifar, tmp_path, monkeypa
     checkpoint = ["--checkpoint", str(tmp_path / "run.pt")]
 
     trained = []
-    train_epoch = joint_accuracy.Run.train_epoch
+    train_epoch = Run.train_epoch
 
-    def killed_in_the_third_epoch(run, data):
+    def killed_in_the_third_epoch(run, batches):
         trained.append(run.epoch)
         if len(trained) == 3:
             raise KeyboardInterrupt
-        train_epoch(run, data)
+        train_epoch(run, batches)
 
-    monkeypatch.setattr(joint_accuracy.Run, "train_epoch", killed_in_the_third_epoch)
+    monkeypatch.setattr(Run, "train_epoch", killed_in_the_third_epoch)
     with pytest.raises(KeyboardInterrupt):
         joint_accuracy.main([*options, *checkpoint])
     resumed = joint_accuracy.main([*options, *checkpoint])

@@ -6,6 +6,9 @@ from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot
 
 def test_one_shot():
     assert [OneShot().share(step) for step in range(3)] == [1.0, None, None]
+    assert [OneShot(2).share(step) for step in range(4)] == [None, None, 1.0, None]
+    with pytest.raises(InputError, match="start >= 0"):
+        OneShot(-1)
 
 
 def test_levels():

@@ -18,11 +18,18 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class OneShot:
-    """The whole target at the first step."""
+    """The whole target at step ``start``, which is the first one unless it is given."""
+
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a step that never comes."""
+        if self.start < 0:
+            raise InputError("one-shot schedule", f"start {self.start}", "start >= 0")
 
     def share(self, step: int) -> float | None:
-        """Return 1 at step 0, then ``None``."""
-        return 1.0 if step == 0 else None
+        """Return 1 at step ``start``, otherwise ``None``."""
+        return 1.0 if step == self.start else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Several weights of one layer, ours and the libraries', checked and then timed in turns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import tvm
+
+from benchmarks.common import interleaved, relative_error
+from benchmarks.kernel_cases import Case
+from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
+from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
+from tvm_sparse.ops.contraction import reference
+from tvm_sparse.schedules.build import build_function
+from tvm_sparse.targets import parse_target
+
+TOLERANCE = 1e-4
+BEHIND = 2.0
+"""Modelled cost over the best one beyond which a storage is not tried."""
+
+DENSE = "dense"
+OURS, LIBRARY = "ours", "library"
+Times = dict[str, float]
+
+
+class Race:
+    """Programs that compute ``case`` on one input, each with a weight called by a key.
+
+    ``weight`` is the dense weight (``features``, ``taps * columns`` in ``hwi`` order), drawn at
+    random. A pruned weight runs in each of our storages that fits it and is not modelled far
+    behind the best; the fastest counts, whatever dense would take.
+    """
+
+    def __init__(self, case: Case, threads: int = 1) -> None:
+        self.case, self.threads = case, threads
+        self.target = parse_target("cpu").target
+        c = case.contraction
+        rng = np.random.default_rng(0)
+        self.x = rng.standard_normal(c.input_shape, dtype=np.float32)
+        _clear_borders(case, self.x)
+        self.weight = rng.standard_normal(c.matrix_shape, dtype=np.float32)
+        self.error = 0.0
+        self._programs: dict[tuple[Hashable, str, str], Callable[[], Any]] = {}
+        self._times: dict[tuple[Hashable, str, str], Times] = {}
+
+    def add_dense(self) -> None:
+        """Add the unpruned layer: ours and every dense library that is installed."""
+        expected = reference(self.case.contraction, self.x, self.weight)
+        ours = dense_candidate(self.case.contraction, self.target)
+        self._add(DENSE, OURS, ours.name, self._built(ours, self.weight), expected)
+        found = dense_peers(self.case, self.x, self.weight, self.threads)
+        for name, run in found.items():
+            self._add(DENSE, LIBRARY, name, run, expected)
+
+    def add_sparse(self, key: Hashable, mask: np.ndarray, libraries: bool = True) -> None:
+        """Add the layer pruned by ``mask``: ours, and the sparse libraries."""
+        matrix = self.weight * mask
+        expected = reference(self.case.contraction, self.x, matrix)
+        for candidate in self._storages(matrix):
+            self._add(key, OURS, candidate.name, self._built(candidate, matrix), expected)
+        if libraries:
+            for name, run in sparse_peers(self.case, self.x, matrix).items():
+                self._add(key, LIBRARY, name, run, expected)
+
+    def run(self, rounds: int, seconds: float) -> None:
+        """Time all programs in turns, for about ``seconds`` each in each of the ``rounds``."""
+        self._times = interleaved(self._programs, rounds, seconds)
+
+    def ours(self, key: Hashable) -> dict[str, Times]:
+        """Return the times of our storages of the weight called ``key``, after :meth:`run`."""
+        return self._of(key, OURS)
+
+    def libraries(self, key: Hashable) -> dict[str, Times]:
+        """Return the times of the libraries with the weight called ``key``, after :meth:`run`."""
+        return self._of(key, LIBRARY)
+
+    def _of(self, key: Hashable, whose: str) -> dict[str, Times]:
+        found = self._times.items()
+        return {name: t for (weight, who, name), t in found if (weight, who) == (key, whose)}
+
+    def _storages(self, matrix: np.ndarray) -> list[Candidate]:
+        offered = sparse_candidates(self.case.contraction, matrix, self.target)
+        found = [k for k in offered if not isinstance(k, str)]
+        return [k for k in found if k.cost <= BEHIND * min(k.cost for k in found)]
+
+    def _add(
+        self, key: Hashable, whose: str, name: str, run: Callable[[], Any], expected: np.ndarray
+    ) -> None:
+        error = relative_error(as_array(run()), expected)
+        if not error < TOLERANCE:
+            raise SystemExit(
+                f"{self.case.name}, {key}: {whose} {name} differs from the reference by {error}"
+            )
+        self.error = max(self.error, error)
+        self._programs[key, whose, name] = run
+
+    def _built(self, candidate: Candidate, matrix: np.ndarray) -> Callable[[], Any]:
+        """Return the built operator on its operands; it walks through copies of cold weights."""
+        run = build_function(candidate.func, self.target)["main"]
+        arrays = list(candidate.storage.encode(matrix).values())
+        number = copies(sum(a.nbytes for a in arrays), self.case.cold)
+        weights = itertools.cycle([[tvm.runtime.tensor(a) for a in arrays] for _ in range(number)])
+        data = tvm.runtime.tensor(self.x)
+        out = tvm.runtime.empty(self.case.contraction.output_shape, "float32", tvm.cpu())
+
+        def call() -> Any:
+            run(data, *next(weights), out)
+            return out
+
+        return call
+
+
+def best(times: dict[str, Times]) -> tuple[str, float]:
+    """Return name and median of the fastest of several programs."""
+    return min(((n, t["median_us"]) for n, t in times.items()), key=lambda pair: pair[1])
+
+
+def _clear_borders(case: Case, x: np.ndarray) -> None:
+    """Zero the padding of a convolution's input."""
+    if case.contraction.taps:
+        size, _, _, padding = case.window
+        inner = slice(padding, padding + size)
+        kept = x[:, inner, inner].copy()
+        x[:] = 0
+        x[:, inner, inner] = kept
