@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kernel_pages
+from benchmarks import kernel_pages, tuning_pages
 from benchmarks.common import RESULTS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "performance"
@@ -34,6 +34,7 @@ def main() -> None:
         (PAGES / "cpu_models.md").write_text(models_page(rows))
         models_picture(rows, PAGES / "cpu_models.svg")
     kernel_pages.write(PAGES)
+    tuning_pages.write(PAGES)
 
 
 def models_page(rows: list[dict[str, Any]]) -> str:

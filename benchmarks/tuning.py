@@ -63,10 +63,15 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
         database=options.database,
         config=config,
         settings=Settings(
-            slowest=options.slowest, per_task=options.per_task, threads=os.cpu_count() or 1
+            slowest=options.slowest,
+            per_task=options.per_task,
+            reconfirm=options.reconfirm,
+            threads=os.cpu_count() or 1,
         ),
         progress=lambda session: print(line(session), file=sys.stderr, flush=True),
     )
+    if report.interrupted:
+        raise SystemExit("interrupted; the same command goes on from here")
     libraries = {
         "default": ts.compile(loaded, config=config.model_copy(update={"tuned": False})),
         "tuned": ts.compile(loaded, config=config, database=options.database),
@@ -133,6 +138,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.15, help="of each program in a round")
     parser.add_argument("--no-measure", action="store_true", help="choose by the cost model")
+    parser.add_argument("--reconfirm", action="store_true", help="measure the best again")
     parser.add_argument("--ship", action="store_true", help="put the best into the package")
     parser.add_argument("--database", type=Path, default=Path("build/tuning"))
     return parser.parse_args()

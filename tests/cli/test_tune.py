@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sysconfig
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,39 +12,26 @@ from tests.tuning.test_recorded import X, network
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.record import record_of
 
-COMMAND = Path(sysconfig.get_path("scripts")) / "tvm-sparse"
-
-
-def call(*arguments, cwd):
-    return subprocess.run(
-        [COMMAND, "tune", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        cwd=cwd,
-    )
-
 
 @pytest.mark.slow
-def test_the_command_tunes_and_logs(tmp_path):
+def test_the_command_tunes_and_logs(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     torch.export.save(torch.export.export(network(0), (X,)), tmp_path / "model.pt2")
-    done = call("model.pt2", "--trials", 3, "-d", "records", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    options = ("--trials", 3, "-d", "records", "--report", "page.html", "--json")
+    done = call("tune", "model.pt2", *options)
     assert json.loads(done.stdout)["trials"] == 3
     assert "confirming" in done.stderr or "searching" in done.stderr
     assert (tmp_path / "records" / "records.jsonl").exists()
+    assert "<polyline" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_the_command_merges_lists_and_exports(tmp_path):
+def test_the_command_merges_lists_and_exports(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     task = tasks(*mlp())[0]
     times = {"seconds": 1e-6, "default_seconds": 2e-6, "confirmed": True}
     best = record_of(task.workload, task.space, task.space.default, **times)
     Database(tmp_path / "theirs").add([best])
-    done = call(
-        *("--merge", "theirs", "-d", "ours", "--best", "--export", "best.jsonl"), cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
+    done = call(*("tune", "--merge", "theirs", "-d", "ours", "--best", "--export", "best.jsonl"))
     assert "2.00" in done.stdout
     assert list(Database(tmp_path / "ours")) == list(Database(tmp_path / "best.jsonl")) == [best]
 
@@ -55,7 +39,6 @@ def test_the_command_merges_lists_and_exports(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status"), [((), 2), (("--merge", "none"), 1), (("--trials", "0"), 2)]
 )
-def test_wrong_usage(tmp_path, arguments, status):
-    done = call(*arguments, cwd=tmp_path)
-    assert done.returncode == status
-    assert "Traceback" not in done.stderr
+def test_wrong_usage(call, tmp_path, monkeypatch, arguments, status):
+    monkeypatch.chdir(tmp_path)
+    assert "Traceback" not in call("tune", *arguments, status=status).stderr

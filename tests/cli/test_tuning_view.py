@@ -18,10 +18,14 @@ def session():
         name="fc", calls=3, layers=("a", "b"), workload=SimpleNamespace(operator="balanced")
     )
     state = TaskState(task, None, 1e-4, None, ratios=[1.0, 0.5, None])
-    made = Session(40, [state], phase="searching", current="fc")
-    made.started -= 30
-    made.count(20)
-    return made
+    return Session(
+        40,
+        [state],
+        phase="searching",
+        current="fc",
+        trials=20,
+        marks=[(0.0, 0), (30.0, 20)],
+    )
 
 
 def text(renderable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,17 @@ def test_the_same_session_again_only_goes_on(tuned):
     assert [r.model_dump_json() for r in database if not r.confirmed] == [
         text for text in before if '"confirmed":false' in text
     ]
+
+
+def test_an_interrupt_ends_cleanly_and_keeps_everything(tmp_path):
+    def progress(session):
+        if session.phase == "searching" and session.trials >= 6:
+            signal.raise_signal(signal.SIGINT)
+
+    options = {"database": tmp_path, "config": CONFIG, "settings": SMALL}
+    report = ts.tune(network(0), (X,), trials=1000, progress=progress, **options)
+    assert report.interrupted
+    assert 6 <= report.trials == len(Database(tmp_path)) < 20
 
 
 def test_compiling_afterwards_gives_the_same_results(tuned):

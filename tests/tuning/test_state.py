@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tvm_sparse.tuning import state as subject
 from tvm_sparse.tuning.report import report_of
 from tvm_sparse.tuning.state import Session, TaskState
 
@@ -26,14 +27,16 @@ def test_what_was_confirmed_counts():
     assert state([1.0, 0.5], confirmed=0.9).best == 0.9
 
 
-def test_the_rate_is_of_the_last_batches():
-    session = Session(100)
+def test_the_rate_is_of_the_last_batches(monkeypatch):
+    now = iter([60.0, 120.0])
+    monkeypatch.setattr(subject.time, "monotonic", lambda: next(now))
+    session = Session(100, started=0.0)
     assert session.rate == 0
     assert session.seconds_left is None
-    session.started -= 60
     session.count(30)
-    assert session.rate == pytest.approx(30, rel=0.01)
-    assert session.seconds_left == pytest.approx(140, rel=0.01)
+    assert (session.rate, session.seconds_left) == (30, 140)
+    session.count(10)
+    assert (session.rate, session.seconds_left) == (20, 180)
 
 
 def test_the_report_sums_over_calls_and_never_shows_a_loss():

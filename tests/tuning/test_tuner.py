@@ -73,6 +73,15 @@ def test_a_finished_session_measures_nothing_more(network, tmp_path):
     assert measurer.measured == []
 
 
+def test_the_best_can_be_confirmed_again(network, tmp_path):
+    tuned(network, tmp_path)
+    measurer = FakeMeasurer(host())
+    session, database = tuned(network, tmp_path, 40, measurer, reconfirm=True)
+    assert {name for name, _ in measurer.measured} == {task.name for task in network}
+    assert session.trials == 40
+    assert all(database.best(t.workload, t.space).values[0] == 8 for t in network)
+
+
 def test_a_default_that_is_best_stays(network, tmp_path):
     measurer = FakeMeasurer(host(), rows=network[0].space.default.values[0])
     session, database = tuned(network, tmp_path, 40, measurer)

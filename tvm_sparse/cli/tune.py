@@ -50,6 +50,9 @@ def tune_command(
     per_task: Annotated[
         int | None, typer.Option(min=1, help="Most trials of one function.")
     ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Measure the best of earlier sessions again, too.")
+    ] = False,
     tracker: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="A TVM RPC tracker: measure on its machines."),
@@ -65,6 +68,10 @@ def tune_command(
     export: Annotated[
         Path | None,
         typer.Option(metavar="FILE.jsonl", help="Write the best records to a file."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page with all learning curves."),
     ] = None,
     json: Json = False,
     debug: Debug = False,
@@ -88,12 +95,16 @@ def tune_command(
             from tvm_sparse.tuning.tuner import Settings
 
             model = frontends.load(source, example_inputs(shape, input), weights=weights)
-            settings = Settings(slowest=slowest, per_task=per_task)
+            settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
             place = {"database": path, "tracker": tracker, "key": key}
-            report = _tune(model, settings, {"target": target, "trials": trials, **place})
-            _show(report, json)
-            interrupted = report.interrupted
-            result.update(report.to_json())
+            found = _tune(model, settings, {"target": target, "trials": trials, **place})
+            _show(found, json)
+            if report is not None:
+                from tvm_sparse.report.tuning import write
+
+                write(found, report, f"Tuning of {source}")
+            interrupted = found.interrupted
+            result.update(found.to_json())
         if chores:
             records = Database(path)
             result.update(_chores(records, merge or [], best, export))

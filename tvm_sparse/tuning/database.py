@@ -82,9 +82,13 @@ class Database:
         self.refresh()
 
     def of(self, workload: Workload, space: Space) -> list[Record]:
-        """Return the records of an operator under the current version of its rule."""
+        """Return the records of an operator that compare with its rule's present default."""
         key = anchor_key(workload.anchor, space.rule_name, space.rule.version)
-        return list(self._records.get(key, ()))
+        records = self._records.get(key)
+        if not records:
+            return []
+        default = space.default.values
+        return [record for record in records if record.default == default]
 
     def best(self, workload: Workload, space: Space) -> Record | None:
         """Return the fastest record that is faster than the default schedule.
@@ -138,9 +142,17 @@ def _torn(file: BinaryIO) -> bool:
     return file.read(1) != b"\n"
 
 
+def confirmations(records: Iterable[Record]) -> list[Record]:
+    """Return the confirmed ones of ``records``, of each schedule of a function only the last.
+
+    Taking the best of several would reward luck.
+    """
+    return list({(r.function, r.point): r for r in records if r.confirmed}.values())
+
+
 def _fastest(records: list[Record]) -> Record | None:
     """Return the fastest of ``records`` that beats the default; confirmed ones alone, if any."""
-    confirmed = [r for r in records if r.confirmed]
+    confirmed = confirmations(records)
     limit = CONFIRMED_GAIN if confirmed else MEASURED_GAIN
     faster = [r for r in confirmed or records if (r.ratio or 1.0) < limit]
     return min(faster, key=lambda r: r.ratio or 1.0, default=None)

@@ -19,6 +19,8 @@ from tvm_sparse.tuning.worker import READY
 START_SECONDS = 120.0
 """Limit for a worker's imports; on a busy machine they take many seconds."""
 
+SLICE_SECONDS = 1.0
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -56,7 +58,7 @@ class Worker:
         try:
             connection = self._start()
             connection.send((function, arguments))
-            if not connection.poll(timeout):
+            if not _answers(connection, timeout):
                 self.stop()
                 return Outcome(error=f"no answer after {timeout:g} s")
             value, error, peak = connection.recv()
@@ -100,9 +102,23 @@ class Worker:
             )
         self._connection, self._uses = ours, 0
         self.starts += 1
-        if not ours.poll(START_SECONDS) or ours.recv() != READY:
+        if not _answers(ours, START_SECONDS) or ours.recv() != READY:
             raise EOFError
         return ours
+
+
+def _answers(connection: Connection, timeout: float) -> bool:
+    """Whether something comes within ``timeout`` seconds.
+
+    In slices, because time for which the machine sleeps, or all of us are suspended, is no
+    worker's fault.
+    """
+    left = timeout
+    while left > 0:
+        if connection.poll(min(left, SLICE_SECONDS)):
+            return True
+        left -= SLICE_SECONDS
+    return connection.poll(0)
 
 
 class WorkerPool:

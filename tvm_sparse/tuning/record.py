@@ -29,6 +29,9 @@ class Record(BaseModel):
         The schedule rule whose decisions these are.
     variant, values
         See :class:`~tvm_sparse.tuning.space.Point`.
+    default
+        Decisions of the rule's default schedule then, which ``default_microseconds`` are of. Once
+        the rule begins with others, the ratio says nothing.
     microseconds, default_microseconds
         Times of this schedule and of the default, measured in turns; absent if ``error`` says why.
     confirmed
@@ -46,6 +49,7 @@ class Record(BaseModel):
     rule_version: int
     variant: Annotated[int, Field(ge=0)]
     values: tuple[PositiveInt | Factors, ...]
+    default: tuple[PositiveInt | Factors, ...]
     microseconds: PositiveFloat | None = None
     default_microseconds: PositiveFloat | None = None
     confirmed: bool = False
@@ -98,6 +102,7 @@ def record_of(
         rule_version=space.rule.version,
         variant=point.variant,
         values=point.values,
+        default=space.default.values,
         microseconds=None if seconds is None else seconds * 1e6,
         default_microseconds=None if default_seconds is None else default_seconds * 1e6,
         confirmed=confirmed,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import s_tir
 
 from tvm_sparse.errors import SparseError, UnsupportedError
-from tvm_sparse.tuning.database import Database
+from tvm_sparse.tuning.database import Database, confirmations
 from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import Measured, Measurer
 from tvm_sparse.tuning.record import Record, record_of
@@ -38,6 +38,8 @@ class Settings:
         Schedules a step.
     finalists, rounds
         Schedules of each task that are measured again at the end, in how many turns.
+    reconfirm
+        Measure the best again even where nothing new was found: the last confirmation counts.
     population
         Schedules that evolve at a time in the search.
     seed
@@ -52,6 +54,7 @@ class Settings:
     batch: int = 16
     finalists: int = 3
     rounds: int = 7
+    reconfirm: bool = False
     population: int = 64
     seed: int = 1
     threads: int = 1
@@ -116,7 +119,8 @@ class Tuner:
             raise UnsupportedError(f"function '{task.name}'", f"is not timed: {baseline.error}")
         known = self.database.of(task.workload, task.space)
         mine = [r for r in known if r.function == task.workload.function]
-        since = max((i + 1 for i, r in enumerate(mine) if r.confirmed), default=0)
+        last = max((i + 1 for i, r in enumerate(mine) if r.confirmed), default=0)
+        since = 0 if self.settings.reconfirm else last
         default = record_of(
             task.workload,
             task.space,
@@ -139,14 +143,14 @@ class Tuner:
             threads=self.settings.threads,
         )
         search.suggest(_distinct(r for r in known if r.function != task.workload.function))
-        confirmed = [r.ratio for r in mine if r.confirmed and r.ratio]
+        confirmed = [r.ratio for r in confirmations(mine) if r.ratio]
         return TaskState(
             task,
             prepared,
             baseline.seconds,
             search,
             ratios=[r.ratio for r in trials],
-            unconfirmed=[r for r in mine[since:] if r.ratio],
+            unconfirmed=[r for r in mine[since:] if r.ratio and not r.confirmed],
             confirmed=min(confirmed, default=None),
         )
 
@@ -184,11 +188,10 @@ class Tuner:
         if not state.unconfirmed:
             return
         known = self.database.of(state.task.workload, state.task.space)
-        confirmed = [r for r in known if r.confirmed and r.function == state.task.workload.function]
-        faster = sorted(
-            (r for r in state.unconfirmed if (r.ratio or 1.0) < 1.0), key=lambda r: r.ratio or 1.0
-        )
-        points = _distinct([*faster[: self.settings.finalists], *confirmed])
+        mine = [r for r in known if r.function == state.task.workload.function]
+        most = self.settings.finalists
+        groups = _faster(state.unconfirmed)[:most], _faster(confirmations(mine))[:most]
+        points = _distinct(record for group in groups for record in group)
         found = [state.task.space.schedule(point) for point in points]
         schedules = [schedule for schedule in found if schedule is not None]
         measured = self.measurer.compare(state.prepared, schedules, self.settings.rounds)
@@ -211,6 +214,12 @@ class Tuner:
             confirmed=confirmed,
             error=m.error,
         )
+
+
+def _faster(records: Iterable[Record]) -> list[Record]:
+    """Return those of ``records`` that beat the default, best first."""
+    faster = [r for r in records if r.ratio and r.ratio < 1.0]
+    return sorted(faster, key=lambda r: r.ratio or 1.0)
 
 
 def _distinct(records: Iterable[Record]) -> list[Point]:
