@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
+from tvm_sparse_runtime.errors import SparseRuntimeError
 
-class SparseError(Exception):
-    """Base of every error this project raises on purpose.
 
-    Parameters
-    ----------
-    where
-        The layer's fully qualified name, a file, or an option.
-    found
-        What is there.
-    expected
-        What should be there.
-    todo
-        What the reader can do about it.
-    """
-
-    def __init__(self, where: str, found: str, expected: str = "", todo: str = "") -> None:
-        self.where, self.found, self.expected, self.todo = where, found, expected, todo
-        parts = [f"{where}: {found}"]
-        if expected:
-            parts.append(f"expected {expected}")
-        if todo:
-            parts.append(todo)
-        super().__init__("; ".join(parts) + ".")
+class SparseError(SparseRuntimeError):
+    """Base of every error the compiler raises on purpose; it takes what its own base takes."""
 
 
 class InputError(SparseError):

@@ -1,15 +1,15 @@
-"""Errors of the deployment side: where, what was found, what was expected, what to do."""
+"""Errors that a user can act on: where, what was found, what was expected, what to do."""
 
 from __future__ import annotations
 
 
 class SparseRuntimeError(Exception):
-    """Base of every error the runtime raises on purpose.
+    """Base of every error that is raised on purpose, by the compiler too.
 
     Parameters
     ----------
     where
-        A file, a tensor's name or an option.
+        A file, a tensor's or layer's name, or an option.
     found
         What is there.
     expected
