@@ -29,9 +29,10 @@ def test_exactly_the_nonzeros_are_kept():
 
 
 def test_columns_stay_in_the_first_level_cache_while_rows_are_long():
-    _, (long,) = offered(Contraction((128,), 512, 64), 0.5)
-    _, (short,) = offered(Contraction((128,), 512, 64), 0.95)
-    assert long.storage.tile_cols * 4 * 64 <= 16 * 1024 < short.storage.tile_cols * 4 * 64
+    _, (long,) = offered(Contraction((128,), 2048, 64), 0.5)
+    _, (short,) = offered(Contraction((128,), 2048, 64), 0.85)
+    _, (shortest,) = offered(Contraction((128,), 2048, 64), 0.95)
+    assert [c.storage.tile_cols for c in (long, short, shortest)] == [128, 256, 1024]
 
 
 def test_few_columns_are_refused_with_the_reason():
@@ -48,9 +49,18 @@ def test_small_batches_leave_lanes_idle():
 
 
 @pytest.mark.parametrize(
-    ("rows", "group", "cores", "vectors"),
-    [(128, 1, 1, 4), (128, 1, 8, 1), (16, 1, 1, 1), (48, 1, 1, 3), (128, 4, 1, 1), (128, 2, 2, 4)],
+    ("rows", "group", "share", "cores", "vectors"),
+    [
+        (128, 1, 0.5, 1, 4),
+        (128, 1, 0.5, 8, 1),
+        (16, 1, 0.5, 1, 1),
+        (48, 1, 0.5, 1, 3),
+        (128, 1, 0.05, 1, 2),
+        (128, 4, 0.5, 1, 1),
+        (128, 2, 0.05, 2, 4),
+    ],
 )
-def test_vectors_of_the_batch(rows, group, cores, vectors):
+def test_vectors_of_the_batch(rows, group, share, cores, vectors):
     target = Target({"kind": "llvm", "num-cores": cores})
-    assert batch_vectors(Contraction((rows,), 64, 64), group, target) == vectors
+    cover = Cover(group, 1, share)
+    assert batch_vectors(Contraction((rows,), 64, 64), cover, target) == vectors

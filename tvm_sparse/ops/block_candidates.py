@@ -49,7 +49,7 @@ def block_candidates(
     if c.columns >= LANES:
         tried = (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
-            (k.share * rows_penalty(c, k, batch_vectors(c, k.group, target)), i, k)
+            (k.share * rows_penalty(c, k, batch_vectors(c, k, target)), i, k)
             for i, k in enumerate(tried)
         )
         if cost < wide.share * _penalty(c, wide):

@@ -16,17 +16,18 @@ from tvm_sparse.ops.runs import Cover, covers
 from tvm_sparse.ops.transpose import LANES
 
 ACCUMULATORS = 16
-L1_BYTES = 16 * 1024
-"""Part of the first-level cache that a column tile of activations may fill."""
+TILES = ((0.2, 32 * 1024), (0.08, 64 * 1024), (0.0, 128 * 1024))
+"""Least density, and bytes of a column tile of activations: long loops where weights are few,
+activations in the first-level cache where they are many."""
 
-SPARSE = 0.2
-"""Density below which a longer loop is worth more than activations in the first-level cache."""
+VERY_SPARSE = 0.08
+"""Density below which fewer vectors and more columns are better: longer loops once more."""
 
-PACK, TURN, SLOT = 6.0, 5.0, 25.0
+PACK, TURN, SLOT = 6.0, 5.0, 4.0
 """Multiply-adds that it takes to transpose a vector of activations, one of results, and to begin a
 slot."""
 
-FEATURES = 64
+FEATURES = 128
 COLUMNS = 1024
 """Extents of tiles of rows, and of columns where several rows share them."""
 
@@ -50,16 +51,13 @@ def compressed_candidate(
 ) -> Candidate:
     """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
     rows, columns = matrix.shape
-    vectors = batch_vectors(contraction, cover.group, target)
-    tile_cols = COLUMNS
-    if cover.group == 1:
-        tile_cols = 256 if cover.share < SPARSE else L1_BYTES // (4 * LANES * vectors)
+    vectors = batch_vectors(contraction, cover, target)
     storage = CompressedRowsFormat.of(
         matrix,
         group=cover.group,
         run=cover.run,
         tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,
-        tile_cols=min(tile_cols, columns),
+        tile_cols=min(tile_columns(cover, vectors), columns),
     )
     func = compressed_rows(contraction, storage, vectors)
     penalty = rows_penalty(contraction, cover, vectors)
@@ -76,7 +74,8 @@ def rows_penalty(contraction: Contraction, cover: Cover, vectors: int) -> float:
     features, columns = contraction.matrix_shape
     batch = output_rows(contraction)
     idle = math.ceil(batch / (LANES * vectors)) * LANES * vectors / batch
-    fixed = PACK / features + TURN / columns + SLOT / (1024 * min(cover.group, 4))
+    slot = SLOT / (tile_columns(cover, vectors) * min(cover.group, 4))
+    fixed = PACK / features + TURN / columns + slot
     loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
     return idle * (1 + loads + fixed / max(cover.share, 1e-3))
 
@@ -86,15 +85,24 @@ def output_rows(contraction: Contraction) -> int:
     return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
 
-def batch_vectors(contraction: Contraction, group: int, target: Target) -> int:
+def tile_columns(cover: Cover, vectors: int) -> int:
+    """Return the columns of a tile."""
+    if cover.group > 1:
+        return COLUMNS
+    room = next(room for density, room in TILES if cover.share >= density)
+    return room // (4 * LANES * vectors)
+
+
+def batch_vectors(contraction: Contraction, cover: Cover, target: Target) -> int:
     """Return the vectors of the batch for which a weight is loaded once.
 
     Several rows share each load of activations, so they need no more; a single row wants four,
-    or fewer where the last tile would be mostly idle, or where cores would.
+    fewer if it has few weights, or where the last tile would be mostly idle, or where cores would.
     """
-    if group > 2:
+    if cover.group > 2:
         return 1
     vectors = math.ceil(output_rows(contraction) / LANES)
     cores = int(target.attrs.get("num-cores", 1))
-    most = min(4, ACCUMULATORS // group, max(1, vectors // cores))
+    most = 2 if cover.group == 1 and cover.share < VERY_SPARSE else 4
+    most = min(most, ACCUMULATORS // cover.group, max(1, vectors // cores))
     return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))
