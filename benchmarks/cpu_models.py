@@ -53,7 +53,7 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
     model, x = build(network, options.batch)
     with torch.no_grad():
         expected = model(x).numpy()
-    for name, program in _baselines(model, x, options).items():
+    for name, program in baselines(model, x, options.threads, not options.no_inductor).items():
         errors[name] = relative_error(program(), expected)
         programs[name] = program
     for level, prune in _levels(network).items():
@@ -117,7 +117,9 @@ def _levels(network: str) -> dict[str, Callable[[Any], None]]:
     return levels
 
 
-def _baselines(model: Any, x: Any, options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+def baselines(
+    model: Any, x: Any, threads: int, inductor: bool = True
+) -> dict[str, Callable[[], Any]]:
     """Return the dense runtimes that are installed, each on its own copy of ``model``."""
     import torch
 
@@ -126,7 +128,7 @@ def _baselines(model: Any, x: Any, options: argparse.Namespace) -> dict[str, Cal
             return model(x).numpy()
 
     found = {"torch eager": eager}
-    if not options.no_inductor:
+    if inductor:
         compiled = torch.compile(model)
 
         def inductor() -> Any:
@@ -135,9 +137,9 @@ def _baselines(model: Any, x: Any, options: argparse.Namespace) -> dict[str, Cal
 
         found["torch.compile"] = inductor
     if importlib.util.find_spec("openvino"):
-        found["openvino"] = _openvino(model, x, options.threads)
+        found["openvino"] = _openvino(model, x, threads)
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnxscript"):
-        found["onnxruntime"] = _onnxruntime(model, x, options.threads)
+        found["onnxruntime"] = _onnxruntime(model, x, threads)
     return found
 
 

@@ -43,12 +43,13 @@ class Race:
         _clear_borders(case, self.x)
         self.weight = rng.standard_normal(c.matrix_shape, dtype=np.float32)
         self.error = 0.0
+        self._expected: dict[Hashable, np.ndarray] = {}
         self._programs: dict[tuple[Hashable, str, str], Callable[[], Any]] = {}
         self._times: dict[tuple[Hashable, str, str], Times] = {}
 
     def add_dense(self) -> None:
         """Add the unpruned layer: ours and every dense library that is installed."""
-        expected = reference(self.case.contraction, self.x, self.weight)
+        expected = self._expected[DENSE] = reference(self.case.contraction, self.x, self.weight)
         ours = dense_candidate(self.case.contraction, self.target)
         self._add(DENSE, OURS, ours.name, self._built(ours, self.weight), expected)
         found = dense_peers(self.case, self.x, self.weight, self.threads)
@@ -58,12 +59,16 @@ class Race:
     def add_sparse(self, key: Hashable, mask: np.ndarray, libraries: bool = True) -> None:
         """Add the layer pruned by ``mask``: ours, and the sparse libraries."""
         matrix = self.weight * mask
-        expected = reference(self.case.contraction, self.x, matrix)
+        expected = self._expected[key] = reference(self.case.contraction, self.x, matrix)
         for candidate in self._storages(matrix):
             self._add(key, OURS, candidate.name, self._built(candidate, matrix), expected)
         if libraries:
             for name, run in sparse_peers(self.case, self.x, matrix).items():
                 self._add(key, LIBRARY, name, run, expected)
+
+    def add_program(self, key: Hashable, name: str, run: Callable[[], Any]) -> None:
+        """Add another library's program for the weight called ``key``, which is there already."""
+        self._add(key, LIBRARY, name, run, self._expected[key])
 
     def run(self, rounds: int, seconds: float) -> None:
         """Time all programs in turns, for about ``seconds`` each in each of the ``rounds``."""
@@ -84,7 +89,7 @@ class Race:
     def _storages(self, matrix: np.ndarray) -> list[Candidate]:
         offered = sparse_candidates(self.case.contraction, matrix, self.target)
         found = [k for k in offered if not isinstance(k, str)]
-        return [k for k in found if k.cost <= BEHIND * min(k.cost for k in found)]
+        return [k for k in found if k.cost <= BEHIND * min(other.cost for other in found)]
 
     def _add(
         self, key: Hashable, whose: str, name: str, run: Callable[[], Any], expected: np.ndarray
