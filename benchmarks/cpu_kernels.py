@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,46 +35,66 @@ def main() -> None:
     path = RESULTS / f"{options.name}.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     for case in _chosen(options):
-        for pattern in patterns(case):
+        for pattern in options.patterns or patterns(case):
+            if pattern not in patterns(case):
+                continue
             key = (case.name, pattern, options.threads)
             if not options.again and any(_key(row) == key for row in rows):
                 continue
-            fresh = list(measure(case, pattern, options))
+            fresh = measure(case, pattern, options)
             rows = [row for row in rows if _key(row) != key] + fresh
             save(options.name, {"rows": rows})
             for row in fresh:
                 print(json.dumps(row["summary"]), flush=True)
 
 
-def measure(case: Any, pattern: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield a row for each sparsity of ``pattern``; all of them run in turns with the libraries."""
-    from benchmarks.common import environment
+def measure(case: Any, pattern: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return a row for each sparsity of ``pattern``; all run in turns with the libraries."""
+    race = prepare(case, pattern, options.threads)
+    race.run(options.rounds, options.seconds)
+    return rows_of(race, pattern)
+
+
+def prepare(case: Any, pattern: str, threads: int) -> Any:
+    """Return the race of all programs of a layer and a pattern, built and checked, not timed."""
     from benchmarks.kernel_cases import patterns
-    from benchmarks.kernel_race import DENSE, Race, best
+    from benchmarks.kernel_race import Race
 
     masks, levels = patterns(case)[pattern]
-    race = Race(case, options.threads)
+    race = Race(case, threads)
     race.add_dense()
     for sparsity in levels:
         race.add_sparse(sparsity, masks(np.abs(race.weight), sparsity))
-    race.run(options.rounds, options.seconds)
-    for sparsity in levels:
+    return race
+
+
+def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
+    """Return the rows of a race that was run."""
+    from benchmarks.common import environment
+    from benchmarks.kernel_cases import patterns
+    from benchmarks.kernel_race import DENSE, best
+
+    rows = []
+    for sparsity in patterns(race.case)[pattern][1]:
         storages = race.ours(sparsity)
         storage, _ = best(storages)
-        yield _row(
-            case=case.name,
+        row = _row(
+            case=race.case.name,
             pattern=pattern,
             sparsity=sparsity,
-            threads=options.threads,
+            threads=race.threads,
             storage=storage,
-            flops=case.contraction.flops(),
+            flops=race.case.contraction.flops(),
             ours_sparse=storages[storage],
             ours_dense=race.ours(DENSE)[DENSE],
             libraries_dense=race.libraries(DENSE),
             libraries_sparse=race.libraries(sparsity),
+            **race.code(sparsity, storage),
             error=race.error,
-            environment=environment(options.threads),
+            environment=environment(race.threads),
         )
+        rows.append(row)
+    return rows
 
 
 def _row(**row: Any) -> dict[str, Any]:
@@ -116,6 +135,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cases", nargs="+", help="names of layers; default: the main ones")
+    parser.add_argument("--patterns", nargs="+", help="names of patterns; default: all")
     parser.add_argument("--all", action="store_true", help="also the layers that are not main")
     parser.add_argument("--quick", action="store_true", help="three layers, a second a row")
     parser.add_argument("--again", action="store_true", help="measure rows that exist anew")

@@ -104,18 +104,15 @@ def patterns(case: Case) -> dict[str, tuple[Masks, tuple[float, ...]]]:
     """Return the patterns that a case is measured with, each with its sparsities."""
     if case.contraction.depthwise:
         return {"taps of 16 channels": (shared_taps, (DEPRUNE,))}
-    banks = (0.5, 0.75, 0.875, 0.9375)
+    banks = tuple(level for level in LEVELS if level * BANK % 1 == 0)
     found: dict[str, tuple[Masks, tuple[float, ...]]] = {
         "balanced": (balanced, banks),
         "balanced share=2": (shared_rows, banks),
-        "block 16x16": (lambda w, s: Block(16, 16).project(w, s), (0.5, 0.75, 0.9, 0.95)),
+        "block 16x16": (lambda w, s: Block(16, 16).project(w, s), LEVELS),
     }
     if not case.cold:
-        found["block 4x4"] = (lambda w, s: Block(4, 4).project(w, s), (0.5, 0.75, 0.9, 0.95))
-        found["unstructured"] = (
-            lambda w, s: Unstructured().project(w, s),
-            (0.5, 0.75, 0.9, 0.95),
-        )
+        found["block 4x4"] = (lambda w, s: Block(4, 4).project(w, s), LEVELS)
+        found["unstructured"] = (lambda w, s: Unstructured().project(w, s), LEVELS)
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.kernel_picture import best, break_evens, draw, microseconds
 
 PICTURED = "linear 128x1024 to 1024"
 
@@ -19,7 +20,7 @@ def write(pages: Path) -> None:
         return
     rows = json.loads(path.read_text())["rows"]
     (pages / "cpu_kernels.md").write_text(page(rows))
-    picture([row for row in rows if row["threads"] == 1], pages / "cpu_kernels.svg")
+    draw([row for row in rows if row["threads"] == 1], PICTURED, pages / "cpu_kernels.svg")
 
 
 def page(rows: list[dict[str, Any]]) -> str:
@@ -31,7 +32,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "all programs of a row ran in turns, outputs checked against float64. The ratios are the",
         "best library's median over ours: the best of torch, oneDNN with packed weights,",
         "onnxruntime and OpenVINO (dense), of MKL's CSR and BSR and scipy's CSR (sparse). Random",
-        "weights, projected patterns.",
+        "weights, projected patterns. GFLOP/s count nonzeros only; compile time is that of one",
+        "operator on one core, code what its instructions take.",
         "",
         "![speed-up over sparsity](cpu_kernels.svg)",
         "",
@@ -41,6 +43,7 @@ def page(rows: list[dict[str, Any]]) -> str:
         lines += _table([row for row in rows if row["threads"] == threads])
     if len({row["threads"] for row in rows}) > 1:
         lines += ["## Two threads over one", "", *_scaling(rows)]
+    lines += ["## Break-even", "", *_break_even(rows)]
     environments = {json.dumps(row["environment"]): row["environment"] for row in rows}
     lines += ["## Environment", ""]
     for e in environments.values():
@@ -62,11 +65,13 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         "over dense",
         "over sparse",
         "GFLOP/s",
+        "compiled in (s)",
+        "code (KB)",
     ]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
-        ours = row["ours_sparse"]["median_us"]
-        dense, sparse = _best(row["libraries_dense"]), _best(row["libraries_sparse"])
+        ours = microseconds(row)
+        dense, sparse = best(row["libraries_dense"]), best(row["libraries_sparse"])
         rate = row["flops"] * (1 - row["sparsity"]) / ours / 1e3
         cells = [
             row["case"],
@@ -80,6 +85,9 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             f"**{dense[1] / ours:.2f}x**",
             f"{sparse[1] / ours:.2f}x" if sparse else "",
             f"{rate:.0f}",
+            # Older rows lack these two.
+            f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "",
+            f"{row['code_bytes'] / 1024:.0f}" if "code_bytes" in row else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
@@ -100,44 +108,15 @@ def _scaling(rows: Iterable[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _best(times: dict[str, dict[str, float]]) -> tuple[str, float] | None:
-    found = [(name, taken["median_us"]) for name, taken in times.items()]
-    return min(found, key=lambda pair: pair[1]) if found else None
-
-
-def picture(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw speed-up over sparsity, one line a pattern; break-even and the roofline marked."""
-    import matplotlib
-    import numpy as np
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.5))
-    pictured = [row for row in rows if row["case"] == PICTURED]
-    for pattern in dict.fromkeys(row["pattern"] for row in pictured):
-        points = [
-            (100 * row["sparsity"], _best(row["libraries_dense"])[1] / _us(row))
-            for row in pictured
-            if row["pattern"] == pattern
-        ]
-        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=pattern)
-    zeros = np.linspace(0.4, 0.955, 100)
-    axes.plot(100 * zeros, 1 / (1 - zeros), color="grey", linestyle=":", linewidth=1)
-    axes.annotate("all time saved: 1 / (1 - zeros)", (70, 3.6), color="grey", fontsize=8)
-    axes.axhline(1, color="grey", linestyle="--", linewidth=1)
-    axes.annotate("best dense library", (41, 1.08), color="grey", fontsize=8)
-    axes.set_yscale("log")
-    axes.set_yticks([1, 2, 5, 10, 20], ["1x", "2x", "5x", "10x", "20x"])
-    axes.set_xlabel("zeros, %")
-    axes.set_ylabel("speed-up over the best dense library")
-    axes.set_title(f"{PICTURED}, one thread", fontsize=10)
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-
-
-def _us(row: dict[str, Any]) -> float:
-    return float(row["ours_sparse"]["median_us"])
+def _break_even(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of the zeros from which a pattern pays, on one thread."""
+    lines = [
+        "Zeros from which our sparse operator beats the fastest dense one, ours or a library's, on",
+        "one thread: time fitted as `a + b * (1 - zeros)`.",
+        "",
+        "| layer | pattern | pays from |",
+        "|---|---|---|",
+    ]
+    found = break_evens(row for row in rows if row["threads"] == 1)
+    lines += [f"| {case} | {pattern} | {zeros:.0%} |" for (case, pattern), zeros in found.items()]
+    return [*lines, ""]
