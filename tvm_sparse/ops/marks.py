@@ -20,6 +20,10 @@ TILE = "ts.tile"
 VECTOR = "ts.vector"
 """Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
 
+PADDING = "ts.padding"
+"""Function attribute: the function does nothing but put so many zeros around its NHWC input:
+``[top, left, bottom, right]``."""
+
 
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""

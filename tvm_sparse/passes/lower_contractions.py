@@ -11,6 +11,7 @@ from tvm import relax, tirx, topi
 
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.passes.choose import Choice, Chooser, Layer
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -174,7 +175,10 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
     top, left, bottom, right = padding
     before, after = [0, top, left, 0], [0, bottom, right, 0]
     return sweep.builder_.emit_te(
-        lambda t: topi.nn.pad(t, before, after, name="pad"), x, primfunc_name_hint="pad"
+        lambda t: topi.nn.pad(t, before, after, name="pad"),
+        x,
+        primfunc_name_hint="pad",
+        primfunc_attrs={PADDING: padding},
     )
 
 

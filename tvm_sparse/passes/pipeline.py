@@ -21,6 +21,7 @@ from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 
@@ -69,8 +70,15 @@ def schedule(
     ``report`` is told the schedule rule of each function; the rules ``first`` are tried before
     the target's own.
     """
+    rules: dict[str, str | None] = {}
+
+    def told(name: str, rule: str | None) -> None:
+        rules[name] = rule
+        report(name, rule)
+
     return [
-        ApplySchedules(target, (*first, *rules_for(target)), report),
+        ApplySchedules(target, (*first, *rules_for(target)), told),
+        WritePadding(rules, report),
         LiftWeights(packed),
         relax.transform.RewriteDataflowReshape(),
     ]

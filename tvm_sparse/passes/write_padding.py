@@ -1,0 +1,143 @@
+"""Layers write zero borders around their results where the next layer wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import relax, s_tir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.marks import PADDING, int64
+from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
+
+INSIDE = "inside"
+
+
+@tvm.transform.module_pass(opt_level=0, name="WritePadding")
+@dataclass(frozen=True)
+class WritePadding:
+    """Let the producer of a padded tensor write it with its borders; the copy goes away.
+
+    before: ``y = call_tir(layer, x); p = call_tir(pad, y)`` with ``y`` read by nothing else
+    after:  ``p = call_tir(layer_bordered, x)``
+
+    Runs on scheduled functions: the store of a register tile goes to another place, nothing else
+    of the schedule changes. ``rules`` names the schedule rule of each function, ``report`` is told
+    those of the new ones.
+    """
+
+    rules: Mapping[str, str | None] = field(default_factory=dict)
+    report: Callable[[str, str | None], None] = lambda name, rule: None
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return the module with fewer copies."""
+        uses = count_uses(mod["main"])
+        made: dict[tuple[str, tuple[int, ...]], Any] = {}
+
+        def rule(sweep: Rewriter, call: Any) -> Any | None:
+            padding = _padding(mod, call)
+            if padding is None or uses.get(sweep.original.args[1].fields[0]) != 1:
+                return None
+            producer = sweep.resolve(call.args[1].fields[0])
+            if op_name(producer) != "call_tir" or isinstance(producer.ty, relax.TupleType):
+                return None
+            name = producer.args[0].name_hint
+            if (name, padding) not in made:
+                func = bordered(mod[name], padding)
+                made[name, padding] = func and sweep.builder_.add_func(func, f"{name}_bordered")
+                if func:
+                    self.report(made[name, padding].name_hint, self.rules.get(name))
+            target = made[name, padding]
+            return target and relax.call_tir(target, producer.args[1], out_ty=call.ty)
+
+        return rewrite(mod, rule)
+
+
+def _padding(mod: tvm.IRModule, call: Any) -> tuple[int, ...] | None:
+    """Return the widths if ``call`` is one of a function that only pads."""
+    if op_name(call) != "call_tir":
+        return None
+    attrs = mod[call.args[0]].attrs
+    return tuple(int(w) for w in attrs[PADDING]) if PADDING in attrs else None
+
+
+def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | None:
+    """Return scheduled ``func`` with zeros ``(top, left, bottom, right)`` around its NHWC output.
+
+    ``None`` if the output is not stored by one element-wise block.
+    """
+    root, (*inputs, inner) = func.body.block, func.params
+    outer, copy, borders = _surround(inner, padding)
+    fused = _function(func, [*inputs, outer], root, [*root.alloc_buffers, inner], [root.body, copy])
+    schedule = s_tir.Schedule(fused)
+    try:
+        schedule.reverse_compute_inline(schedule.get_sblock(INSIDE))
+    except s_tir.ScheduleError:
+        return None
+    inlined = schedule.mod["main"]
+    root = inlined.body.block
+    return _function(inlined, inlined.params, root, root.alloc_buffers, [*borders, root.body])
+
+
+def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]]:
+    """Return a buffer with borders around ``inner``, a copy into it, and what zeroes the borders.
+
+    The borders are whole rows above and below, and the columns left and right between them.
+    """
+    top, left, bottom, right = padding
+    batch, height, width, channels = inner.shape
+    tall, wide = height + top + bottom, width + left + right
+    spans = (
+        ((top, wide), (0, 0)),
+        ((bottom, wide), (top + height, 0)),
+        ((height, left), (top, 0)),
+        ((height, right), (top, left + width)),
+    )
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        outer = T.arg("P", T.Buffer(int64((batch, tall, wide, channels)), inner.dtype))
+        with T.sblock("root"):
+            for (rows, columns), (y0, x0) in spans:
+                _fill(outer, (batch, rows, columns, channels), (y0, x0))
+            with T.grid(*inner.shape) as axes, T.sblock(INSIDE):
+                n, y, x, c = T.axis.remap("SSSS", axes)
+                T.reads(inner[n, y, x, c])
+                T.writes(outer[n, y + top, x + left, c])
+                T.buffer_store(outer, inner[n, y, x, c], [n, y + top, x + left, c])
+    *borders, copy = builder.get().body.block.body.seq
+    return outer, copy, borders
+
+
+def _fill(outer: Any, extents: tuple[Any, ...], start: tuple[Any, Any]) -> None:
+    """Emit zeros over a rectangle of rows and columns."""
+    if any(isinstance(e, int) and e == 0 for e in extents):
+        return
+    with T.grid(*int64(extents)) as axes, T.sblock("border"):
+        n, y, x, c = T.axis.remap("SSSS", axes)
+        index = [n, y + start[0], x + start[1], c]
+        T.reads()
+        T.writes(outer[tuple(index)])
+        T.buffer_store(outer, tirx.const(0, outer.dtype), index)
+
+
+def _function(
+    func: tirx.PrimFunc, params: Any, root: Any, buffers: Any, body: list[Any]
+) -> tirx.PrimFunc:
+    """Return ``func`` with other parameters, buffers of the root block and statements."""
+    block = s_tir.SBlock(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        tirx.SeqStmt(body),
+        root.init,
+        buffers,
+        root.match_buffers,
+        root.annotations,
+    )
+    realize = s_tir.SBlockRealize([], tirx.const(True, "bool"), block)
+    return tirx.PrimFunc(params, realize, func.ret_type, attrs=func.attrs)
