@@ -12,8 +12,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kernel_pages, tuning_pages
+from benchmarks import gpu_pages, kernel_pages, tuning_pages
 from benchmarks.common import RESULTS
+from benchmarks.papers import pages as paper_pages
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "performance"
 SHARES = (
@@ -35,6 +36,8 @@ def main() -> None:
         models_picture(rows, PAGES / "cpu_models.svg")
     kernel_pages.write(PAGES)
     tuning_pages.write(PAGES)
+    gpu_pages.write(PAGES)
+    paper_pages.write(PAGES)
 
 
 def models_page(rows: list[dict[str, Any]]) -> str:

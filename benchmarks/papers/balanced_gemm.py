@@ -75,6 +75,19 @@ def measure(batch: int, kept: Sequence[int]) -> Iterator[dict[str, Any]]:
         }
 
 
+def finding(content: dict[str, Any]) -> str:
+    """Compare our ratios with the paper's where it gives them."""
+    parts = []
+    for row in content["rows"]:
+        paper = PAPER[row["batch"]].get(row["sparsity"])
+        if paper:
+            ratio = best(row["libraries_dense"])[1] / best(row["ours"]["balanced"])[1]
+            parts.append(
+                f"batch {row['batch']}, {row['sparsity']:.1%}: {ratio:.2f}x (paper {paper}x)"
+            )
+    return f"Balanced over the best dense library: {'; '.join(parts)}."
+
+
 def markdown(content: dict[str, Any]) -> str:
     """Return the page: a table a batch size, our ratios beside the paper's."""
     parts = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -87,31 +88,32 @@ def depthwise_layers(model: nn.Module) -> dict[str, Case]:
 def _layer(case: Case, masks: dict[str, torch.Tensor]) -> dict[str, Any]:
     race = Race(case)
     race.add_dense()
-    race.add_program(DENSE, "DR", _refactored(race, race.weight, dense=True))
+    _add_refactored(race, DENSE, race.weight, dense=True)
     for variant, mask in masks.items():
         kept = mask.reshape(race.weight.shape).numpy()
         ordered = kept[order_by_taps(kept)]
         race.add_sparse(variant, ordered)
-        race.add_program(variant, "DR", _refactored(race, race.weight * ordered))
+        _add_refactored(race, variant, race.weight * ordered)
     race.run(rounds=7, seconds=0.01)
     unpruned = race.libraries(DENSE)
     return {
-        "dr_dense": unpruned.pop("DR"),
+        "dr_dense": {sort: unpruned.pop(sort) for sort in deprune_pages.DR},
         "ours_dense": race.ours(DENSE),
         "libraries_dense": unpruned,
         "ours": {variant: race.ours(variant) for variant in masks},
-        "dr": {variant: race.libraries(variant)["DR"] for variant in masks},
+        "dr": {variant: race.libraries(variant) for variant in masks},
         "error": race.error,
     }
 
 
-def _refactored(race: Race, matrix: np.ndarray, dense: bool = False) -> Callable[[], torch.Tensor]:
+def _add_refactored(race: Race, key: str, matrix: np.ndarray, dense: bool = False) -> None:
     layer = Refactored(race.case, race.x, matrix, dense)
-    return layer.output(layer.whole)
+    for sort, run in zip(deprune_pages.DR, (layer.whole, layer.product), strict=True):
+        race.add_program(key, sort, layer.output(run))
 
 
-def measure_whole(network: str) -> dict[str, Any]:
-    """Return times and memory of the whole network, unpruned and pruned by each variant."""
+def prepare_whole(network: str) -> Callable[[], dict[str, Any]]:
+    """Compile the whole network, unpruned and pruned by each variant; the answer times it."""
     x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     model = torchvision_model(network)
     models = {"unpruned": model}
@@ -132,11 +134,18 @@ def measure_whole(network: str) -> dict[str, Any]:
     wrong = {name: error for name, error in errors.items() if not error < TOLERANCE}
     if wrong:
         raise SystemExit(f"{network}: outputs differ from PyTorch's: {wrong}")
-    times = interleaved(programs, rounds=9, seconds=0.05)
-    return {"whole": times, "memory": memory, "errors": errors}
+
+    def timed() -> dict[str, Any]:
+        times = interleaved(programs, rounds=9, seconds=0.05)
+        return {"whole": times, "memory": memory, "errors": errors}
+
+    return timed
 
 
-PARTS = {"layers": measure_layers, "whole": measure_whole}
+PARTS = {
+    "layers": lambda network: partial(measure_layers, network),
+    "whole": prepare_whole,
+}
 
 
 def main(values: list[str] | None = None) -> None:
@@ -148,17 +157,12 @@ def main(values: list[str] | None = None) -> None:
     options = parser.parse_args(values)
     torch.set_num_threads(1)
     found = earlier(NAME).get("networks", {})
-    for network in options.networks:
-        for part in options.parts:
-            found[network] = {**found.get(network, {}), **PARTS[part](network)}
-            content = {"networks": {name: found[name] for name in known if name in found}}
-            write(
-                NAME,
-                content,
-                deprune_pages.markdown(content),
-                lambda f, c=content: deprune_pages.draw(c, f),
-                (11, 4.5),
-            )
+    prepared = [(n, PARTS[part](n)) for part in options.parts for n in options.networks]
+    for network, timed in prepared:
+        found[network] = {**found.get(network, {}), **timed()}
+        content = {"networks": {name: found[name] for name in known if name in found}}
+        page = deprune_pages.markdown(content)
+        write(NAME, content, page, lambda f, c=content: deprune_pages.draw(c, f), (11, 4.5))
 
 
 if __name__ == "__main__":

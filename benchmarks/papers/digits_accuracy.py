@@ -134,8 +134,9 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(rows: list[dict[str, Any]], figure: Any) -> None:
+def draw(content: dict[str, Any], figure: Any) -> None:
     """Draw accuracy over sparsity, one panel a network."""
+    rows = content["summary"]
     for axes, network in zip(figure.subplots(1, 2), (VGG, SEPARABLE), strict=True):
         mine = [r for r in rows if r["network"] == network]
         for number, method in enumerate(dict.fromkeys(r["method"] for r in mine)):
@@ -154,8 +155,23 @@ def draw(rows: list[dict[str, Any]], figure: Any) -> None:
         axes.legend(fontsize="x-small")
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
+def finding(content: dict[str, Any]) -> str:
+    """Say which methods lose most at the highest level."""
+    parts = []
+    for network in (VGG, SEPARABLE):
+        rows = [r for r in content["summary"] if r["network"] == network]
+        last = sorted((r for r in rows if r["level"] == LEVELS[-1]), key=lambda r: r["mean"])
+        worst, best = last[0], last[-1]
+        parts.append(
+            f"{network} network at {LEVELS[-1]:.0%}: {best['method']} {best['mean']:.1%}, "
+            f"{worst['method']} {worst['mean']:.1%}, unpruned {worst['dense']:.1%}"
+        )
+    return f"{len(SEEDS)} seeds, handwritten digits. {'; '.join(parts)}."
+
+
+def markdown(content: dict[str, Any]) -> str:
     """Return the page: one table a network, a column a level."""
+    rows = content["summary"]
     parts = [
         "# Accuracy of the pruning methods on handwritten digits",
         f"Mean test accuracy in percent over {len(SEEDS)} seeds (lowest to highest), 899 test "
@@ -189,9 +205,8 @@ def main() -> None:
     rows += runs(SEPARABLE, build_separable, SEPARABLE_METHODS, rows)
     order = [*VGG_METHODS, *SEPARABLE_METHODS]
     rows.sort(key=lambda row: (row["network"] != VGG, row["seed"], order.index(row["method"])))
-    table_rows = summary(rows)
-    content = {"summary": table_rows, "runs": rows}
-    write(NAME, content, markdown(table_rows), lambda f: draw(table_rows, f), (11, 4.5))
+    content = {"summary": summary(rows), "runs": rows}
+    write(NAME, content, markdown(content), lambda f: draw(content, f), (11, 4.5))
 
 
 if __name__ == "__main__":

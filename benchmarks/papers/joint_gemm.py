@@ -93,6 +93,16 @@ def claims(rows: list[dict[str, Any]]) -> dict[str, int]:
     return counts
 
 
+def finding(content: dict[str, Any]) -> str:
+    """Say what holds of the paper's statements."""
+    parts = []
+    for figure in FIGURES:
+        rows = [row for row in content["rows"] if row["figure"] == figure]
+        if rows:
+            parts.append(f"Fig. {figure}: {_statement(figure, claims(rows))}")
+    return " ".join(parts)
+
+
 def markdown(content: dict[str, Any]) -> str:
     """Return the page: a table a figure, and what holds of the paper's statements."""
     parts = [

@@ -25,16 +25,33 @@ def write(
 
     ``draw`` fills a fresh figure. The environment of the run is added to ``content``.
     """
+    (RESULTS / "papers").mkdir(parents=True, exist_ok=True)
+    save(f"papers/{name}", {**content, "environment": environment(1)})
+    render(name, markdown, draw, size)
+
+
+def render(
+    name: str, markdown: str, draw: Callable[[Any], None], size: tuple[float, float] = (7, 4)
+) -> None:
+    """Write ``.md`` and ``.png`` beside a ``.json`` that is there already."""
     from matplotlib.figure import Figure
 
-    folder = RESULTS / "papers"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = save(f"papers/{name}", {"environment": environment(1), **content})
-    path.with_suffix(".md").write_text(f"{markdown}\n\nFrom [{path.name}]({path.name}).\n")
+    path = RESULTS / "papers" / f"{name}.json"
+    machine = _machine(json.loads(path.read_text())["environment"])
+    made = f"Made by `python -m benchmarks.papers.{name}` from [{path.name}]({path.name})."
+    page = f"{markdown}\n\n{made} {machine}\n"
+    path.with_suffix(".md").write_text(page)
     figure = Figure(figsize=size, layout="constrained")
     draw(figure)
     figure.savefig(path.with_suffix(".png"), dpi=120, metadata={"Software": None})
     tell(f"wrote {_short(path)}, .md and .png")
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in environment["versions"].items())
+    return (
+        f"{environment['cpu']}, Python {environment['python']}, {versions}, {environment['date']}."
+    )
 
 
 def earlier(name: str) -> dict[str, Any]:

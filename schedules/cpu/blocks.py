@@ -11,6 +11,7 @@ from tvm_sparse.ops.marks import KIND
 
 REDUCTION = 2
 SPATIAL = 0
+SERIAL = 0
 VECTORIZED = 2
 UNROLLED = 3
 PARALLEL_FLOPS = 4e6
@@ -161,6 +162,8 @@ def finish(sch: s_tir.Schedule) -> None:
     for block in all_blocks(sch):
         loops = sch.get_loops(block)
         plain = len(loops) == len(sch.get(block).iter_vars)
+        # A tile can happen to have as many loops as axes; its lanes tell it apart.
+        plain = plain and all(int(sch.get(loop).kind) == SERIAL for loop in loops)
         if loops and plain and not is_reduction(sch, block):
             vectorise_last(sch, block)
             parallelise(sch, block)

@@ -31,7 +31,7 @@ def test_summary_and_page():
     assert len(found) == 8
     assert found[0]["mean"] == pytest.approx(0.91)
     assert (found[0]["lowest"], found[0]["highest"]) == (0.9, 0.92)
-    assert digits_accuracy.markdown(found).count("| m | 91.0 (90.0-92.0) |") == 2
+    assert digits_accuracy.markdown({"summary": found}).count("| m | 91.0 (90.0-92.0) |") == 2
 
 
 def test_the_channel_baseline_prunes_what_depthwise_layers_see():

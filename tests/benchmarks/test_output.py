@@ -21,5 +21,9 @@ def test_write_makes_three_files(tmp_path, monkeypatch):
     content = json.loads((folder / "x.json").read_text())
     assert content["a"] == 1
     assert "cpu" in content["environment"]
-    assert (folder / "x.md").read_text().startswith("# X\n\nFrom [x.json](x.json)")
+    assert (
+        (folder / "x.md")
+        .read_text()
+        .startswith("# X\n\nMade by `python -m benchmarks.papers.x` from [x.json](x.json)")
+    )
     assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
