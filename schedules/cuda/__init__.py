@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
+from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLane
 from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.schedules.cuda.machine_code import our_compiler
+from tvm_sparse.schedules.cuda.stream import Stream
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
 from tvm_sparse.schedules.rule import ScheduleRule
 
 __all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
 
-RULES: tuple[ScheduleRule, ...] = (TileScalar(), TileTensorCore(), DepthwiseStrip(), *REST)
+RULES: tuple[ScheduleRule, ...] = (
+    Stream(),
+    TileScalar(),
+    TileTensorCore(),
+    DepthwiseStrip(),
+    DepthwiseTapsLane(),
+    *REST,
+)
 
 PASS_CONFIG: dict[str, Any] = {
     "tirx.use_async_copy": True,

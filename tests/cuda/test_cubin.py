@@ -99,11 +99,14 @@ def test_artifact_loads_and_launches(artifact, fake_cuda):
     depthwise = [one for one in launches if "depthwise" in one.kernel]
     # 16 x 16 pixels in strips of 2 x 4, 32 channels in vectors of 4.
     assert all(np.prod(one.grid) * np.prod(one.block) == 8 * 4 * 8 for one in depthwise)
-    linear = [one for one in launches if "linear" in one.kernel]
-    assert {one.grid for one in linear} == {(1, 1, 1)}
-    assert all(one.shared > 48 << 10 for one in linear)
-    attributes = {words[1]: int(words[3]) for words in fake_cuda.lines("attribute")}
-    assert attributes == {one.kernel: one.shared for one in linear}
+    # One row of activations streams the weight by: 10 features, four warps of one each.
+    streams = [one for one in launches if "linear" in one.kernel]
+    assert {(one.grid, one.block) for one in streams} == {((3, 1, 1), (32, 4, 1))}
+    tiles = [one for one in launches if one.shared > 0]
+    assert tiles
+    assert all("conv" in one.kernel for one in tiles)
+    beyond = {one.kernel: one.shared for one in tiles if one.shared > 48 << 10}
+    assert {words[1]: int(words[3]) for words in fake_cuda.lines("attribute")} == beyond
 
 
 @needs_nvrtc

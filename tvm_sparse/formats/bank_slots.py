@@ -43,10 +43,10 @@ def nonzeros(matrix: np.ndarray, bank: int, keep: int, where: str) -> Nonzeros:
     """Return the nonzeros of ``matrix``; raise if a bank has more than ``keep``."""
     counts = bank_counts(matrix, bank)
     if counts.max(initial=0) > keep:
-        row, at = (int(i) for i in np.argwhere(counts > keep)[0])
+        first_row, full = (int(i) for i in np.argwhere(counts > keep)[0])
         raise UnsupportedError(
             where,
-            f"{counts[row, at]} nonzeros in row {row}, bank {at}",
+            f"{counts[first_row, full]} nonzeros in row {first_row}, bank {full}",
             f"at most {keep}",
             "use the format's method `of` to size it",
         )

@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm_sparse import registry
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import candidates as cuda
+from tvm_sparse.ops.cuda import options as cuda
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 
@@ -41,7 +41,7 @@ class Candidate:
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     """Return the dense way; it always exists."""
     if target.kind.name == "cuda":
-        return Candidate("dense", *cuda.dense(contraction, target), 1.0)
+        return _on_gpu(cuda.dense(contraction, target))
     if contraction.depthwise:
         taps = DenseTapFormat(*contraction.matrix_shape)
         return Candidate("dense", taps, depthwise(contraction), 1.0)
@@ -56,6 +56,17 @@ def sparse_candidates(
 
     ``matrix`` is ``(features, taps * columns)``, columns in ``hwi`` order.
     """
+    if target.kind.name == "cuda":
+        baseline = cuda.dense(contraction, target).seconds
+        for option in cuda.sparse(contraction, matrix, target):
+            yield option if isinstance(option, str) else _on_gpu(option, baseline)
     for kind in registry.kinds().values():
         if kind.operators is not None:
             yield from kind.operators(contraction, matrix, target)
+
+
+def _on_gpu(option: cuda.Option, baseline: float | None = None) -> Candidate:
+    """Return a GPU's way, its cost relative to ``baseline`` seconds of the dense one."""
+    cost = option.seconds / (baseline or option.seconds)
+    penalty = cost / option.work
+    return Candidate(option.name, option.storage, option.build(), option.work, penalty)

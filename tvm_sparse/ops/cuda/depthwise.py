@@ -62,20 +62,26 @@ def window(c: Contraction, plane: tuple[int, int]) -> tuple[int, ...]:
 
 def stage_window(c: Contraction, x: Any, xs: Any) -> None:
     """Emit the block that reads the input with its borders; outside it is zero."""
-    borders = c.borders or (0, 0)
     with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
         b, row, column, channel = T.axis.remap("SSSS", axes)
-        place = [p - before for p, before in zip((row, column), borders, strict=True)]
-        inside = [
-            condition
-            for p, extent in zip(place, c.padded, strict=True)
-            for condition in (p >= 0, p < extent)
-        ]
+        place, conditions = inside(c, row, column)
         value = x[(b, *place, channel)]
         T.reads(value)
         T.writes(xs[b, row, column, channel])
-        value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, c.dtype))
+        value = tirx.if_then_else(tirx.all(*conditions), value, tirx.const(0, c.dtype))
         T.buffer_store(xs, value, [b, row, column, channel])
+
+
+def inside(c: Contraction, row: Any, column: Any) -> tuple[list[Any], list[Any]]:
+    """Return where a pixel of the input with borders lies, and when that is in the input."""
+    borders = c.borders or (0, 0)
+    place = [p - before for p, before in zip((row, column), borders, strict=True)]
+    conditions = [
+        condition
+        for p, extent in zip(place, c.padded, strict=True)
+        for condition in (p >= 0, p < extent)
+    ]
+    return place, conditions
 
 
 def _contract(c: Contraction, strip: Strip, buffers: tuple[Any, Any, Any]) -> None:

@@ -176,3 +176,8 @@ def _unfold(acc: Any, out: Any) -> None:
 def fp32(value: Any) -> Any:
     """Return ``value`` as fp32."""
     return value if str(value.ty.dtype) == "float32" else tirx.Cast("float32", value)
+
+
+def engine(dtype: str) -> Engine:
+    """Return how values of ``dtype`` are multiplied: fp32 stays exact, it takes no tensor core."""
+    return Scalar() if dtype == "float32" else TensorCore()

@@ -22,8 +22,17 @@ from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
 
+ONE_BLOCK_BYTES = 100 << 10
+"""Staged activations beyond which an SM holds one thread block."""
+
 FP32_STAGE_BYTES = 64 << 10
 """Activations are staged as fp32, which saves a conversion a product, while they take no more."""
+
+EFFICIENCY = 0.85
+"""Part of the bandwidth of a copy that a stream is taken to reach."""
+
+DENSE_STEPS = 8
+"""Vectors of a dense row that a lane requests at once, at most."""
 
 Index = tuple[Any, ...]
 
@@ -39,6 +48,29 @@ class Warps:
     def block(self) -> int:
         """Weight rows of a thread block."""
         return self.count * self.rows
+
+
+def choose_warps(rows: int, sms: int, staged: int = 0) -> Warps:
+    """Return warps such that a weight of ``rows`` rows keeps all SMs busy.
+
+    ``staged`` bytes of activations that only one thread block of an SM can hold ask for many warps
+    in it, and for as few thread blocks as there are SMs.
+    """
+    if staged > ONE_BLOCK_BYTES:
+        return Warps(32, max(1, math.ceil(rows / (32 * sms))))
+    count = 8 if rows >= 8 * sms else 4
+    return Warps(count, 2 if rows >= 16 * sms else 1)
+
+
+def staged_bytes(c: Contraction, storage: LaneBanksFormat) -> int:
+    """Return the shared memory that the activations take."""
+    size = 4 if stage_dtype(c, storage) == "float32" else 2
+    return staged_columns(storage) * padded_rows(math.prod(c.lead)) * size
+
+
+def result_bytes(c: Contraction, warps: Warps) -> int:
+    """Return the shared memory that the results of a thread block take."""
+    return padded_rows(math.prod(c.lead)) * warps.block * 4
 
 
 def padded_rows(rows: int) -> int:
@@ -91,7 +123,8 @@ def stream_balanced(
 def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)`` for row-major weights (``s.lanes`` is 1) without taps."""
     vector = math.gcd(s.cols, VECTOR_BITS // (32 if c.dtype == "float32" else 16))
-    slots = (1, math.ceil(s.cols / (LANES * vector)), LANES, vector)
+    steps = math.ceil(s.cols / (LANES * vector))
+    slots = (math.ceil(steps / DENSE_STEPS), min(steps, DENSE_STEPS), LANES, vector)
     rows = math.prod(c.lead)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
@@ -161,15 +194,15 @@ def _gather(s: LaneBanksFormat, indices: Any, xs: Any, gathered: Any) -> None:
 
 def _in_lanes(name: str, out: Any, cols: int, source: Callable[[Any, Any], Any]) -> None:
     """Emit a block that deals a matrix's columns out to lanes, ``vector`` neighbours each."""
-    vector = int(out.shape[-1])
+    vector, steps = int(out.shape[-1]), int(out.shape[-3])
     with T.grid(*out.shape) as axes, T.sblock(name):
         row, chunk, step, lane, j = T.axis.remap("SSSSS", axes)
-        k = (step * LANES + lane) * vector + j
+        k = ((chunk * steps + step) * LANES + lane) * vector + j
         value = source(row, k)
         place = [row, chunk, step, lane, j]
         T.reads(value)
         T.writes(out[tuple(place)])
-        if cols % (LANES * vector):
+        if cols % (steps * LANES * vector):
             inside = k // vector < cols // vector
             value = tirx.if_then_else(inside, value, tirx.const(0, str(out.dtype)))
         T.buffer_store(out, value, place)

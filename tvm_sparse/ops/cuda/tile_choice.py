@@ -1,10 +1,15 @@
-"""Which tile a thread block should take, by a model of waves, multiply-adds and bytes from L2."""
+"""Which tile a thread block should take, and how long the product takes, by a model.
+
+The model knows waves of thread blocks, multiply-adds, bytes from L2 and from memory. It is made
+from data sheets, not from measurements (docs/performance/gpu.md).
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.chip import Chip
 from tvm_sparse.ops.cuda.tile import Tile, round_up
 
@@ -17,20 +22,27 @@ UNKNOWN_ROWS = 64
 STEP_CLOCKS = 60.0
 """Clocks that a step costs whatever its size: barriers, addresses, waiting for the first bytes."""
 
+LAUNCH_SECONDS = 2e-6
+"""What a kernel inside a graph costs whatever it does."""
+
+Size = tuple[int, int, int]
+"""Rows, features and columns of a product."""
+
+
+def known_rows(lead: tuple[Any, ...]) -> int:
+    """Return the rows of a contraction's output; unknown ones are :data:`UNKNOWN_ROWS`."""
+    static = [e for e in lead if isinstance(e, int)]
+    return math.prod(static) * (UNKNOWN_ROWS if len(static) < len(lead) else 1)
+
 
 def choose_tile(
-    rows: Any, features: int, columns: int, dtype: str, chip: Chip, *, fixed: int | None = None
+    size: Size, dtype: str, chip: Chip, *, features: int | None = None, step: int | None = None
 ) -> Tile:
-    """Return the tile with the smallest modelled time.
-
-    ``rows`` may be symbolic; ``fixed`` prescribes the features of a tile (the edge of a block).
-    """
-    known = rows if isinstance(rows, int) else UNKNOWN_ROWS
-    step = choose_step(columns)
-    shapes = [(r, f) for r in ROWS for f in ((fixed,) if fixed else FEATURES)]
-    tiles = [Tile(r, f, step) for r, f in shapes]
-    size = (known, features, columns)
-    return min(tiles, key=lambda t: (_clocks(size, t, dtype, chip), t.rows, t.features))
+    """Return the tile with the smallest modelled time; ``features``, ``step`` prescribe extents."""
+    step = step or choose_step(size[2])
+    across = (features,) if features else FEATURES
+    tiles = [Tile(r, f, step) for r in ROWS for f in across]
+    return min(tiles, key=lambda t: (tile_clocks(size, t, dtype, chip), t.rows, t.features))
 
 
 def choose_step(columns: int) -> int:
@@ -38,15 +50,30 @@ def choose_step(columns: int) -> int:
     return min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
 
 
-def _clocks(size: tuple[int, int, int], tile: Tile, dtype: str, chip: Chip) -> float:
-    """Return modelled clocks of a product of ``size`` (rows, features, columns)."""
+def tile_clocks(size: Size, tile: Tile, dtype: str, chip: Chip, *, per_step: float = 0.0) -> float:
+    """Return the clocks of a tiled product; ``per_step`` are those of other work in a step."""
     rows, features, columns = size
     blocks = math.ceil(rows / tile.rows) * math.ceil(features / tile.features)
-    item = 4 if dtype == "float32" else 2
     products = tile.rows * tile.features / chip.multiply_adds[dtype]
-    fed = (tile.rows + tile.features) * item / chip.feed
+    fed = (tile.rows + tile.features) * item_bytes(dtype) / chip.feed
     # Several thread blocks on one SM hide each other's waiting.
     waiting = STEP_CLOCKS / min(4.0, max(1.0, blocks / chip.sms))
     steps = math.ceil(columns / tile.columns)
-    alone = steps * (tile.columns * max(products, fed) + waiting)
+    alone = steps * (tile.columns * max(products, fed) + waiting + per_step)
     return math.ceil(blocks / chip.sms) * alone
+
+
+def seconds(clocks: float, nbytes: float, chip: Chip) -> float:
+    """Return the time of a kernel that computes for ``clocks`` and moves ``nbytes`` meanwhile."""
+    return LAUNCH_SECONDS + max(clocks / chip.clock, nbytes / chip.bandwidth)
+
+
+def activation_bytes(c: Contraction) -> float:
+    """Return the bytes of input and output."""
+    channels = c.features + c.columns * math.prod(c.strides)
+    return known_rows(c.lead) * channels * item_bytes(c.dtype)
+
+
+def item_bytes(dtype: str) -> int:
+    """Return the bytes of an element."""
+    return 4 if dtype == "float32" else 2

@@ -1,0 +1,112 @@
+"""Measure one case on a GPU: our kernels and the libraries', all outputs verified first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+
+from benchmarks.gpu import libraries
+from benchmarks.gpu.cases import Case
+from benchmarks.gpu.prepare import Kernel, load
+from benchmarks.gpu.timing import gpu_times
+
+ROUNDING = {torch.float16: 2.0**-11, torch.float32: 2.0**-24}
+SUMS = 2.0**-24
+"""Half a unit in the last place of an fp32 sum."""
+
+
+def measure(case: Case, kernels: Sequence[Kernel], target: str, repeats: int) -> dict[str, Any]:
+    """Return the row of ``case``: times and records of our kernels and of all libraries.
+
+    Raises
+    ------
+    ArithmeticError
+        If one of our kernels differs from the fp32 reference by more than rounding allows.
+    """
+    c = case.contraction
+    generator = torch.Generator("cuda").manual_seed(0)
+    dtype = getattr(torch, c.dtype)
+    x = torch.randn(c.input_shape, generator=generator, device="cuda").to(dtype)
+    weight = torch.from_numpy(case.weight()).cuda()
+    expected, magnitude = reference(case, x, weight)
+    programs, records, errors = {}, {}, {}
+    for kernel in kernels:
+        func, arrays, records[kernel.storage] = load(kernel, target)
+        program, out = ours(func, arrays, x, c.output_shape)
+        program()
+        torch.cuda.synchronize()
+        share = errors[kernel.storage] = error_share(case, out, expected, magnitude)
+        if share > 1:
+            raise ArithmeticError(f"{kernel.name}: {share:.3g} times the allowed error")
+        programs[f"ours {kernel.storage}"] = program
+    found, missing = libraries.sparse(case, x, weight)
+    dense = libraries.dense(case, x, weight)
+    for name, program in {**dense, **found}.items():
+        errors[name] = error_share(case, program(), expected, magnitude)
+        programs[name] = program
+    return {
+        "case": case.name,
+        "rows": c.lead[0],
+        "pattern": case.pattern,
+        "sparsity": float((weight == 0).float().mean()),
+        "dense_bytes": weight.numel() * weight.element_size(),
+        "kernels": records,
+        "libraries_dense": sorted(dense),
+        "libraries_sparse": sorted(found),
+        "missing": missing,
+        "errors": errors,
+        "times": gpu_times(programs, repeats),
+    }
+
+
+def ours(
+    func: Any, arrays: Sequence[np.ndarray], x: torch.Tensor, shape: tuple[int, ...]
+) -> tuple[libraries.Program, torch.Tensor]:
+    """Return a program that runs ``func`` on tensors that are on the GPU once, and its output."""
+    out = torch.full(shape, float("nan"), dtype=x.dtype, device=x.device)
+    device = tvm.cuda(0)
+    held = [tvm.runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
+    operands = [tvm.runtime.from_dlpack(x), *held, tvm.runtime.from_dlpack(out)]
+
+    def program() -> torch.Tensor:
+        func(*operands)
+        return out
+
+    return program, out
+
+
+def reference(
+    case: Case, x: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the output in float64, and that of all absolute values."""
+
+    def product(image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        c = case.contraction
+        if not c.depthwise:
+            return image @ matrix.t()
+        kernel = matrix.reshape(c.features, 1, *c.taps)
+        options = {"stride": c.strides, "padding": c.borders, "dilation": c.dilation}
+        out = torch.nn.functional.conv2d(
+            image.permute(0, 3, 1, 2), kernel, groups=c.features, **options
+        )
+        return out.permute(0, 2, 3, 1)
+
+    wide, matrix = x.double(), weight.double()
+    return product(wide, matrix), product(wide.abs(), matrix.abs())
+
+
+def error_share(
+    case: Case, out: torch.Tensor, expected: torch.Tensor, magnitude: torch.Tensor
+) -> float:
+    """Return the largest error as a share of what fp32 sums and one rounding allow.
+
+    The bound is ``terms * u * |A| |B|`` (Higham, section 3.5) and half a unit of the output.
+    """
+    terms = case.contraction.matrix_shape[1]
+    allowed = magnitude * (terms * SUMS) + expected.abs() * ROUNDING[out.dtype] + 1e-6
+    share = (out.double() - expected).abs() / allowed
+    return float(share.nan_to_num(nan=float("inf")).max())

@@ -1,0 +1,131 @@
+"""What libraries on a GPU make of the same layer: dense, and sparse where they can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+from benchmarks.gpu.cases import Case
+
+Program = Callable[[], torch.Tensor]
+Found = dict[str, Program]
+"""Name -> program that returns the output, in our layout."""
+
+
+def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
+    """Return the dense programs; ``weight`` is ``(features, columns)``, or ``(channels, taps)``."""
+    if case.contraction.depthwise:
+        return _depthwise(case, x, weight)
+    found = {}
+    for blas in ("cublas", "cublaslt"):
+        for precision in ("highest", "high") if x.dtype == torch.float32 else ("highest",):
+            name = blas + (" tf32" if precision == "high" else "")
+            found[name] = _product(x, weight, blas, precision)
+    if len(x) == 1:
+        row = x[0]
+        found["mv"] = lambda: torch.mv(weight, row)[None]
+    return found
+
+
+def sparse(case: Case, x: torch.Tensor, weight: torch.Tensor) -> tuple[Found, dict[str, str]]:
+    """Return the sparse programs, and why others are missing."""
+    makers = {"cusparse csr": _csr, "cusparselt 2:4": _two_of_four, "triton bsr": _triton_bsr}
+    found, missing = {}, {}
+    if case.contraction.depthwise or case.pattern == "none":
+        return found, missing
+    for name, make in makers.items():
+        try:
+            program = make(case, x, weight)
+            program()
+            torch.cuda.synchronize()
+            found[name] = program
+        # Any of these libraries may be missing or refuse a shape, in its own way.
+        except Exception as error:
+            missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
+    return found, missing
+
+
+def _product(x: torch.Tensor, weight: torch.Tensor, blas: str, precision: str) -> Program:
+    def program() -> torch.Tensor:
+        torch.backends.cuda.preferred_blas_library(blas)
+        torch.set_float32_matmul_precision(precision)
+        return functional.linear(x, weight)
+
+    return program
+
+
+def _csr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
+    stored, columns = weight.to_sparse_csr(), x.t().contiguous()
+
+    def program() -> torch.Tensor:
+        return (stored @ columns).t()
+
+    return program
+
+
+def _triton_bsr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
+    if not case.pattern.startswith("block"):
+        raise ValueError("only blocks")
+    from torch.sparse._triton_ops import bsr_dense_addmm
+    from torch.sparse._triton_ops_meta import tune_bsr_dense_addmm
+
+    edge = int(case.pattern.split("x")[-1])
+    stored, columns = weight.to_sparse_bsr((edge, edge)), x.t().contiguous()
+    zero = torch.zeros(len(weight), len(x), dtype=x.dtype, device=x.device)
+    if len(x) % 16:
+        raise ValueError(f"needs a multiple of 16 rows, found {len(x)}")
+    tune_bsr_dense_addmm(zero, stored, columns, store=True)
+    return lambda: bsr_dense_addmm(zero, stored, columns, beta=0).t()
+
+
+def _two_of_four(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
+    """2:4 at the pattern's own values where they fit; its time is the same for any mask."""
+    quads = (weight.reshape(len(weight), -1, 4) != 0).sum(-1)
+    if int(quads.max()) > 2:
+        raise ValueError("the mask is not 2:4")
+    stored = torch.sparse.to_sparse_semi_structured(weight)
+    return lambda: functional.linear(x, stored)
+
+
+def _depthwise(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
+    """Return cuDNN in both layouts, and the papers' unpruned sub-GEMMs as a batched product."""
+    c = case.contraction
+    torch.backends.cudnn.benchmark = True
+    kernel = weight.reshape(c.features, 1, *c.taps)
+    options = {"stride": c.strides, "padding": c.borders, "dilation": c.dilation}
+    last = x.permute(0, 3, 1, 2)
+    first = last.contiguous()
+    wide = kernel.to(memory_format=torch.channels_last)
+
+    def convolved(image: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        out = functional.conv2d(image, values, groups=c.features, **options)
+        return out.permute(0, 2, 3, 1)
+
+    return {
+        "cudnn nchw": lambda: convolved(first, kernel),
+        "cudnn nhwc": lambda: convolved(last, wide),
+        "unfold + bmm": _unfolded(case, first, weight),
+    }
+
+
+def _unfolded(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
+    """Diagonal-wise refactorization without pruning: groups of 32 channels, im2col, GEMM."""
+    c = case.contraction
+    channels, taps = weight.shape
+    groups = -(-channels // 32)
+    blocks = torch.zeros(groups, 32, 32, taps, dtype=x.dtype, device=x.device)
+    index = torch.arange(channels, device=x.device)
+    blocks[index // 32, index % 32, index % 32] = weight
+    matrices = blocks.reshape(groups, 32, 32 * taps)
+    rest = groups * 32 - channels
+
+    def program() -> torch.Tensor:
+        columns = functional.unfold(x, c.taps, c.dilation, c.borders, c.strides)
+        columns = functional.pad(columns, (0, 0, 0, rest * taps))
+        columns = columns.reshape(len(x), groups, 32 * taps, -1)
+        out = torch.matmul(matrices, columns).reshape(len(x), groups * 32, -1)
+        return out[:, :channels].reshape(len(x), channels, *c.lead[1:]).permute(0, 2, 3, 1)
+
+    return program

@@ -1,0 +1,135 @@
+"""Every operator that the compiler may choose on a GPU, as a small layer, and how it is proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import depthwise_options, options
+from tvm_sparse.ops.cuda.option import Option
+from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.schedules import cuda
+from tvm_sparse.schedules.rule import first_schedule
+
+TILES = "test_tile.py::test_equals_the_reference"
+STREAMS = "test_stream.py::test_banks_equal_the_reference"
+
+DEPTHWISE = Contraction(
+    (2, 14, 14), 64, 64, (5, 5), (1, 1), (1, 1), padded=(14, 14), borders=(2, 2), depthwise=True
+)
+CONVOLUTION = Contraction(
+    (2, 14, 14), 64, 64, (3, 3), (1, 1), (1, 1), padded=(14, 14), borders=(1, 1)
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A layer with the storage and the kernel that compute it, and the test that executes it."""
+
+    layer: str
+    contraction: Contraction
+    storage: str
+    kernel: str
+    executed: str
+
+
+def _linear(rows: int) -> Contraction:
+    return Contraction((rows,), 512, 256)
+
+
+OPERATORS = {
+    operator.layer: operator
+    for operator in (
+        Operator(
+            "dense, N = 1",
+            _linear(1),
+            "dense",
+            "stream",
+            "test_stream.py::test_dense_rows_equal_the_reference",
+        ),
+        Operator("dense", _linear(128), "dense", "tile", TILES),
+        Operator("dense convolution", CONVOLUTION, "dense", "tile", TILES),
+        Operator("balanced, N = 1", _linear(1), "balanced", "stream", STREAMS),
+        Operator("balanced, N = 8", _linear(8), "balanced", "stream", STREAMS),
+        Operator("balanced", _linear(128), "balanced", "tile", TILES),
+        Operator("balanced convolution", CONVOLUTION, "balanced", "tile", TILES),
+        Operator("unstructured convolution", CONVOLUTION, "balanced", "tile", TILES),
+        Operator("block", _linear(128), "block", "tile", TILES),
+        Operator("block convolution", CONVOLUTION, "block", "tile", TILES),
+        Operator("joint", _linear(128), "joint", "tile", TILES),
+        Operator(
+            "dense depthwise",
+            DEPTHWISE,
+            "dense",
+            "strip",
+            "test_depthwise.py::test_equals_the_naive_sum",
+        ),
+        Operator(
+            "depthwise taps",
+            DEPTHWISE,
+            "depthwise_taps",
+            "taps of lanes",
+            "test_depthwise_taps.py::test_equals_the_reference",
+        ),
+        Operator(
+            "depthwise as sub-GEMMs",
+            DEPTHWISE,
+            "rearranged",
+            "sub-GEMM",
+            "test_depthwise_options.py::test_sub_gemms_equal_the_reference",
+        ),
+    )
+}
+
+
+LISTED = {
+    ("unstructured convolution", "float32", "sm_90"): (
+        8,
+        "the assembler keeps one address on the stack, outside of all loops, at 56 registers",
+    )
+}
+"""Operator, dtype and architecture with local memory: most bytes of a thread, and why."""
+
+
+def option_of(operator: Operator, dtype: str, target: Target) -> Option:
+    """Return what the compiler builds for the operator's layer in ``dtype``."""
+    c = replace(operator.contraction, dtype=dtype)
+    matrix = weight(operator, np.random.default_rng(0))
+    if operator.storage == "rearranged":
+        return depthwise_options.rearranged(c, matrix, target)
+    if operator.storage == "dense":
+        return options.dense(c, target)
+    found = options.sparse(c, matrix, target)
+    (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.storage)
+    return option
+
+
+def weight(operator: Operator, rng: np.random.Generator) -> np.ndarray:
+    """Return small integers: 4 of 16 for balanced layers, else 70 % zeros anywhere.
+
+    Coarse masks keep a third of the 64 x 64 blocks.
+    """
+    shape = operator.contraction.matrix_shape
+    values = rng.integers(1, 5, shape).astype(np.float32)
+    if operator.layer.startswith("balanced"):
+        return values * Balanced(16, 4).project(rng.random(shape, dtype=np.float32))
+    values *= rng.random(shape) >= 0.7
+    if operator.storage in ("block", "joint"):
+        blocks = np.zeros((-(-shape[0] // 64), -(-shape[1] // 64)), bool)
+        blocks[:, ::3] = True
+        values *= np.repeat(np.repeat(blocks, 64, 0), 64, 1)[: shape[0], : shape[1]]
+    return values
+
+
+def scheduled(option: Option, target: Target) -> tuple[tirx.PrimFunc, Any]:
+    """Return the option's function as the first rule schedules it, and that rule's name."""
+    found = first_schedule(option.build(), target, cuda.RULES)
+    if found is None:
+        raise LookupError(f"no schedule rule takes {option}")
+    schedule, rule = found
+    return schedule.mod["main"].with_attr("global_symbol", "main"), rule

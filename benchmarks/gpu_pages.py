@@ -1,0 +1,171 @@
+"""The page of the GPU kernels, from what ``benchmarks/gpu`` wrote to ``results/gpu_*.json``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import RESULTS
+from benchmarks.gpu.operators import LISTED, OPERATORS
+
+PARTS = {
+    "correct": "every operator, small shapes, outputs verified",
+    "limits": "copy bandwidth, cuBLAS over rows of activations",
+    "models": "whole networks against PyTorch",
+    "papers": "shapes of the papers",
+    "depthwise": "depthwise layers of the mobile networks",
+    "grid": "8192 x 8192 over sparsity and rows",
+    "metrics": "counters of NVIDIA's profiler",
+}
+"""Part of ``benchmarks/gpu/run.sh`` -> what it measures."""
+
+NOT_YET = "not yet"
+
+
+def write(pages: Path) -> None:
+    """Write ``gpu.md`` into ``pages``, if the kernels were compiled."""
+    compiled = _read("gpu_compiled")
+    if compiled is not None:
+        (pages / "gpu.md").write_text(page(compiled, _read("gpu_regimes")))
+
+
+def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
+    """Return the page: what is proved for each operator, what is modelled, what was measured."""
+    measured = {part: _read(f"gpu_{part}") for part in PARTS}
+    lines = [
+        "# Operators on NVIDIA GPUs",
+        "",
+        "Made by `python -m benchmarks.pages` from `benchmarks/results/gpu_*.json`.",
+        "",
+        "*Compiled*: machine code for each architecture, without spills or arrays in local memory.",
+        "*Executed*: the same schedule as OpenCL, run on a CPU by PoCL, equal to the naive",
+        "reference (thread maps, shared memory and barriers are real; tensor-core instructions and",
+        "asynchronous copies are stood in for). *Measured*: on a GPU, output verified, by",
+        "[`benchmarks/gpu/run.sh`](../../benchmarks/gpu/run.sh).",
+        "",
+    ]
+    if not any(measured.values()):
+        lines += [
+            "**No kernel was measured on a GPU yet.** Every time below is modelled from data",
+            "sheets.",
+            "",
+        ]
+    lines += _operators(compiled, measured["correct"])
+    lines += _code(compiled)
+    if regimes is not None:
+        lines += _regimes(regimes)
+    lines += _measurements(measured)
+    return "\n".join(lines) + "\n"
+
+
+def _operators(compiled: dict[str, Any], correct: dict[str, Any] | None) -> list[str]:
+    archs, date = ", ".join(compiled["archs"]), compiled["date"]
+    rows = []
+    for layer, operator in OPERATORS.items():
+        own = [row for row in compiled["rows"] if row["layer"] == layer]
+        dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
+        lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
+        state = f"{archs}, {date}" if lean else NOT_YET
+        found = _measured_kernels(correct).get((operator.storage, operator.kernel), NOT_YET)
+        rows.append([layer, operator.kernel, dtypes, state, f"`{operator.executed}`", found])
+    head = ["operator", "kernel", "dtypes", "compiled", "executed on PoCL", "measured on a GPU"]
+    return ["## What is proved", "", *_table(head, rows)]
+
+
+def _code(compiled: dict[str, Any]) -> list[str]:
+    """Return the table of registers and of the instructions that decide, newest architecture."""
+    newest = compiled["archs"][-1]
+    rows = []
+    for row in compiled["rows"]:
+        if row["arch"] == newest and row["dtype"] != "bfloat16":
+            counts = ", ".join(f"{n} {name}" for name, n in sorted(row["instructions"].items()))
+            cells = [row["layer"], row["dtype"], row["rule"], str(row["registers"]), counts]
+            rows.append(cells)
+    head = ["operator", "dtype", "schedule rule", "registers a thread", "instructions"]
+    notes = [
+        f"* {layer}, {dtype}, {arch}: {most} bytes of local memory a thread; {why}."
+        for (layer, dtype, arch), (most, why) in LISTED.items()
+    ]
+    exceptions = ["Exceptions from what *compiled* means:", "", *notes, ""] if notes else []
+    return [f"## Machine code for {newest}", "", *_table(head, rows), *exceptions]
+
+
+def _listed(row: dict[str, Any]) -> tuple[int, str]:
+    """Return the local memory that a kernel is known to take, and why."""
+    return LISTED.get((row["layer"], row["dtype"], row["arch"]), (0, ""))
+
+
+def _regimes(regimes: dict[str, Any]) -> list[str]:
+    size = regimes["size"]
+    counts = list(dict.fromkeys(row["rows"] for row in regimes["rows"]))
+    cells: dict[tuple[str, float], list[str]] = {}
+    for row in regimes["rows"]:
+        ratio = row["dense_us"] / row["us"]
+        text = f"{row['storage']} {row['kernel']} {ratio:.1f}x"
+        cells.setdefault((row["pattern"], row["sparsity"]), []).append(text)
+    rows = [[p, f"{s:.0%}", *texts] for (p, s), texts in cells.items()]
+    return [
+        "## Which kernel is chosen",
+        "",
+        f"A {size} x {size} fp16 weight on an H200, by rows of activations N: storage, kernel and",
+        "modelled speed-up over our own dense kernel, launch included. Modelled, not measured:",
+        "data sheets give bandwidth, multiply-adds and bytes from L2; instructions were counted in",
+        "the machine code.",
+        "",
+        *_table(["pattern", "zeros", *(f"N = {n}" for n in counts)], rows),
+    ]
+
+
+def _measurements(measured: dict[str, dict[str, Any] | None]) -> list[str]:
+    lines = ["## Measurements", ""]
+    rows = []
+    for part, about in PARTS.items():
+        content = measured[part]
+        if not content:
+            rows.append([f"`{part}`", about, NOT_YET, ""])
+            continue
+        dates = {row["environment"]["date"] for row in content["rows"]}
+        gpus = {row["environment"]["gpu"] for row in content["rows"]}
+        rows.append([f"`{part}`", about, ", ".join(sorted(gpus | dates)), f"`gpu_{part}.json`"])
+    lines += _table(["part", "measures", "measured on", "results"], rows)
+    for part in ("papers", "depthwise", "grid", "models"):
+        content = measured[part]
+        if content:
+            lines += [f"## {PARTS[part].capitalize()}", "", *_times(content["rows"])]
+    return lines
+
+
+def _times(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of medians, the best library's over our best."""
+    cells = []
+    for row in rows:
+        times = {name: taken["median_us"] for name, taken in row["times"].items()}
+        ours = {n: us for n, us in times.items() if n.startswith("ours")}
+        libraries = {n: us for n, us in times.items() if n not in ours}
+        fast, best = min(ours, key=ours.__getitem__), min(libraries, key=libraries.__getitem__)
+        ratio = libraries[best] / ours[fast]
+        first, second = f"{fast} {ours[fast]:.1f}", f"{best} {libraries[best]:.1f}"
+        cells.append([row["case"], first, second, f"{ratio:.2f}x"])
+    return _table(["case", "ours (us)", "best library (us)", "ratio"], cells)
+
+
+def _measured_kernels(correct: dict[str, Any] | None) -> dict[tuple[str, str], str]:
+    """Return GPU and date by storage and kernel."""
+    found = {}
+    for row in correct["rows"] if correct else ():
+        on = f"{row['environment']['gpu']}, {row['environment']['date']}"
+        for storage, record in row["kernels"].items():
+            found[storage, record["kernel"]] = on
+    return found
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    content: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return content

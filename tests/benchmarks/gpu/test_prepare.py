@@ -1,0 +1,58 @@
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu import prepare
+from benchmarks.gpu.cases import Case, depthwise, grid, papers, small
+from tests.cuda.kernels import needs_nvrtc
+from tvm_sparse.ops.contraction import Contraction
+
+TARGET = "cuda:sm_90"
+LINEAR = Contraction((2,), 256, 64, dtype="float16")
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "BUILT", tmp_path)
+
+
+@needs_nvrtc
+def test_a_kernel_is_machine_code_and_packed_weights():
+    kernel = prepare.Kernel(Case("small", LINEAR, "balanced", 0.75), "balanced")
+    place = kernel.place(TARGET)
+    prepare.build(kernel, TARGET, place)
+    record = json.loads((place / "kernel.json").read_text())
+    arrays = [np.load(place / f"{i}.npy") for i in range(record["arrays"])]
+    assert record["weight_bytes"] == sum(a.nbytes for a in arrays)
+    assert np.count_nonzero(arrays[0]) == np.count_nonzero(kernel.case.weight())
+    library = (place / "kernel.so").read_bytes()
+    assert b"__global__" not in library
+    assert record["kernel"] == "stream"
+
+
+@needs_nvrtc
+def test_what_is_built_is_not_built_again(monkeypatch):
+    case = Case("small", LINEAR, "none", 0.0)
+    (kernel,) = prepare.kernels([case])
+    prepare.build(kernel, TARGET, kernel.place(TARGET))
+    monkeypatch.setattr(prepare, "ProcessPoolExecutor", None)
+    assert list(prepare.build_all([kernel], TARGET, 0)) == [(kernel, "")]
+
+
+def test_a_storage_that_does_not_fit_says_why():
+    kernel = prepare.Kernel(Case("small", LINEAR, "balanced", 0.5), "joint")
+    with pytest.raises(ValueError, match="no tiles of the matrix are empty"):
+        prepare.build(kernel, TARGET, kernel.place(TARGET))
+
+
+def test_names_are_unique_and_weights_do_not_depend_on_rows():
+    names = [k.name for cases in (small, papers, depthwise, grid) for k in prepare.kernels(cases())]
+    assert len(names) == len(set(names))
+    one, many = (Case("w", Contraction((n,), 64, 32), "balanced", 0.75) for n in (1, 9))
+    assert np.array_equal(one.weight(), many.weight())
+
+
+@pytest.mark.parametrize("case", list(small()), ids=lambda case: case.name)
+def test_masks_have_their_sparsity(case):
+    assert float((case.weight() == 0).mean()) == pytest.approx(case.sparsity, abs=0.06)

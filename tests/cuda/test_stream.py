@@ -1,0 +1,120 @@
+"""Weight streams against the naive reference, executed on PoCL, and their machine code."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from tests.cuda import pocl
+from tests.cuda.kernels import assert_lean, blank, needs_nvrtc, scheduled
+from tests.kernels import integers
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.lane_banks import LaneBanksFormat
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda.stream import (
+    Warps,
+    choose_warps,
+    padded_rows,
+    stage_dtype,
+    staged_bytes,
+    stream_balanced,
+    stream_dense,
+)
+from tvm_sparse.schedules.cuda.stream import Stream
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize(
+    ("lead", "cols", "rows", "sparsity", "warps"),
+    [
+        ((1,), 1000, 61, 0.9, Warps(4, 2)),
+        ((8,), 520, 17, 0.75, Warps(4, 4)),
+        ((3, 1, 1), 103, 9, 0.5, Warps(1, 2)),
+        ((5,), 4096, 8, 0.8, Warps(4, 2)),
+        ((1,), 64, 8, 1.0, Warps(4, 1)),
+    ],
+)
+def test_banks_equal_the_reference(lead, cols, rows, sparsity, warps):
+    rng = np.random.default_rng(0)
+    c = Contraction(lead, cols, rows)
+    matrix, x = integers(rng, (rows, cols), sparsity), integers(rng, c.input_shape)
+    storage = LaneBanksFormat.of(matrix)
+    func = scheduled(stream_balanced(c, storage, warps, "shared"), Stream())
+    out = pocl.run(func, [x, *storage.encode(matrix).values()], blank(c.output_shape))
+    assert np.array_equal(out, reference(c, x, matrix))
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize(
+    ("lead", "cols", "rows"), [((1,), 1000, 61), ((1, 1, 1), 33, 10), ((2,), 4200, 16)]
+)
+def test_dense_rows_equal_the_reference(lead, cols, rows):
+    rng = np.random.default_rng(0)
+    c = Contraction(lead, cols, rows)
+    matrix, x = integers(rng, (rows, cols)), integers(rng, c.input_shape)
+    storage = DenseFormat(rows, cols, lanes=1)
+    func = scheduled(stream_dense(c, storage, Warps(4, 2)), Stream())
+    out = pocl.run(func, [x, *storage.encode(matrix).values()], blank(c.output_shape))
+    assert np.array_equal(out, reference(c, x, matrix))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("rows", "dtype"), [(1, "float16"), (8, "float16"), (8, "float32")])
+def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
+    c = Contraction((rows,), 4096, 4096, dtype=dtype, result="float32")
+    storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4)
+    warps = choose_warps(4096, 132, staged_bytes(c, storage))
+    func = scheduled(stream_balanced(c, storage, warps), Stream(), "sm_90")
+    assert_lean(func, "sm_90", registers=65536 // (32 * warps.count))
+
+
+@needs_nvrtc
+def test_dense_machine_code_is_lean():
+    c = Contraction((1,), 25088, 4096, dtype="float16")
+    func = stream_dense(c, DenseFormat(4096, 25088, lanes=1), Warps(8, 2))
+    assert_lean(scheduled(func, Stream()), "sm_90", registers=128)
+
+
+def test_few_activations_are_staged_as_fp32():
+    storage = LaneBanksFormat(8, 8192, keep=4, bank=16, vector=8)
+    half = Contraction((1,), 8192, 8, dtype="float16")
+    assert stage_dtype(half, storage) == "float32"
+    assert staged_bytes(half, storage) == 32 << 10
+    eight = dataclasses.replace(half, lead=(5,))
+    assert stage_dtype(eight, storage) == "float16"
+    assert staged_bytes(eight, storage) == 128 << 10
+
+
+@pytest.mark.parametrize("bank", [8, 16, 32, 64])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+def test_lanes_never_meet_in_a_bank_of_shared_memory(bank, rows):
+    """Whatever the indices: 4-byte words of the lanes that one pass over the banks serves."""
+    rng = np.random.default_rng(0)
+    size = min(16, 2 * rows if rows > 1 else 4)
+    lanes_together = 32 // max(1, size // 4)
+    inner = rng.integers(0, bank, 32)
+    start = (inner * 32 + np.arange(32)) * size
+    for first in range(0, 32, lanes_together):
+        part = start[first : first + lanes_together]
+        words = {(int(s) // 4 + w) % 32 for s in part for w in range(max(1, size // 4))}
+        assert len(words) == len(part) * max(1, size // 4) or size < 4
+
+
+@pytest.mark.parametrize(("rows", "power"), [(1, 1), (2, 2), (3, 4), (5, 8), (8, 8)])
+def test_padded_rows(rows, power):
+    assert padded_rows(rows) == power
+
+
+@pytest.mark.parametrize("rows", [10, 1000, 4096, 16384])
+@pytest.mark.parametrize("staged", [0, 128 << 10])
+def test_thread_blocks_fill_the_chip(rows, staged):
+    warps = choose_warps(rows, 132, staged)
+    blocks = math.ceil(rows / warps.block)
+    assert warps.count <= 32
+    if staged:
+        assert blocks <= 132
+    elif rows >= 1000:
+        assert blocks >= 132

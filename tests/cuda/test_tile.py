@@ -1,0 +1,178 @@
+"""Tiled contractions against the naive reference, executed on PoCL, and their machine code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm.script.ir_builder import tirx as T
+
+from tests.cuda import pocl
+from tests.cuda.kernels import StandIns, assert_lean, blank, needs_nvrtc, scheduled
+from tests.kernels import integers
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.kept_tiles import KeptTilesFormat
+from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.cuda.joint_weights import JointWeights
+from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
+from tvm_sparse.ops.cuda.tile import Tile, tiled, unflat
+from tvm_sparse.ops.cuda.weights import BalancedWeights, BlockWeights, DenseWeights
+from tvm_sparse.patterns.block import Block
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore, default_warps
+
+LINEAR = Contraction((2, 50), 72, 70)
+STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))
+DILATED = Contraction((1, 5, 6), 3, 20, (3, 2), (1, 1), (2, 3), padded=(9, 9))
+CASES = {
+    "linear": (LINEAR, Tile(32, 32, 32)),
+    "strided": (STRIDED, Tile(16, 32, 64)),
+    "dilated": (DILATED, Tile(32, 16, 32)),
+}
+RULES = {Scalar: TileScalar, TensorCore: TileTensorCore}
+
+
+def masked(rng, kind, c, tile):
+    """A weight with zeros: whole blocks of 16 columns, or anywhere."""
+    dense = integers(rng, c.matrix_shape, 0.7)
+    if kind not in ("block", "joint"):
+        return dense
+    rows, cols = c.matrix_shape
+    across = 16 if kind == "block" else tile.columns
+    kept = rng.random((-(-rows // tile.features), -(-cols // across))) < 0.4
+    return dense * np.repeat(np.repeat(kept, tile.features, 0), across, 1)[:rows, :cols]
+
+
+def weights(kind, c, tile, matrix, scope="shared.dyn", intrinsics=None):
+    if kind == "dense":
+        return DenseWeights(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
+    if kind == "block":
+        return BlockWeights(BlockFormat.of(matrix, Block(tile.features, 16), limit=1), tile)
+    intrinsics = intrinsics or ptx.Intrinsics()
+    if kind == "joint":
+        kept = KeptTilesFormat.of(matrix, lanes=tile.features, step=tile.columns)
+        return JointWeights(kept, tile, scope, intrinsics)
+    storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
+    return BalancedWeights(storage, tile, scope, intrinsics)
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize(("engine", "case"), [(Scalar, "strided"), (TensorCore, "dilated")])
+@pytest.mark.parametrize("kind", ["dense", "balanced", "block", "joint"])
+def test_equals_the_reference(kind, engine, case):
+    c, tile = CASES[case]
+    rng, stand_ins = np.random.default_rng(0), StandIns()
+    matrix, x = masked(rng, kind, c, tile), integers(rng, c.input_shape)
+    right = weights(kind, c, tile, matrix, "shared", stand_ins)
+    product = Scalar("shared") if engine is Scalar else TensorCore("shared", stand_ins)
+    func = scheduled(tiled(c, right, tile, product), RULES[engine](asynchronous=False))
+    arrays = [x, *right.storage.encode(matrix).values()]
+    out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
+    assert np.array_equal(out, reference(c, x, matrix))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("tile", [Tile(128, 128, 32), Tile(64, 96, 48), Tile(16, 48, 64)])
+def test_large_tiles_are_lean_too(tile):
+    c = Contraction((1000,), 480, 500, dtype="float16")
+    right = weights("dense", c, tile, None)
+    func = scheduled(tiled(c, right, tile, TensorCore()), TileTensorCore())
+    assert_lean(func, "sm_90", registers=128)
+
+
+@needs_nvrtc
+def test_fp32_tiles_are_lean_too():
+    c, tile = Contraction((1000,), 480, 500), Tile(128, 128, 32)
+    func = scheduled(tiled(c, weights("dense", c, tile, None), tile, Scalar()), TileScalar())
+    assert_lean(func, "sm_90")
+
+
+def test_unflat():
+    assert unflat(2 * 12 + 3, (5, 3, 4)) == [2, 0, 3]
+    assert unflat(61, (5, 3, 4)) == [5, 0, 1]
+    assert unflat(7, (9,)) == [7]
+    assert unflat(0, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "warps"),
+    [(128, 128, (2, 4)), (64, 64, (1, 4)), (16, 64, (1, 4)), (128, 16, (4, 1)), (16, 16, (1, 1))],
+)
+def test_warps_share_a_tile_evenly(rows, features, warps):
+    chosen = default_warps(rows, features)
+    assert (chosen.rows, chosen.features) == warps
+    assert rows % (16 * chosen.rows) == features % (16 * chosen.features) == 0
+
+
+def matrices(tile, form):
+    """What ``ldmatrix.x4`` leaves in the registers of 32 lanes (PTX ISA, "ldmatrix")."""
+    fragment = np.zeros((32, 8))
+    for q in range(4):
+        rows = [form.place(8 * q + i) for i in range(8)]
+        matrix = np.array([tile[r, c : c + 8] for r, c in rows])
+        if form is ptx.Form.RIGHT_TRANSPOSED:
+            matrix = matrix.T
+        for lane in range(32):
+            fragment[lane, 2 * q : 2 * q + 2] = matrix[lane // 4, 2 * (lane % 4) :][:2]
+    return fragment
+
+
+def product(a, b):
+    """Two ``mma.m16n8k16`` on fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16")."""
+    result = np.zeros((32, 8))
+    for half in range(2):
+        left, right = np.zeros((16, 16)), np.zeros((16, 8))
+        for lane in range(32):
+            group, place = lane // 4, 2 * (lane % 4)
+            for i in range(8):
+                row, k = group + 8 * (i // 2 % 2), place + i % 2 + 8 * (i // 4)
+                left[row, k] = a[lane, i]
+            for i in range(4):
+                right[place + i % 2 + 8 * (i // 2), group] = b[lane, 4 * half + i]
+        sums = left @ right
+        for lane in range(32):
+            group, place = lane // 4, 2 * (lane % 4)
+            for i in range(4):
+                result[lane, 4 * half + i] = sums[group + 8 * (i // 2), place + i % 2]
+    return result
+
+
+@pytest.mark.parametrize("form", [ptx.Form.RIGHT, ptx.Form.RIGHT_TRANSPOSED])
+def test_lane_maps_of_the_tensor_core(form):
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(-9, 9, (2, 16, 16))
+    b = matrices(right if form is ptx.Form.RIGHT else right.T, form)
+    sums = product(matrices(left, ptx.Form.LEFT), b)
+    expected = left @ right.T
+    for lane in range(32):
+        for r in range(8):
+            row = lane // 4 + 8 * (r // 2 % 2)
+            feature = 2 * (lane % 4) + r % 2 + 8 * (r // 4)
+            assert sums[lane, r] == expected[row, feature]
+
+
+@pytest.mark.parametrize("form", list(ptx.Form))
+@pytest.mark.parametrize("columns", [16, 32, 48, 64, 128])
+def test_fragments_load_without_bank_conflicts(form, columns):
+    pitch = -(-(columns - 8) // 32) * 32 + 8  # what storage_align(32, 8) makes of a row
+    for q in range(4):
+        places = [form.place(8 * q + i) for i in range(8)]
+        words = {((r * pitch + c) // 2 + w) % 32 for r, c in places for w in range(4)}
+        assert len(words) == 32
+
+
+def test_declared_names(monkeypatch):
+    """A weight's parameters stand in the order in which its storage encodes them."""
+    c, tile = CASES["linear"]
+    matrix = masked(np.random.default_rng(0), "block", c, tile)
+    names = {"dense": 1, "balanced": 2, "block": 3, "joint": 3}
+    for kind, count in names.items():
+        right = weights(kind, c, tile, matrix)
+        declared = []
+        monkeypatch.setattr(T, "arg", lambda name, buffer, seen=declared: seen.append(buffer))
+        right.declare("float32")
+        monkeypatch.undo()
+        arrays = right.storage.encode(matrix).values()
+        assert len(declared) == len(arrays) == count

@@ -1,0 +1,114 @@
+"""The ways to store and compute a depthwise convolution on NVIDIA GPUs, with modelled times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.dense import DenseTapFormat
+from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import tile_choice as model
+from tvm_sparse.ops.cuda.chip import Chip, chip
+from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
+from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps
+from tvm_sparse.ops.cuda.multiply import engine
+from tvm_sparse.ops.cuda.option import ISSUED, Option
+from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.ops.cuda.weights import BlockWeights
+from tvm_sparse.patterns.block import Block
+
+WINDOW_VECTORS = 24
+"""Vectors of input that a thread may hold: larger windows leave too few warps on an SM."""
+
+LANES = 32
+GROUP = 32
+"""Channels of a sub-GEMM of the diagonal-wise refactorization (DEPrune, section 3)."""
+
+STORE, LOAD, PLACE = 2.0, 1.5, 8.0
+"""Instructions to store an output, to stage a pixel, and to find out where a tap lies."""
+
+
+def dense(c: Contraction, target: Target) -> Option:
+    """Return the dense direct kernel."""
+    strip, channels, taps = choose_strip(c), *c.matrix_shape
+    staged = math.prod(window(c, (strip.height, strip.width))) / (strip.height * strip.width)
+    conversion = 1.0 if c.dtype != "float32" else 0.25
+    time = _seconds(c, taps + staged * conversion + STORE, chip(target))
+    storage = DenseTapFormat(channels, taps)
+    return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
+
+
+def sparse(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+    """Yield the direct kernel that reads kept taps only."""
+    storage = DepthwiseTapsFormat.of(matrix, lanes=LANES, shared=False, limit=1)
+    tile, slots = choose_plane(c, LANES), storage.buckets.parts[0].slots
+    taken = math.prod(window(c, (tile.height, tile.width)))
+    if taken * LANES * 4 > int(target.attrs["max_shared_memory_per_block"]):
+        yield f"depthwise_taps: a window of {taken} pixels does not fit shared memory"
+        return
+    padded = math.prod(
+        math.ceil(extent / size) * size / extent
+        for extent, size in zip(c.lead[1:], (tile.height, tile.width), strict=True)
+    )
+    pixels = tile.height * tile.width
+    work = padded * (2 * slots + taken / pixels * LOAD + slots * PLACE / tile.width + STORE)
+    time = _seconds(c, work, chip(target))
+    share = slots / matrix.shape[1]
+    name, kernel = "depthwise_taps", "taps of lanes"
+    yield Option(name, kernel, storage, share, time, lambda: depthwise_taps(c, storage, tile))
+
+
+def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
+    """Return the papers' way, as a baseline: sub-GEMMs of 32 channels, kept columns only.
+
+    A row of a sub-GEMM has the taps of its channel and zeros elsewhere, so 31 of 32 products are
+    redundant; a pruned tap removes a column, and its row of the unfolded input, which is gathered
+    on chip (DR, DEPrune, section 3). Without zeros in ``matrix`` it is the unpruned baseline. Its
+    storage encodes ``matrix`` as :func:`diagonal`.
+    """
+    full, storage, tile = sub_gemms(c, matrix, target)
+    kept, on = storage.buckets.parts[0].slots, chip(target)
+    clocks = model.tile_clocks((model.known_rows(c.lead), c.features, kept), tile, c.dtype, on)
+    time = model.seconds(clocks, model.activation_bytes(c), on)
+    weights, work = BlockWeights(storage, tile), kept / matrix.shape[1]
+    name, kernel, multiply = "rearranged", "sub-GEMM", engine(c.dtype)
+    return Option(name, kernel, storage, work, time, lambda: tiled(full, weights, tile, multiply))
+
+
+def sub_gemms(
+    c: Contraction, matrix: np.ndarray, target: Target
+) -> tuple[Contraction, BlockFormat, Tile]:
+    """Return the convolution without groups, its kept columns of 32 channels, and a tile."""
+    storage = BlockFormat.of(diagonal(matrix), Block(GROUP, 1), limit=1)
+    size = (model.known_rows(c.lead), c.features, storage.buckets.parts[0].slots)
+    tile = model.choose_tile(size, c.dtype, chip(target), features=GROUP)
+    return replace(c, depthwise=False), storage, tile
+
+
+def diagonal(matrix: np.ndarray) -> np.ndarray:
+    """Return ``(channels, taps * channels)``: depthwise kernels as one without groups."""
+    channels, taps = matrix.shape
+    full = np.zeros((channels, taps, channels), matrix.dtype)
+    index = np.arange(channels)
+    full[index, :, index] = matrix
+    return full.reshape(channels, -1)
+
+
+def choose_strip(c: Contraction) -> Strip:
+    """Return the output pixels of a thread: fewer where their window is large."""
+    # A window of 16-bit vectors takes twice the registers of an fp32 one.
+    strips = [Strip(2, 4), Strip(2, 2)] if c.dtype == "float32" else [Strip(2, 2)]
+    vectors = {strip: math.prod(window(c, (strip.height, strip.width))) for strip in strips}
+    return next((s for s in strips if vectors[s] <= WINDOW_VECTORS), Strip(1, 2))
+
+
+def _seconds(c: Contraction, instructions: float, on: Chip) -> float:
+    """Return the time of a kernel that issues ``instructions`` for each output of a lane."""
+    clocks = model.known_rows(c.lead) * c.features * instructions / (ISSUED * on.sms)
+    return model.seconds(clocks, model.activation_bytes(c), on)

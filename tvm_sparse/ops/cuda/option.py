@@ -1,0 +1,28 @@
+"""One way to store and compute a contraction on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+
+ISSUED = 128
+"""Instructions of lanes that an SM issues a clock."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One storage with its operator ``func(X, *arrays, Y)``, made by :attr:`build` when asked for.
+
+    ``work`` is the share of the dense multiply-adds that it executes, ``seconds`` its modelled
+    time, ``kernel`` what the operator is called in reports.
+    """
+
+    name: str
+    kernel: str
+    storage: Any
+    work: float
+    seconds: float
+    build: Callable[[], tirx.PrimFunc] = field(repr=False)

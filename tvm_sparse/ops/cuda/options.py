@@ -1,0 +1,88 @@
+"""The ways to store and compute a contraction on NVIDIA GPUs, with modelled times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import depthwise_options, stream
+from tvm_sparse.ops.cuda import tile_choice as model
+from tvm_sparse.ops.cuda.bank_options import balanced, joint, plain
+from tvm_sparse.ops.cuda.chip import Chip, chip
+from tvm_sparse.ops.cuda.multiply import engine
+from tvm_sparse.ops.cuda.option import Option
+from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.ops.cuda.weights import BlockWeights, DenseWeights
+from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.scan import Scan
+
+BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
+"""Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
+
+
+def dense(c: Contraction, target: Target) -> Option:
+    """Return the dense way; it always exists."""
+    if c.depthwise:
+        return depthwise_options.dense(c, target)
+    on, (features, columns), rows = chip(target), c.matrix_shape, model.known_rows(c.lead)
+    if rows == 1 and plain(c):
+        return _dense_row(c, on)
+    size = (rows, features, columns)
+    tile = model.choose_tile(size, c.dtype, on)
+    storage = DenseFormat(features, columns, lanes=tile.features)
+    clocks = model.tile_clocks(size, tile, c.dtype, on)
+    time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
+    weights, kernel = DenseWeights(storage, tile), engine(c.dtype)
+    return Option("dense", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
+
+
+def _dense_row(c: Contraction, on: Chip) -> Option:
+    """Return the product with a single row of activations."""
+    storage = DenseFormat(*c.matrix_shape, lanes=1)
+    warps = stream.choose_warps(c.features, on.sms)
+    time = model.seconds(0.0, storage.nbytes(c.dtype) / stream.EFFICIENCY, on)
+    name, kernel = "dense", "stream"
+    return Option(name, kernel, storage, 1.0, time, lambda: stream.stream_dense(c, storage, warps))
+
+
+def sparse(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+    """Yield the sparse ways that fit ``matrix``, or why one does not."""
+    if c.depthwise:
+        yield from depthwise_options.sparse(c, matrix, target)
+        return
+    yield from balanced(c, matrix, target)
+    yield from block(c, matrix, target)
+    yield from joint(c, matrix, target)
+    yield "unstructured: GPUs store it in padded banks (balanced)"
+
+
+def block(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+    """Yield the block storage with the smallest modelled time, of all block edges."""
+    on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
+    scan = Scan(matrix)
+    best: tuple[float, float, Tile, Block] | None = None
+    for down, across in BLOCK_EDGES:
+        if down > features or across > columns:
+            continue
+        slots = max(1, int((scan.block_counts(down, across) > 0).sum(1).max()))
+        size = (rows, features, slots * across)
+        tile = model.choose_tile(size, c.dtype, on, features=down)
+        clocks = model.tile_clocks(size, tile, c.dtype, on)
+        stored = math.ceil(features / down) * down * slots * across
+        nbytes = stored * model.item_bytes(c.dtype) + model.activation_bytes(c)
+        time = model.seconds(clocks, nbytes, on)
+        if best is None or time < best[0]:
+            best = (time, stored / (features * columns), tile, Block(down, across))
+    if best is None:
+        yield f"block needs at least 16 x 16, found {features} x {columns}"
+        return
+    time, work, tile, pattern = best
+    storage = BlockFormat.of(matrix, pattern, limit=1)
+    weights, kernel = BlockWeights(storage, tile), engine(c.dtype)
+    yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
