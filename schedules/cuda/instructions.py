@@ -17,15 +17,19 @@ OPCODES = {
     0x986: "STG",
     0x984: "LDS",
     0x388: "STS",
+    0x988: "STS",
     0x983: "LDL",
     0x387: "STL",
     0x223: "FFMA",
+    0x423: "FFMA",
+    0x623: "FFMA",
     0x823: "FFMA",
+    0xA23: "FFMA",
     0xC23: "FFMA",
 }
 """The lowest 12 bits of an instruction of ``sm_80`` to ``sm_90``, as NVIDIA's disassembler reads
 them: tensor-core product, its fragment load, asynchronous copy, global, shared and local memory,
-fp32 multiply-add (with a register, a constant or a uniform register)."""
+fp32 multiply-add (with registers, a constant, constant memory or a uniform register)."""
 
 WIDTHS = {4: ".32", 5: ".64", 6: ".128"}
 """Bits 73 to 75 of a memory access."""
