@@ -4,6 +4,8 @@
     python -m benchmarks.cpu_kernels --threads 1 --all
     python -m benchmarks.cpu_kernels --quick --cases "linear 128x1024 to 1024"
 
+    python -m benchmarks.cpu_kernels --quick --cpu haswell --name cpu_kernels_avx2
+
 Writes ``results/cpu_kernels.json`` after every layer and pattern; rows that are there already are
 kept, so that a run can be interrupted (``--again`` measures them anew). Every output is checked
 against float64 before anything is timed. Baselines that are not installed (extra ``bench``) are
@@ -50,18 +52,18 @@ def main() -> None:
 
 def measure(case: Any, pattern: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return a row for each sparsity of ``pattern``; all run in turns with the libraries."""
-    race = prepare(case, pattern, options.threads)
+    race = prepare(case, pattern, options.threads, options.cpu)
     race.run(options.rounds, options.seconds)
     return rows_of(race, pattern)
 
 
-def prepare(case: Any, pattern: str, threads: int) -> Any:
+def prepare(case: Any, pattern: str, threads: int, cpu: str = "") -> Any:
     """Return the race of all programs of a layer and a pattern, built and checked, not timed."""
     from benchmarks.kernel_cases import patterns
     from benchmarks.kernel_race import Race
 
     masks, levels = patterns(case)[pattern]
-    race = Race(case, threads)
+    race = Race(case, threads, cpu)
     race.add_dense()
     for sparsity in levels:
         race.add_sparse(sparsity, masks(np.abs(race.weight), sparsity))
@@ -135,6 +137,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cases", nargs="+", help="names of layers; default: the main ones")
+    parser.add_argument("--cpu", default="", help="build ours for another CPU, such as haswell")
     parser.add_argument("--patterns", nargs="+", help="names of patterns; default: all")
     parser.add_argument("--all", action="store_true", help="also the layers that are not main")
     parser.add_argument("--quick", action="store_true", help="three layers, a second a row")

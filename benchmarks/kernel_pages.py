@@ -19,12 +19,14 @@ def write(pages: Path) -> None:
     if not path.exists():
         return
     rows = json.loads(path.read_text())["rows"]
-    (pages / "cpu_kernels.md").write_text(page(rows))
+    avx2 = RESULTS / "cpu_kernels_avx2.json"
+    narrow = json.loads(avx2.read_text())["rows"] if avx2.exists() else []
+    (pages / "cpu_kernels.md").write_text(page(rows, narrow))
     draw([row for row in rows if row["threads"] == 1], PICTURED, pages / "cpu_kernels.svg")
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    """Return the page: a table for each number of threads, times and ratios."""
+def page(rows: list[dict[str, Any]], avx2: list[dict[str, Any]]) -> str:
+    """Return the page: a table for each number of threads, one of operators built for AVX2."""
     lines = [
         "# Single layers on a CPU",
         "",
@@ -44,6 +46,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     if len({row["threads"] for row in rows}) > 1:
         lines += ["## Two threads over one", "", *_scaling(rows)]
     lines += ["## Break-even", "", *_break_even(rows)]
+    if avx2:
+        lines += ["## Built for AVX2", "", *_rates(avx2)]
     environments = {json.dumps(row["environment"]): row["environment"] for row in rows}
     lines += ["## Environment", ""]
     for e in environments.values():
@@ -119,4 +123,22 @@ def _break_even(rows: list[dict[str, Any]]) -> list[str]:
     ]
     found = break_evens(row for row in rows if row["threads"] == 1)
     lines += [f"| {case} | {pattern} | {zeros:.0%} |" for (case, pattern), zeros in found.items()]
+    return [*lines, ""]
+
+
+def _rates(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of how fast nonzeros run, against our dense operator of the same build."""
+    lines = [
+        "Ours built for `haswell` on the same machine; GFLOP/s of nonzeros, and of our dense.",
+        "",
+        "| layer | pattern | zeros | storage | sparse (GFLOP/s) | dense (GFLOP/s) | share |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        sparse = row["flops"] * (1 - row["sparsity"]) / microseconds(row) / 1e3
+        dense = row["flops"] / row["ours_dense"]["median_us"] / 1e3
+        lines.append(
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {sparse:.0f} | {dense:.0f} | {sparse / dense:.0%} |"
+        )
     return [*lines, ""]

@@ -32,13 +32,14 @@ class Race:
     """Programs that compute ``case`` on one input, each with a weight called by a key.
 
     ``weight`` is the dense weight (``features``, ``taps * columns`` in ``hwi`` order), drawn at
-    random. A pruned weight runs in each of our storages that fits it and is not modelled far
-    behind the best; the fastest counts, whatever dense would take.
+    random. Ours are built for ``cpu`` (this machine's, if empty). A pruned weight runs in each of
+    our storages that fits it and is not modelled far behind the best; the fastest counts, whatever
+    dense would take.
     """
 
-    def __init__(self, case: Case, threads: int = 1) -> None:
+    def __init__(self, case: Case, threads: int = 1, cpu: str = "") -> None:
         self.case, self.threads = case, threads
-        self.target = parse_target("cpu").target
+        self.target = parse_target(f"cpu:{cpu}" if cpu else "cpu").target
         c = case.contraction
         rng = np.random.default_rng(0)
         self.x = rng.standard_normal(c.input_shape, dtype=np.float32)

@@ -72,5 +72,11 @@ def check(model: nn.Module, x: torch.Tensor, storage: str) -> ts.Library:
     library = ts.compile(model, (x,), config=ts.Config(measure=False, force={"*": storage}))
     expected = model(x).detach()
     scale = float(expected.abs().max())
-    assert float((library(x) - expected).abs().max()) <= 1e-5 * scale
+    for data in (x, misaligned(x)):
+        assert float((library(data) - expected).abs().max()) <= 1e-5 * scale
     return library
+
+
+def misaligned(x: torch.Tensor) -> torch.Tensor:
+    """Return ``x`` in memory that begins four bytes behind an aligned address."""
+    return torch.cat([torch.zeros(1), x.flatten()])[1:].reshape(x.shape)
