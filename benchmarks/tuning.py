@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 TOLERANCE = 2e-4
+SHIPPED = 0.95
+"""Ratio to the default below which a record is worth shipping."""
+
 KEEP = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
 
 
@@ -65,6 +68,7 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
         settings=Settings(
             slowest=options.slowest,
             per_task=options.per_task,
+            batch=options.step,
             reconfirm=options.reconfirm,
             threads=os.cpu_count() or 1,
         ),
@@ -110,13 +114,22 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def ship(database: Path) -> None:
-    """Copy the best records of ``database`` into the package, one file a target."""
+    """Write the best records of ``database`` into the package, one file a target.
+
+    Only confirmed ones with a clear gain; what the package has of other functions stays.
+    """
     from tvm_sparse.tuning.database import Database
     from tvm_sparse.tuning.recorded import shipped_file
 
-    for record in Database(database).bests():
-        if record.confirmed:
-            Database(shipped_file(record.target)).merge([record])
+    found = [r for r in Database(database).bests() if r.confirmed and (r.ratio or 1.0) < SHIPPED]
+    for target in {record.target for record in found}:
+        path = shipped_file(target)
+        records = {(*r.anchor, r.function): r for r in Database(path)}
+        records |= {(*r.anchor, r.function): r for r in found if r.target == target}
+        path.parent.mkdir(exist_ok=True)
+        lines = [r.model_dump_json(exclude_none=True) + "\n" for r in records.values()]
+        path.write_text("".join(sorted(lines)))
+        print(f"{len(lines)} records in {path.name}")
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -135,6 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=100_000, help="in all; see --per-task")
     parser.add_argument("--slowest", type=int, help="tune only this many functions")
     parser.add_argument("--per-task", type=int, default=64)
+    parser.add_argument("--step", type=int, default=48, help="schedules of one task in a row")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.15, help="of each program in a round")
     parser.add_argument("--no-measure", action="store_true", help="choose by the cost model")

@@ -114,8 +114,17 @@ def test_a_machine_that_is_gone_is_an_error(network, tmp_path):
 def test_limits(network, tmp_path):
     session, _ = tuned(network, tmp_path / "a", 100, per_task=12)
     assert [len(s.ratios) for s in session.states] == [12, 12]
+    assert session.trials == session.budget == 24
     session, _ = tuned(network, tmp_path / "b", 100, per_task=12, slowest=1)
     assert [s.task.calls for s in session.states] == [2]
+
+
+def test_the_slowest_are_known_from_the_database(network, tmp_path):
+    tuned(network, tmp_path, len(network))
+    measurer = FakeMeasurer(host())
+    session, _ = tuned(network, tmp_path, 8, measurer, slowest=1)
+    assert list(measurer.tasks) == [session.states[0].task.name]
+    assert session.states[0].task.calls == 2
 
 
 def test_a_stop_ends_after_the_step(network, tmp_path):

@@ -84,7 +84,7 @@ class Tuner:
     def run(self, tasks: Sequence[Task]) -> Session:
         """Tune ``tasks`` and return where the session ended."""
         session = self.session
-        for task in tasks:
+        for task in self._worth_preparing(tasks):
             if self.stop:
                 return session
             self._tell("preparing", task.name)
@@ -95,6 +95,9 @@ class Tuner:
         session.states.sort(key=lambda s: -s.share)
         del session.states[self.settings.slowest or len(tasks) :]
         session.trials = sum(len(s.ratios) for s in session.states)
+        if self.settings.per_task is not None:
+            most = sum(max(self.settings.per_task, len(s.ratios)) for s in session.states)
+            session.budget = min(session.budget, most)
         while session.trials < session.budget and not self.stop:
             state = next_task(session.states, self.settings.per_task)
             if state is None:
@@ -110,6 +113,21 @@ class Tuner:
     def _tell(self, phase: str, current: str) -> None:
         self.session.phase, self.session.current = phase, current
         self.notify(self.session)
+
+    def _worth_preparing(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return ``tasks``, or only the slowest if the database has the times of all of them."""
+        slowest = self.settings.slowest
+        times = [task.calls * self._recorded_default(task) for task in tasks] if slowest else []
+        if slowest is None or 0.0 in times:
+            return tasks
+        order = sorted(range(len(tasks)), key=lambda i: -times[i])
+        return [tasks[i] for i in order[:slowest]]
+
+    def _recorded_default(self, task: Task) -> float:
+        """Return the best time of the default that the database has, in us; 0 without any."""
+        known = self.database.of(task.workload, task.space)
+        mine = (r.default_microseconds for r in known if r.function == task.workload.function)
+        return min(filter(None, mine), default=0.0)
 
     def _prepare(self, task: Task) -> TaskState:
         """Measure the default, then take what the database knows of this function."""
