@@ -58,8 +58,15 @@ def build_function(
 
     The rules ``first`` are tried before the target's own.
     """
+    module = scheduled(func, target, first)
+    with build_context(target):
+        return tvm.compile(module, target=target).mod
+
+
+def scheduled(
+    func: tirx.PrimFunc, target: Target, first: tuple[ScheduleRule, ...] = ()
+) -> tvm.IRModule:
+    """Return a module with ``func`` as ``main``, scheduled by the first rule that takes it."""
     rules = (*first, *rules_for(target))
     found = first_schedule(func.with_attr("global_symbol", "main"), target, rules)
-    scheduled = found[0].mod if found else tvm.IRModule({"main": func})
-    with build_context(target):
-        return tvm.compile(scheduled, target=target).mod
+    return found[0].mod if found else tvm.IRModule({"main": func})

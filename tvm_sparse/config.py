@@ -18,6 +18,9 @@ class Config(BaseModel):
     measure
         Time dense and sparse candidates of each layer on this machine and take the faster;
         ``False`` decides by the cost model. Cross-compiling never measures.
+    cache
+        Take times that were measured before on this machine for the same code, and keep new ones
+        in the user's cache directory.
     tuned
         Use tuning records where they are faster than the default schedules.
     ignore
@@ -31,6 +34,7 @@ class Config(BaseModel):
 
     sparse: bool = True
     measure: bool = True
+    cache: bool = True
     tuned: bool = True
     ignore: tuple[str, ...] = ()
     force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)

@@ -124,7 +124,7 @@ def test_candidates_are_measured_with_their_records(models, database, monkeypatc
         return build(func, target, first)
 
     monkeypatch.setattr(measure, "build_function", spy)
-    ts.compile(models[0], config=ts.Config(), database=database.path)
+    ts.compile(models[0], config=ts.Config(cache=False), database=database.path)
     assert seen
     assert all(isinstance(first[0], recorded.Tuned) for first in seen)
 

@@ -14,6 +14,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.measure import measure
+from tvm_sparse.passes.times import Times
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -69,6 +70,7 @@ class Chooser:
         self.first = first
         self.notes: dict[str, str] = {}
         self._times: dict[Any, dict[str, float]] = {}
+        self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
         """Return the storage of ``layer`` and record the decision."""
@@ -145,7 +147,8 @@ class Chooser:
                 c.name: (self._rebuild(c, static, layer), list(packed[c.name].values()))
                 for c in candidates
             }
-            self._times[key] = measure(functions, x, static.output_shape, self.target, self.first)
+            shape, rules = static.output_shape, self.first
+            self._times[key] = measure(functions, x, shape, self.target, rules, known=self.known)
         return self._times[key]
 
     def _rebuild(self, candidate: Candidate, static: Contraction, layer: Layer) -> Any:

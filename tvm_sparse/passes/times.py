@@ -1,0 +1,85 @@
+"""Times measured before on this machine, so that no process measures the same code again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+import tvm_ffi
+from filelock import FileLock
+from tvm import tirx
+from tvm.target import Target
+
+FILE = "times.jsonl"
+
+
+class Times:
+    """Microseconds by operator for each key that :func:`key_of` makes, kept in ``directory``.
+
+    One JSON line a key, appended under a lock; the last line of a key counts. Lines that are not
+    records (torn, edited) are skipped. Without a place to write, nothing is kept.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.path = (directory or default_directory()) / FILE
+        self._known = _read(self.path)
+
+    def get(self, key: str, names: set[str]) -> dict[str, float] | None:
+        """Return the times of exactly the operators ``names``, or ``None``."""
+        times = self._known.get(key)
+        return dict(times) if times is not None and set(times) == names else None
+
+    def put(self, key: str, times: Mapping[str, float]) -> None:
+        """Remember ``times``, here and in the file."""
+        self._known[key] = dict(times)
+        line = json.dumps({"key": key, "times": dict(times)}) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{self.path}.lock"), self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:
+            return  # a read-only home: the next process measures again
+
+
+def default_directory() -> Path:
+    """Return the user's cache directory."""
+    return platformdirs.user_cache_path("tvm-sparse")
+
+
+def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:
+    """Return a key of scheduled functions by name.
+
+    It covers all that a time depends on but the place of the nonzeros: the code (shapes included),
+    the machine, its threads and the versions of the compilers.
+    """
+    threads = os.environ.get("TVM_NUM_THREADS", "")
+    parts = [str(target), threads, platform.node(), platform.machine(), str(os.cpu_count())]
+    parts += [importlib.metadata.version(name) for name in ("apache-tvm", "tvm-sparse")]
+    for name, func in functions.items():
+        parts.append(f"{name} {tvm_ffi.structural_hash(func) & (2**64 - 1):016x}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    known: dict[str, dict[str, float]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return known
+    for line in lines:
+        try:
+            record = json.loads(line)
+            times = {str(name): float(us) for name, us in record["times"].items()}
+            key = str(record["key"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if all(math.isfinite(us) and us > 0 for us in times.values()):
+            known[key] = times
+    return known
