@@ -94,3 +94,14 @@ def test_error_is_bounded_on_reals(name):
         arrays = [tvm.runtime.tensor(a) for a in candidate.storage.encode(matrix).values()]
         build_function(candidate.func, host())["main"](tvm.runtime.tensor(x), *arrays, out)
         assert (np.abs(out.numpy() - exact) <= bound).all(), candidate.name
+
+
+@pytest.mark.parametrize(("cpu", "chosen"), [("skylake-avx512", "balanced"), ("haswell", "other")])
+def test_lookups_are_modelled_cheapest_only_where_they_are(cpu, chosen):
+    contraction = Contraction((128,), 512, 512)
+    matrix = PATTERNS["balanced"](np.random.default_rng(0), (512, 512))
+    offered = sparse_candidates(contraction, matrix, host(cpu))
+    found = [c for c in offered if not isinstance(c, str)]
+    best = min(found, key=lambda c: c.cost)
+    assert (best.name == "balanced") == (chosen == "balanced")
+    assert best.cost < 1

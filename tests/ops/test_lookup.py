@@ -9,7 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tests.kernels import host, run
-from tvm_sparse.ops.lookup import avx2_lookup, avx512_lookup, lookup_for, plain_lookup
+from tvm_sparse.ops.lookup import avx2_lookup, avx512_lookup, lookup_cost, lookup_for, plain_lookup
 
 
 def lookups(lookup) -> tirx.PrimFunc:
@@ -44,3 +44,9 @@ def test_each_instruction_set_has_its_own():
     assert lookup_for(host("skylake-avx512")) is avx512_lookup
     assert lookup_for(host("haswell")) is avx2_lookup
     assert lookup_for(host("x86-64")) is plain_lookup
+
+
+def test_lookups_cost_more_where_they_take_more_instructions():
+    costs = [lookup_cost(host(cpu)) for cpu in ("skylake-avx512", "haswell", "x86-64")]
+    assert costs == sorted(costs)
+    assert costs[0] < 1 < costs[1]

@@ -13,10 +13,8 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.lookup import lookup_cost
 from tvm_sparse.ops.narrow import narrowed, stored_as
-
-LOOKUP_PENALTY = 0.45
-"""A lookup takes a part of the pipes that multiply-adds use; shared rows look up once."""
 
 
 def balanced_candidates(
@@ -35,6 +33,7 @@ def balanced_candidates(
     storage = next((s for s in shared if s.keep == alone.keep), alone)
     stored = stored_as(contraction, matrix, target)
     func = balanced(contraction, storage, target, stored)
-    penalty = 1 + LOOKUP_PENALTY / storage.share
+    # Rows that share columns look up once.
+    penalty = 1 + lookup_cost(target) / storage.share
     work = storage.keep / storage.bank
     yield Candidate("balanced", narrowed(storage, stored), func, work, penalty)

@@ -11,10 +11,11 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
+from tvm_sparse.ops.lookup import lookup_cost
 from tvm_sparse.ops.narrow import narrowed, stored_as
 
-PENALTY = 1.55
-"""A lookup takes a part of the pipes that multiply-adds use, an entry its way through the table."""
+TABLE = 0.1
+"""Multiply-adds that the way through the table costs each of an entry's."""
 
 EMPTY = 0.05
 """Share of empty banks below which a table of the others is not worth its loads."""
@@ -43,4 +44,5 @@ def joint_candidates(
     stored = stored_as(c, matrix, target)
     func = joint(c, storage, target, stored)
     work = kept * storage.keep / bank
-    yield Candidate("joint", narrowed(storage, stored), func, work, PENALTY)
+    penalty = 1 + TABLE + lookup_cost(target)
+    yield Candidate("joint", narrowed(storage, stored), func, work, penalty)

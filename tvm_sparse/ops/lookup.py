@@ -56,3 +56,12 @@ def lookup_for(target: Target) -> Lookup:
     if "avx512f" in features:
         return avx512_lookup
     return avx2_lookup if "avx2" in features else plain_lookup
+
+
+def lookup_cost(target: Target) -> float:
+    """Return what :func:`lookup_for` takes, in multiply-adds of a whole vector.
+
+    Measured over our dense operators of the same target, 128 rows, 75 % zeros.
+    """
+    costs: dict[Lookup, float] = {avx512_lookup: 0.45, avx2_lookup: 2.4, plain_lookup: 6.7}
+    return costs[lookup_for(target)]
