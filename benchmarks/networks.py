@@ -59,8 +59,31 @@ class Recurrent(nn.Module):
         return self.lstm(x)[0]
 
 
+class Bidirectional(nn.Module):
+    """CTC-TIMIT's bidirectional LSTM of 1024 units over frames of 40 filter banks (Yao et al.)."""
+
+    def __init__(self, inputs: int = 40, width: int = 1024) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, width, bidirectional=True, batch_first=True)
+        self.phones = nn.Linear(2 * width, 62)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map ``(batch, frames, inputs)`` to ``(batch, frames, 62)`` scores of phones."""
+        return self.phones(self.lstm(x)[0])
+
+
 def _image(name: str) -> Callable[[int], tuple[nn.Module, torch.Tensor]]:
     return lambda batch: (torchvision_model(name), torch.randn(batch, 3, 224, 224))
+
+
+def _vision_transformer(batch: int) -> tuple[nn.Module, torch.Tensor]:
+    return with_random_head(torchvision_model("vit_b_16")), torch.randn(batch, 3, 224, 224)
+
+
+def with_random_head(model: Any) -> Any:
+    """Return a vision transformer whose classifier is not all zero, as torchvision makes it."""
+    nn.init.normal_(model.heads.head.weight, std=0.02)
+    return model
 
 
 NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
@@ -70,10 +93,11 @@ NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
     "mobilenet_v2": _image("mobilenet_v2"),
     "efficientnet_b0": _image("efficientnet_b0"),
     "densenet121": _image("densenet121"),
-    "vit_b_16": _image("vit_b_16"),
+    "vit_b_16": _vision_transformer,
     "bert_base": lambda batch: (Encoder(), torch.randn(batch, 128, 768)),
     "lstm_ptb": lambda batch: (Recurrent(), torch.randn(batch, 1, 1500)),
     "lstm_ptb_35": lambda batch: (Recurrent(), torch.randn(batch, 35, 1500)),
+    "ctc_timit": lambda batch: (Bidirectional(), torch.randn(batch, 50, 40)),
 }
 
 
