@@ -23,13 +23,13 @@ from torch import nn
 
 import tvm_sparse as ts
 from benchmarks.common import interleaved, relative_error
-from benchmarks.cpu_models import baselines
 from benchmarks.kernel_cases import Case, depthwise
 from benchmarks.kernel_race import DENSE, Race
 from benchmarks.papers import deprune_pages
 from benchmarks.papers.memory import planned_bytes
 from benchmarks.papers.output import earlier, tell, write
 from benchmarks.papers.refactored import Refactored
+from benchmarks.papers.runtimes import dense_runtimes
 from tests.zoo import torchvision_model
 from tvm_sparse.demo.alpha import MeasuredAlpha
 from tvm_sparse.passes.order_channels import order_by_taps
@@ -128,7 +128,7 @@ def prepare_whole(network: str) -> Callable[[], dict[str, Any]]:
         with torch.no_grad():
             expected[name] = pruned(x).numpy()
         programs[name] = lambda library=library: library(x)
-    for name, program in baselines(model, x, threads=1, inductor=False).items():
+    for name, program in dense_runtimes(model, x).items():
         programs[name], expected[name] = program, expected["unpruned"]
     errors = {name: relative_error(run(), expected[name]) for name, run in programs.items()}
     wrong = {name: error for name, error in errors.items() if not error < TOLERANCE}
