@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.frontends.load import load
 
 FAST = ts.Config(measure=False)
 
@@ -212,3 +213,23 @@ def test_other_cpus_are_built_but_never_measured():
     prune_banks(model, 2)
     (decision,) = ts.compile(model, (x,), target="cpu:haswell").decisions
     assert "not measured" in decision.reason
+
+
+@pytest.mark.parametrize("tokens", [8, 13, 31, 69])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_any_batch_of_sequences_that_no_tile_divides(tokens, blocks):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(48, 96), nn.Tanh(), nn.Linear(96, 64), nn.LayerNorm(64)).eval()
+    prune_banks(model, 3)
+    if blocks:
+        for layer in (model[0], model[2]):
+            rows, columns = layer.weight.shape
+            kept = torch.rand(rows // 16, columns // 16) < 0.3
+            dense = torch.randn(rows, columns)
+            layer.weight.data = dense * kept.repeat_interleave(16, 0).repeat_interleave(16, 1)
+    library = ts.compile(
+        load(model, (torch.randn(2, tokens, 48),), dynamic_batch=True), config=FAST
+    )
+    for batch in (1, 2, 5):
+        x = torch.randn(batch, tokens, 48)
+        close(library(x), model(x))

@@ -72,7 +72,7 @@ class Block(ScheduleRule):
         if _rows_first(4 * lanes * math.prod(sizes), tiles, rows):
             outer, near = [*others, row_out], [slot]
         if partial:
-            sch.annotate(row_out, "pragma_loop_partition_hint", True)
+            b.cut_partial(sch, row_out)
         steps = b.divisors(sizes[-1], max(1, MAX_STEPS // (rows * vectors)))
         run_out, run = sch.split(step, [None, choose(sch, steps, max(steps), tunable)])
         sch.reorder(*outer, *near, entry, run_out, run, row, member)

@@ -105,7 +105,7 @@ class Contraction(ScheduleRule):
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
         if partial:
-            sch.annotate(row_out, "pragma_loop_partition_hint", True)
+            b.cut_partial(sch, row_out)
         body = self._order(sch, nest, (row_in, blk_in), tunable)
         chunk = _chunk(nest, blocks, extents, default)
         # Loops with a partial tile cannot be fused into a parallel one.

@@ -62,7 +62,7 @@ class Rows(ScheduleRule):
             sch.vectorize(last)
         elif len(b.domain(sch, step)) == len(rows) + 1 and b.extent(sch, last) > LANES:
             out, lane = sch.split(last, [None, LANES])
-            sch.annotate(out, "pragma_loop_partition_hint", True)
+            b.cut_partial(sch, out)
             sch.vectorize(lane)
 
 

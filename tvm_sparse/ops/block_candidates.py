@@ -11,6 +11,7 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.block import LANES, block
 from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.compressed_rows_candidates import (
+    batch_in_lanes,
     batch_vectors,
     compressed_candidate,
     output_rows,
@@ -46,7 +47,7 @@ def block_candidates(
         return
     runs = tuple(run for run in RUNS if c.columns % run == 0)
     wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
-    if c.columns >= LANES:
+    if c.columns >= LANES and batch_in_lanes(c):
         tried = (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
             (k.share * rows_penalty(c, k, batch_vectors(c, k, target)), i, k)

@@ -42,6 +42,9 @@ def unstructured_candidates(
     if c.columns < LANES:
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return
+    if not batch_in_lanes(c):
+        yield f"unstructured needs a static batch, or {LANES} rows (or an odd count) for each of it"
+        return
     (cover,) = covers(matrix, (1,), (1,))
     yield compressed_candidate("unstructured", c, matrix, cover, target)
 
@@ -62,6 +65,15 @@ def compressed_candidate(
     func = compressed_rows(contraction, storage, vectors)
     penalty = rows_penalty(contraction, cover, vectors)
     return Candidate(name, storage, func, cover.share, penalty)
+
+
+def batch_in_lanes(contraction: Contraction) -> bool:
+    """Whether TVM can prove that whole vectors of output rows cover a symbolic number of them.
+
+    ``ceil(8 n / 16)`` is simplified to a form whose bounds it no longer finds.
+    """
+    static = [e for e in contraction.lead if isinstance(e, int)]
+    return len(static) == len(contraction.lead) or math.gcd(math.prod(static), LANES) in (1, LANES)
 
 
 def rows_penalty(contraction: Contraction, cover: Cover, vectors: int) -> float:
