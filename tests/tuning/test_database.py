@@ -107,8 +107,12 @@ def test_the_fastest_counts_if_it_is_clearly_faster(task, tmp_path, ratios, expe
 
 
 def test_confirmed_records_outweigh_single_measurements(task, tmp_path):
-    found = best(task, tmp_path, record(task, 0.5), record(task, 0.97, confirmed=True))
-    assert found == pytest.approx(0.97)
+    found = best(task, tmp_path, record(task, 0.5), record(task, 0.96, confirmed=True))
+    assert found == pytest.approx(0.96)
+
+
+def test_a_small_gain_is_not_worth_another_schedule(task, tmp_path):
+    assert best(task, tmp_path, record(task, 0.98, confirmed=True)) is None
 
 
 def test_the_last_confirmation_of_a_schedule_counts(task, tmp_path):
