@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,17 +39,22 @@ NAME = deprune_pages.NAME
 TOLERANCE = 2e-4
 
 
-def measure_layers(network: str) -> dict[str, Any]:
-    """Return the times of all depthwise layers, unpruned and pruned by each variant."""
-    model = torchvision_model(network)
+def prepare_layers(network: str) -> Callable[[], dict[str, Any]]:
+    """Build all depthwise layers, unpruned and pruned by each variant; the answer times them."""
     pruners = {variant: prune(network, variant) for variant in deprune_pages.VARIANTS}
-    rows = []
-    for name, case in depthwise_layers(model).items():
+    races = {}
+    for name, case in depthwise_layers(torchvision_model(network)).items():
         tell(f"{network}, {name}")
-        masks = {v: p.masks[f"{name}.weight"] for v, p in pruners.items()}
-        notes = {v: p.report[name].note for v, p in pruners.items()}
-        rows.append({"layer": name, "case": case.name, "notes": notes, **_layer(case, masks)})
-    return {"layers": rows}
+        races[name] = _race(case, {v: p.masks[f"{name}.weight"] for v, p in pruners.items()})
+
+    def timed() -> dict[str, Any]:
+        rows = []
+        for name, race in races.items():
+            notes = {variant: p.report[name].note for variant, p in pruners.items()}
+            rows.append({"layer": name, "case": race.case.name, "notes": notes, **_timed(race)})
+        return {"layers": rows}
+
+    return timed
 
 
 def prune(network: str, variant: str, ratios: tuple[float, float] | None = None) -> Pruner:
@@ -85,7 +89,7 @@ def depthwise_layers(model: nn.Module) -> dict[str, Case]:
     return found
 
 
-def _layer(case: Case, masks: dict[str, torch.Tensor]) -> dict[str, Any]:
+def _race(case: Case, masks: dict[str, torch.Tensor]) -> Race:
     race = Race(case)
     race.add_dense()
     _add_refactored(race, DENSE, race.weight, dense=True)
@@ -94,14 +98,18 @@ def _layer(case: Case, masks: dict[str, torch.Tensor]) -> dict[str, Any]:
         ordered = kept[order_by_taps(kept)]
         race.add_sparse(variant, ordered)
         _add_refactored(race, variant, race.weight * ordered)
+    return race
+
+
+def _timed(race: Race) -> dict[str, Any]:
     race.run(rounds=7, seconds=0.01)
     unpruned = race.libraries(DENSE)
     return {
         "dr_dense": {sort: unpruned.pop(sort) for sort in deprune_pages.DR},
         "ours_dense": race.ours(DENSE),
         "libraries_dense": unpruned,
-        "ours": {variant: race.ours(variant) for variant in masks},
-        "dr": {variant: race.libraries(variant) for variant in masks},
+        "ours": {variant: race.ours(variant) for variant in deprune_pages.VARIANTS},
+        "dr": {variant: race.libraries(variant) for variant in deprune_pages.VARIANTS},
         "error": race.error,
     }
 
@@ -142,10 +150,7 @@ def prepare_whole(network: str) -> Callable[[], dict[str, Any]]:
     return timed
 
 
-PARTS = {
-    "layers": lambda network: partial(measure_layers, network),
-    "whole": prepare_whole,
-}
+PARTS = {"layers": prepare_layers, "whole": prepare_whole}
 
 
 def main(values: list[str] | None = None) -> None:
