@@ -28,7 +28,7 @@ from tvm_sparse.targets import parse_target
 
 ARCHS = ("sm_80", "sm_90")
 DTYPES = ("float32", "float16", "bfloat16")
-SIZE = 4096
+SIZE = 2048
 ROWS = (1, 8, 32, 64, 256, 4096)
 PATTERNS = ("balanced", "block 32x32", "block 64x64")
 

@@ -51,9 +51,9 @@ class KeptTilesFormat:
     @classmethod
     def of(cls, matrix: np.ndarray, *, lanes: int, step: int) -> KeptTilesFormat:
         """Return the format of ``matrix`` that takes the fewest bytes, over all bank sizes."""
-        order = _kept_first(matrix, lanes, step)
-        slots = max(1, int(_holds(matrix, lanes, step).sum(1).max(initial=0)))
-        pushed = _pushed(matrix, np.sort(order[:, :slots], axis=1), lanes, step)
+        slots = most_kept(matrix, lanes, step)
+        kept = np.sort(_kept_first(matrix, lanes, step)[:, :slots], axis=1)
+        pushed = _pushed(matrix, kept, lanes, step)
         return cls(matrix.shape[1], TileBanksFormat.of(pushed, lanes=lanes, step=step))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
@@ -82,6 +82,11 @@ class KeptTilesFormat:
             rows = slice(block * lanes, (block + 1) * lanes)
             matrix[rows, _columns(kept, step)] = pushed[rows]
         return matrix[:, : self.cols]
+
+
+def most_kept(matrix: np.ndarray, lanes: int, step: int) -> int:
+    """Return the most tiles of ``lanes`` x ``step`` with a nonzero in a block of rows, or 1."""
+    return max(1, int(_holds(matrix, lanes, step).sum(1).max(initial=0)))
 
 
 def _holds(matrix: np.ndarray, lanes: int, step: int) -> npt.NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.formats.kept_tiles import KeptTilesFormat
+from tvm_sparse.formats.kept_tiles import KeptTilesFormat, most_kept
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.contraction import Contraction
@@ -59,11 +59,11 @@ def joint(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
     """
     on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
     best: tuple[float, KeptTilesFormat, Tile] | None = None
+    step = model.choose_step(columns)
     for across in model.FEATURES:
-        step = model.choose_step(columns)
-        storage = KeptTilesFormat.of(matrix, lanes=across, step=step)
-        if storage.slots > (1 - EMPTY) * storage.across:
+        if most_kept(matrix, across, step) > (1 - EMPTY) * math.ceil(columns / step):
             continue
+        storage = KeptTilesFormat.of(matrix, lanes=across, step=step)
         size = (rows, features, storage.slots * step)
         tile = model.choose_tile(size, c.dtype, on, features=across, step=step)
         time = _decoded_seconds(c, storage.banks, tile, on)
