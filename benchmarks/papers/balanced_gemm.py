@@ -94,7 +94,8 @@ def markdown(content: dict[str, Any]) -> str:
         f"# Balanced sparsity: {FEATURES} x {COLUMNS} at 50 to 97 % (Yao et al.)",
         "One thread, float32; milliseconds, medians, all programs of a row in turns, outputs "
         "checked against float64. In brackets: best dense library over ours. Banks of 16 columns "
-        "(32 where the kept share is no multiple of a sixteenth), blocks of 16 x 16. The dense "
+        "(32 where the kept share is no multiple of a sixteenth: our storage has banks of 16 and "
+        "pads these to their fuller half, which costs about twice), blocks of 16 x 16. The dense "
         "weight (537 MB) streams from memory in every call, and so do pruned ones that do not fit "
         "into the last-level cache. The paper's ratios are dense (cuBLAS) over balanced on a GPU.",
     ]
