@@ -90,7 +90,9 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "ratios": ratios,
         "errors": errors,
         **{key: {name: f[key] for name, (_, f) in facts.items()} for key in noted},
-        "layers": {name: kernel_times(folder, f, x) for name, (folder, f) in facts.items()},
+        "layers": {
+            name: kernel_times(folder, f, x, options.threads) for name, (folder, f) in facts.items()
+        },
         "environment": environment(options.threads),
         "summary": {
             "network": network,

@@ -107,13 +107,15 @@ def facts_of(place: Path) -> dict[str, dict[str, Any]]:
     return dict(sorted(found.items(), key=lambda item: -item[1]["weight_bytes"]))
 
 
-def kernel_times(folder: Path, facts: dict[str, Any], x: np.ndarray) -> list[dict[str, Any]]:
+def kernel_times(
+    folder: Path, facts: dict[str, Any], x: np.ndarray, threads: int
+) -> list[dict[str, Any]]:
     """Return the kernels of an artifact with their times, in call order."""
     import tvm
 
     from tvm_sparse_runtime import load
 
-    opened = load(folder / ARTIFACT, verify=False)
+    opened = load(folder / ARTIFACT, verify=False, threads=threads)
     weights = dict(enumerate(np.from_dlpack(w) for w in opened._weights))
     file = folder / ARTIFACT / opened.manifest.library
     library = SimpleNamespace(
