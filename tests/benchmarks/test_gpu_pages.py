@@ -1,0 +1,63 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gpu_pages
+from benchmarks.gpu.operators import OPERATORS
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {"gpu": "NVIDIA H200", "date": "2026-12-01"}
+
+
+def compiled(stack=0):
+    row = {"dtype": "float16", "arch": "sm_90", "rule": "R", "registers": 40, "stack": stack}
+    rows = [{"layer": name, **row, "instructions": {"HMMA": 8}} for name in OPERATORS]
+    return {"date": "2026-11-20", "archs": ["sm_80", "sm_90"], "rows": rows}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_pages, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_every_operator_is_named_with_what_is_proved(results):
+    text = gpu_pages.page(compiled(), None)
+    for layer, operator in OPERATORS.items():
+        (line,) = (x for x in text.splitlines() if x.startswith(f"| {layer} | {operator.kernel} "))
+        assert "sm_80, sm_90, 2026-11-20" in line
+        assert line.endswith("| not yet |")
+    assert "No kernel was measured on a GPU yet" in text
+
+
+def test_spills_are_not_called_proved(results):
+    assert "sm_80, sm_90, 2026-11-20" not in gpu_pages.page(compiled(stack=8), None)
+
+
+def test_measured_operators(results):
+    kernels = {"balanced": {"kernel": "stream"}}
+    times = {"ours balanced": {"median_us": 4.0}, "cublas": {"median_us": 10.0}}
+    row = {"case": "c", "kernels": kernels, "times": times, "environment": ENVIRONMENT}
+    for part in ("correct", "grid"):
+        (results / f"gpu_{part}.json").write_text(json.dumps({"rows": [row]}))
+    text = gpu_pages.page(compiled(), None)
+    assert "No kernel was measured" not in text
+    lines = [x for x in text.splitlines() if x.startswith("| balanced, N = 1 ")]
+    assert lines[0].endswith("| NVIDIA H200, 2026-12-01 |")
+    assert "| c | ours balanced 4.0 | cublas 10.0 | 2.50x |" in text
+
+
+def test_the_tests_that_the_page_names_exist():
+    for operator in OPERATORS.values():
+        file, _, name = operator.executed.partition("::")
+        assert f"def {name}(" in (ROOT / "tests" / "cuda" / file).read_text()
+
+
+def test_the_page_is_up_to_date(tmp_path):
+    """What the repository shows is what its results say, for every operator there is."""
+    content = json.loads((ROOT / "benchmarks/results/gpu_compiled.json").read_text())
+    assert {row["layer"] for row in content["rows"]} == OPERATORS.keys()
+    gpu_pages.write(tmp_path)
+    shown = (ROOT / "docs/performance/gpu.md").read_text()
+    assert shown == (tmp_path / "gpu.md").read_text()
