@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import tvm_sparse_runtime as rt
 from benchmarks.gpu.prepare import BUILT
 from benchmarks.gpu.timing import gpu_times
 from tvm_sparse.demo.separable import build_separable
+from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.pruning import deprune
 
 BATCH = 32
@@ -35,15 +37,16 @@ def digits() -> Built:
 
 def perceptron() -> Built:
     """Return a balanced multilayer perceptron."""
-    from benchmarks.networks import prune_balanced
-
     torch.manual_seed(0)
     sizes = (784, 1024, 1024, 10)
     layers: list[torch.nn.Module] = []
     for columns, features in itertools.pairwise(sizes):
         layers += [torch.nn.Linear(columns, features), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1]).eval()
-    prune_balanced(model, 4)
+    for layer in model:
+        if isinstance(layer, torch.nn.Linear):
+            weight = layer.weight.detach()
+            weight *= torch.from_numpy(Balanced(16, 4).project(weight.abs().numpy()))
     return model, torch.randn(BATCH, 784)
 
 
@@ -51,6 +54,9 @@ def mobile(name: str) -> Maker:
     """Return a maker of a torchvision network that DEPrune-BH pruned, in half precision."""
 
     def make() -> Built:
+        for package in ("torchvision", "pytest"):
+            if importlib.util.find_spec(package) is None:
+                raise ImportError(f"{package} is not installed")
         from benchmarks.networks import build, prune_deprune
 
         model, x = build(name, BATCH)
