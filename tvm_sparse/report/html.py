@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 
+from tvm_sparse.report.page import page
 from tvm_sparse.targets import parse_target
 
 if TYPE_CHECKING:
@@ -53,14 +51,10 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
     title
         Heading of the page.
     """
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(
-        files("tvm_sparse.report").joinpath("template.html").read_text(encoding="utf-8")
-    )
     total = sum(k.us for k in kernels)
-    return template.render(
+    return page(
+        "compiled.html",
         title=title,
-        version=version("tvm-sparse"),
         target=str(library.target),
         nbytes=library.nbytes,
         decisions=list(library.decisions),

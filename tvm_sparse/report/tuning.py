@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
+from tvm_sparse.report.page import page
 
 if TYPE_CHECKING:
     from tvm_sparse.tuning.report import TaskReport, TuningReport
@@ -23,13 +21,9 @@ def write(report: TuningReport, path: Path, title: str = "Tuning") -> None:
 
 def render(report: TuningReport, title: str = "Tuning") -> str:
     """Return the page of a tuning session as HTML."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(
-        files("tvm_sparse.report").joinpath("tuning.html").read_text(encoding="utf-8")
-    )
-    return template.render(
+    return page(
+        "tuning.html",
         title=title,
-        version=version("tvm-sparse"),
         report=report,
         pictures=[points(task) for task in report],
         width=WIDTH,
