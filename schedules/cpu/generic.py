@@ -86,9 +86,9 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
     stored = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
     _vectors(sch, sch.get_loops(stored)[-1])
-    sch.decompose_reduction(block, reduced[0])
-    if heavy and len(spatial) > 1:
+    if heavy and len(spatial) > 1:  # before the block is cut in two writers of its output
         sch.parallel(sch.fuse(*spatial[:-1]))
+    sch.decompose_reduction(block, reduced[0])
 
 
 def _row_reduction(sch: s_tir.Schedule, block: Any, axis: int) -> None:
