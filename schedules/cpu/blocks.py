@@ -20,7 +20,6 @@ PARALLEL_FLOPS = 4e6
 MOST_REGISTERS = 24
 """Accumulators beyond which a tile is not even tried: 28 spill on 32 registers."""
 
-
 MOST_COPIES = 4
 """Tiles that are unrolled because the last one is partial."""
 
