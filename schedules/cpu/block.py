@@ -12,7 +12,7 @@ from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cpu.registers import accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
-from tvm_sparse.schedules.sampling import choose
+from tvm_sparse.schedules.sampling import choose, near_and_far
 
 KINDS = ("block", "joint", "depthwise_taps")
 """Operators whose reduction is ``(entry, step)``: a table's entry, and steps inside it."""
@@ -44,6 +44,8 @@ class Block(ScheduleRule):
     after:  for block row, row tile: { init; for entry: unrolled multiply-adds; epilogue }
     """
 
+    version = 2
+
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
         return b.registers(schedule, "contract") <= b.MOST_REGISTERS
@@ -66,13 +68,16 @@ class Block(ScheduleRule):
         tile = choose(sch, list(options), rows, tunable)
         row_out, row = sch.split(lead[axis], [None, tile])
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        outer, near = [slot, *others], [row_out]
         sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
         tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
-        if _rows_first(4 * lanes * math.prod(sizes), tiles, rows):
-            outer, near = [*others, row_out], [slot]
         if partial:
             b.cut_partial(sch, row_out)
+        first = _rows_first(4 * lanes * math.prod(sizes), tiles, rows)
+        far_rows, near_rows = near_and_far(
+            sch, row_out, tunable and not partial, near=1 if first else None
+        )
+        far_slots, near_slots = near_and_far(sch, slot, tunable, near=None if first else 1)
+        outer, near = [*far_slots, *others, *far_rows], [*near_slots, *near_rows]
         steps = b.divisors(sizes[-1], max(1, MAX_STEPS // (rows * vectors)))
         run_out, run = sch.split(step, [None, choose(sch, steps, max(steps), tunable)])
         sch.reorder(*outer, *near, entry, run_out, run, row, member)

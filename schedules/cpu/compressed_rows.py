@@ -13,6 +13,7 @@ from tvm_sparse.ops.marks import flat
 from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import choose, near_and_far
 
 
 class CompressedRows(ScheduleRule):
@@ -20,6 +21,9 @@ class CompressedRows(ScheduleRule):
 
     before: pack --> contract --> turn --> store --> element-wise blocks
     after:  for row tile: { pack; for feature tile: { contract; for 16 x 16: turn, epilogue } }
+
+    Tunable, feature tiles may come in groups, for each of which a row tile is packed again: more
+    tasks for threads, fewer weights at a time.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -40,18 +44,30 @@ class CompressedRows(ScheduleRule):
         partial = b.extent(sch, rows) != (tiles or 0) * vectors * LANES
         tile, vector, row = sch.split(rows, [None, vectors, LANES])
         row_tile, block, lane = sch.split(out, [None, features // LANES, LANES])
-        sch.reorder(tile, row_tile, block, vector, row, lane)
+        # A partial tile cannot be fused into a parallel loop; a single tile is packed once for all.
+        open_tiles = tunable and not partial and tiles != 1
+        far, near = near_and_far(sch, row_tile, open_tiles, near=None)
+        row_out, row_in = _unrolled(sch, row, tunable)
+        sch.reorder(*far, tile, *near, block, vector, *row_out, row_in, lane)
         if partial:
             sch.annotate(tile, "pragma_loop_partition_hint", True)
         sch.compute_at(turn, vector, preserve_unit_loops=True)
-        sch.compute_at(contract, row_tile, preserve_unit_loops=True)
+        sch.compute_at(contract, near[-1], preserve_unit_loops=True)
         sch.compute_at(pack, tile, preserve_unit_loops=True)
         sch.vectorize(lane)
-        sch.unroll(row)
+        sch.unroll(row_in)
         if flops > b.PARALLEL_FLOPS:
-            sch.parallel(row_tile if tiles == 1 else tile)
+            sch.parallel(sch.fuse(*far, tile) if tiles != 1 else near[-1])
         b.finish(sch)
         return sch
+
+
+def _unrolled(sch: s_tir.Schedule, rows: Any, tunable: bool) -> tuple[list[Any], Any]:
+    """Split the rows of a transposed square in those that stay a loop and those to unroll (all)."""
+    if not tunable:
+        return [], rows
+    out, inner = sch.split(rows, [None, choose(sch, b.divisors(LANES, LANES), LANES, tunable)])
+    return [out], inner
 
 
 def _number_rows(sch: s_tir.Schedule, block: Any) -> None:

@@ -13,7 +13,7 @@ from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, is_partial, sampled_tile
-from tvm_sparse.schedules.cpu.registers import LANES, accumulators
+from tvm_sparse.schedules.cpu.registers import LANES, accumulators, vector_widths
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -78,11 +78,13 @@ class Contraction(ScheduleRule):
             return None
         epilogue = b.isolate(sch, anchor, keep=(PACK,))
         nest = _Nest.of(sch, anchor)
-        outer, near, body = self._tile(sch, nest, target, tunable)
+        widths = [LANES] if nest.kind == "balanced" else vector_widths(target)
+        width = choose(sch, widths, LANES, tunable)
+        outer, near, body = self._tile(sch, nest, width, target, tunable)
         sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + len(near), LANES, tunable)
+        b.vectorise_tile(sch, epilogue, len(outer) + len(near), width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
         if parallel and nest.flops > b.PARALLEL_FLOPS:
             parallel = [sch.fuse(*parallel)]
@@ -94,7 +96,7 @@ class Contraction(ScheduleRule):
         return sch
 
     def _tile(
-        self, sch: s_tir.Schedule, nest: _Nest, target: Target, tunable: bool
+        self, sch: s_tir.Schedule, nest: _Nest, width: Any, target: Target, tunable: bool
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
@@ -106,7 +108,7 @@ class Contraction(ScheduleRule):
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
         if partial:
             b.cut_partial(sch, row_out)
-        body = self._order(sch, nest, (row_in, blk_in), tunable)
+        body = self._order(sch, nest, (row_in, blk_in), width, tunable)
         chunk = _chunk(nest, blocks, extents, default)
         # Loops with a partial tile cannot be fused into a parallel one.
         first = chunk > 1 and not (partial and nest.flops > b.PARALLEL_FLOPS)
@@ -128,14 +130,16 @@ class Contraction(ScheduleRule):
         sch.vectorize(sch.get_loops(pack)[-1])
 
     @staticmethod
-    def _order(sch: s_tir.Schedule, nest: _Nest, tile: tuple[Any, Any], tunable: bool) -> list[Any]:
+    def _order(
+        sch: s_tir.Schedule, nest: _Nest, tile: tuple[Any, Any], width: Any, tunable: bool
+    ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
         (row, block), inner, reduce = tile, nest.inner, nest.reduce
         if nest.kind != "balanced":
-            sch.vectorize(inner)
-            sch.unroll(row)
-            sch.unroll(block)
-            return [*reduce[:-1], *_steps(sch, reduce[-1], tunable), row, block, inner]
+            parts, lane = _vectors(sch, inner, width)
+            for loop in (row, block, *parts):
+                sch.unroll(loop)
+            return [*reduce[:-1], *_steps(sch, reduce[-1], tunable), row, block, *parts, lane]
         *taps, bank, slot = reduce
         banks, keep = b.extent(sch, bank), b.extent(sch, slot)
         options = [d for d in b.divisors(banks, MAX_STEPS) if d * keep <= MAX_STEPS]
@@ -175,3 +179,13 @@ def _steps(sch: s_tir.Schedule, loop: Any, tunable: bool) -> list[Any]:
     out, inner = sch.split(loop, [None, choose(sch, b.divisors(extent, 8), 1, tunable)])
     sch.unroll(inner)
     return [out, inner]
+
+
+def _vectors(sch: s_tir.Schedule, lanes: Any, width: Any) -> tuple[list[Any], Any]:
+    """Vectorise a loop over :data:`LANES`, in parts if ``width`` is a decision."""
+    if isinstance(width, int):
+        sch.vectorize(lanes)
+        return [], lanes
+    part, lane = sch.split(lanes, [None, width])
+    sch.vectorize(lane)
+    return [part], lane

@@ -20,3 +20,11 @@ def accumulators(target: Target) -> int:
         return 16
     registers, lanes = (32, 4) if "neon" in features else (16, 8 if "avx" in features else 4)
     return max(1, registers * 3 // 4 * lanes // LANES)
+
+
+def vector_widths(target: Target) -> list[int]:
+    """Return the fp32 lanes of a vector between which code for ``target`` may choose.
+
+    AVX-512 has registers of both widths; elsewhere LLVM cuts 16 lanes into what there is.
+    """
+    return [LANES // 2, LANES] if "avx512f" in host_features(target) else [LANES]

@@ -13,11 +13,12 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.candidates import sparse_candidates
+from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.schedules.build import build_context, rules_for
+from tvm_sparse.schedules.cpu import blocks as cpu_blocks
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.tuning.space import Point, space_of
 
@@ -37,6 +38,12 @@ def blocks(shape):
     rng = np.random.default_rng(0)
     kept = rng.random((shape[0] // 16, shape[1] // 4)).argsort(-1) < shape[1] // 16
     return integers(rng, shape) * kept.repeat(16, 0).repeat(4, 1)
+
+
+def scattered(shape):
+    """Return a matrix with a fifth of its values, anywhere."""
+    rng = np.random.default_rng(0)
+    return integers(rng, shape) * (rng.random(shape) < 0.2)
 
 
 def operator(kind, contraction, share=1):
@@ -61,6 +68,7 @@ OPERATORS = {
     "depthwise": operator("depthwise", CONV),
     "matmul": operator("matmul", LINEAR),
     "block": candidate("block", LINEAR, blocks(LINEAR.matrix_shape)),
+    "unstructured": candidate("unstructured", Contraction((64,), 64, 256), scattered((256, 64))),
     "rows first": operator("balanced", Contraction((64,), 256, 32)),
     "rows first, partial": operator("balanced", Contraction((197,), 1024, 256)),
 }
@@ -141,8 +149,36 @@ def test_sampled_decisions_compute_the_same(name):
         tried += 1
 
 
+@pytest.mark.parametrize("name", ["block", "unstructured", "depthwise", "dense"])
+def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
+    monkeypatch.setattr(cpu_blocks, "PARALLEL_FLOPS", 0)
+    rng = np.random.default_rng(2)
+    contraction = Contraction((64,), 64, 256)
+    if name == "depthwise":
+        contraction = replace(CONV, columns=48, depthwise=True)
+    matrix = {"block": blocks, "depthwise": lambda shape: integers(rng, shape)}.get(
+        name, scattered
+    )(contraction.matrix_shape)
+    found = sparse_candidates(contraction, matrix, host())
+    chosen = next(
+        (c for c in found if not isinstance(c, str) and c.name == name),
+        dense_candidate(contraction, host()),
+    )
+    choices = space_of(chosen.func, host(), rules_for(host()))
+    x = integers(rng, contraction.input_shape)
+    expected = reference(contraction, x, matrix)
+    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.storage.encode(matrix).values())]
+    schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
+    assert schedules
+    for schedule in schedules:
+        assert "T.parallel" in schedule.mod.script()
+        out = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
+        build(schedule.mod)["main"](*arrays, out)
+        assert (out.numpy() == expected).all()
+
+
 def test_register_tiles_that_spill_are_not_feasible():
-    found = space("dense linear")
+    found = space("balanced linear")
     small, large = Point(0, (4, 3, 1, (1, 3), (1, 1))), Point(0, (12, 3, 1, (1, 1), (1, 1)))
     assert found.rule.feasible(found.schedule(small))
     assert not found.rule.feasible(found.schedule(large))
