@@ -15,17 +15,22 @@ PICTURED = "linear 128x1024 to 1024"
 
 def write(pages: Path) -> None:
     """Write ``cpu_kernels.md`` and ``cpu_kernels.svg`` into ``pages``, if there are results."""
-    path = RESULTS / "cpu_kernels.json"
-    if not path.exists():
+    rows = _rows("cpu_kernels")
+    if not rows:
         return
-    rows = json.loads(path.read_text())["rows"]
-    avx2 = RESULTS / "cpu_kernels_avx2.json"
-    narrow = json.loads(avx2.read_text())["rows"] if avx2.exists() else []
-    (pages / "cpu_kernels.md").write_text(page(rows, narrow))
+    narrow, threads = (_rows(name) for name in ("cpu_kernels_avx2", "cpu_threads"))
+    (pages / "cpu_kernels.md").write_text(page(rows, narrow, threads))
     draw([row for row in rows if row["threads"] == 1], PICTURED, pages / "cpu_kernels.svg")
 
 
-def page(rows: list[dict[str, Any]], avx2: list[dict[str, Any]]) -> str:
+def _rows(name: str) -> list[dict[str, Any]]:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def page(
+    rows: list[dict[str, Any]], avx2: list[dict[str, Any]], scaling: list[dict[str, Any]]
+) -> str:
     """Return the page: a table for each number of threads, one of operators built for AVX2."""
     lines = [
         "# Single layers on a CPU",
@@ -43,8 +48,8 @@ def page(rows: list[dict[str, Any]], avx2: list[dict[str, Any]]) -> str:
     for threads in sorted({row["threads"] for row in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
         lines += _table([row for row in rows if row["threads"] == threads])
-    if len({row["threads"] for row in rows}) > 1:
-        lines += ["## Two threads over one", "", *_scaling(rows)]
+    if scaling:
+        lines += ["## Two threads over one", "", *_scaling(scaling)]
     lines += ["## Break-even", "", *_break_even(rows)]
     if avx2:
         lines += ["## Built for AVX2", "", *_rates(avx2)]
@@ -99,16 +104,18 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
 
 def _scaling(rows: Iterable[dict[str, Any]]) -> list[str]:
     """Return the table of what a second thread gives."""
-    times = {
-        (row["case"], row["pattern"], row["sparsity"], row["threads"]): row["ours_sparse"]
-        for row in rows
-    }
-    lines = ["| layer | pattern | zeros | two threads over one |", "|---|---|---|---|"]
-    for (case, pattern, sparsity, threads), one in times.items():
-        two = times.get((case, pattern, sparsity, 2))
-        if threads == 1 and two:
-            ratio = one["median_us"] / two["median_us"]
-            lines.append(f"| {case} | {pattern} | {sparsity:.4g} | {ratio:.2f}x |")
+    lines = [
+        "From `benchmarks/results/cpu_threads.json`: one process, one thread and two in turns.",
+        "",
+        "| layer | pattern | zeros | storage | one (us) | two (us) | two over one |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = row["median_us"]
+        lines.append(
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {times['1']:.1f} | {times['2']:.1f} | {row['ratio']:.2f}x |"
+        )
     return [*lines, ""]
 
 

@@ -75,6 +75,11 @@ class Race:
         """Add another library's program for the weight called ``key``, which is there already."""
         self._add(key, LIBRARY, name, run, self._expected[key])
 
+    @property
+    def programs(self) -> dict[tuple[Hashable, str, str], Callable[[], Any]]:
+        """Every program by its weight's key, whose it is (ours, a library's) and its name."""
+        return dict(self._programs)
+
     def run(self, rounds: int, seconds: float) -> None:
         """Time all programs in turns, for about ``seconds`` each in each of the ``rounds``."""
         self._times = interleaved(self._programs, rounds, seconds)

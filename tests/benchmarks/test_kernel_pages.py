@@ -8,11 +8,12 @@ from tests.benchmarks.test_kernel_picture import row
 
 def test_page():
     rows = [row(s, threads=t) for t in (1, 2) for s in (0.5, 0.75, 0.9)]
-    rows[3]["ours_sparse"] = {"median_us": 35.0}
-    text = page(rows, [row(0.75)])
+    scaling = {"case": "layer", "pattern": "block", "sparsity": 0.5, "storage": "block"}
+    scaling |= {"median_us": {"1": 70.0, "2": 35.0}, "ratio": 2.0}
+    text = page(rows, [row(0.75)], [scaling])
     assert "| layer | block | 0.5 | block | 70.0 | 100.0 | 140.0 (b) |  | **2.00x** |" in text
-    assert "| 0.5 | 2 |" in text
-    assert "| layer | block | 0.5 | 2.00x |" in text
+    assert "## 2 threads" in text
+    assert "| layer | block | 0.5 | block | 70.0 | 35.0 | 2.00x |" in text
     assert "| layer | block | 25% |" in text
     assert "| layer | block | 0.75 | block | 12 | 20 | 62% |" in text
     assert "* CPU, 2 cores, 1 threads, tvm 1" in text
