@@ -15,7 +15,11 @@ from tvm_sparse.tuning.state import Session, TaskState
 
 def session():
     task = SimpleNamespace(
-        name="fc", calls=3, layers=("a", "b"), workload=SimpleNamespace(operator="balanced")
+        name="fc",
+        calls=3,
+        layers=("a", "b"),
+        workload=SimpleNamespace(operator="balanced"),
+        instead_of="",
     )
     state = TaskState(task, None, 1e-4, None, ratios=[1.0, 0.5, None])
     return Session(

@@ -20,59 +20,72 @@ from tvm_sparse.cli.tuning_view import best_table, report_table, watch
 from tvm_sparse.errors import InputError
 
 if TYPE_CHECKING:
-    from tvm_sparse.tuning.database import Database
     from tvm_sparse.tuning.report import TuningReport
     from tvm_sparse.tuning.tuner import Settings
 
 
+Source = Annotated[
+    str | None,
+    typer.Argument(metavar="SOURCE", help="A .pt2 or .onnx file, or pkg.module:factory."),
+]
+Trials = Annotated[
+    int, typer.Option(min=1, help="Schedules to measure, those of earlier sessions included.")
+]
+Records = Annotated[
+    Path | None,
+    typer.Option(
+        "--database", "-d", metavar="DIR", help="Where the records are; your own by default."
+    ),
+]
+TargetName = Annotated[str, typer.Option(help="Machine to tune for.")]
+Slowest = Annotated[
+    int | None, typer.Option(min=1, help="Tune only this many functions, the slowest.")
+]
+PerTask = Annotated[int | None, typer.Option(min=1, help="Most trials of one function.")]
+Storages = Annotated[
+    bool, typer.Option("--storages", help="Tune near other storages of each layer, too.")
+]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Measure the best of earlier sessions again, too.")
+]
+TrackerAddress = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A TVM RPC tracker: measure on its machines."),
+]
+TrackerKey = Annotated[str | None, typer.Option(help="Key of the machines at the tracker.")]
+Merge = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="DATABASE", help="Take another database's records into this one."),
+]
+Best = Annotated[bool, typer.Option("--best", help="List the best record of each function.")]
+Export = Annotated[
+    Path | None, typer.Option(metavar="FILE.jsonl", help="Write the best records to a file.")
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Write a page with all learning curves."),
+]
+
+
 def tune_command(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="SOURCE", help="A .pt2 or .onnx file, or pkg.module:factory."),
-    ] = None,
+    source: Source = None,
     *,
-    trials: Annotated[
-        int, typer.Option(min=1, help="Schedules to measure, those of earlier sessions included.")
-    ] = 512,
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            "--database", "-d", metavar="DIR", help="Where the records are; your own by default."
-        ),
-    ] = None,
-    target: Annotated[str, typer.Option(help="Machine to tune for.")] = "cpu",
+    trials: Trials = 512,
+    database: Records = None,
+    target: TargetName = "cpu",
     shape: Shapes = None,
     input: Examples = None,
     weights: Weights = None,
-    slowest: Annotated[
-        int | None, typer.Option(min=1, help="Tune only this many functions, the slowest.")
-    ] = None,
-    per_task: Annotated[
-        int | None, typer.Option(min=1, help="Most trials of one function.")
-    ] = None,
-    confirm: Annotated[
-        bool, typer.Option("--confirm", help="Measure the best of earlier sessions again, too.")
-    ] = False,
-    tracker: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="A TVM RPC tracker: measure on its machines."),
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="Key of the machines at the tracker.")] = None,
-    merge: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DATABASE", help="Take another database's records into this one."),
-    ] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="List the best record of each function.")
-    ] = False,
-    export: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Write the best records to a file."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="Write a page with all learning curves."),
-    ] = None,
+    slowest: Slowest = None,
+    per_task: PerTask = None,
+    storages: Storages = False,
+    confirm: Confirm = False,
+    tracker: TrackerAddress = None,
+    key: TrackerKey = None,
+    merge: Merge = None,
+    best: Best = False,
+    export: Export = None,
+    report: Report = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -81,38 +94,28 @@ def tune_command(
     The default schedules are the first trials, so nothing gets slower. Ctrl-C ends after the
     current step; the same command goes on from there.
     """
-    chores = bool(merge or best or export)
-    if source is None and not chores:
+    if source is None and not (merge or best or export):
         raise typer.BadParameter("missing; or --merge, --best, --export", param_hint="SOURCE")
-    interrupted = False
+    result: dict[str, object] = {}
     with console.errors(debug):
-        from tvm_sparse.tuning.database import Database, default_path
+        from tvm_sparse.tuning.database import default_path
 
         path = database or default_path()
-        result: dict[str, object] = {}
+        found = None
         if source is not None:
             from tvm_sparse import frontends
             from tvm_sparse.tuning.tuner import Settings
 
             model = frontends.load(source, example_inputs(shape, input), weights=weights)
             settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
-            place = {"database": path, "tracker": tracker, "key": key}
-            found = _tune(model, settings, {"target": target, "trials": trials, **place})
-            _show(found, json)
-            if report is not None:
-                from tvm_sparse.report.tuning import write
-
-                write(found, report, f"Tuning of {source}")
-            interrupted = found.interrupted
-            result.update(found.to_json())
-        if chores:
-            records = Database(path)
-            result.update(_chores(records, merge or [], best, export))
-            if best and not json:
-                console.show(best_table(records.bests()))
+            place = {"database": path, "target": target, "tracker": tracker, "key": key}
+            found = _tune(model, settings, {"trials": trials, "storages": storages, **place})
+            result |= _show(found, json, report, source)
+        if merge or best or export:
+            result |= _chores(path, merge or [], best, export, json)
         if json:
             console.show_json(result)
-    if interrupted:
+    if found is not None and found.interrupted:
         console.note("interrupted; the same command goes on from here")
         raise typer.Exit(1)
 
@@ -124,24 +127,30 @@ def _tune(model: Any, settings: Settings, options: dict[str, Any]) -> TuningRepo
         return ts.tune(model, settings=settings, progress=progress, **options)
 
 
-def _show(report: TuningReport, json: bool) -> None:
+def _show(report: TuningReport, json: bool, page: Path | None, source: str) -> dict[str, object]:
+    """Show what a session found, write its page, and return it."""
     for name, reason in report.skipped.items():
         console.note(f"not tuned: {name}: {reason}")
     if report.broken_lines:
         console.note(f"{report.broken_lines} lines of the database are not records: skipped")
-    if json:
-        return
-    console.show(report_table(report))
-    total = f"{report.default_us / 1e3:.3f} ms by default, {report.best_us / 1e3:.3f} ms tuned"
-    console.show(f"all calls of these functions: {total}; records in {report.database}")
+    if page is not None:
+        from tvm_sparse.report.tuning import write
+
+        write(report, page, f"Tuning of {source}")
+    if not json:
+        console.show(report_table(report))
+        total = f"{report.default_us / 1e3:.3f} ms by default, {report.best_us / 1e3:.3f} ms tuned"
+        console.show(f"all calls of these functions: {total}; records in {report.database}")
+    return report.to_json()
 
 
 def _chores(
-    database: Database, merge: list[Path], best: bool, export: Path | None
+    path: Path, merge: list[Path], best: bool, export: Path | None, json: bool
 ) -> dict[str, object]:
     """Merge, list and export; return what was done."""
     from tvm_sparse.tuning.database import Database
 
+    database = Database(path)
     done: dict[str, object] = {}
     if merge:
         others = [Database(_existing(path)) for path in merge]
@@ -150,6 +159,8 @@ def _chores(
     bests = database.bests()
     if best:
         done["best"] = [record.model_dump(mode="json", exclude_none=True) for record in bests]
+        if not json:
+            console.show(best_table(bests))
     if export is not None:
         done["exported"] = Database(export).merge(bests)
         console.note(f"{done['exported']} new records in {Database(export).path}")

@@ -46,10 +46,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate that was taken, and its packed arrays."""
+    """The candidate that was taken, its packed arrays, and what was measured: us by name."""
 
     candidate: Candidate
     arrays: dict[str, np.ndarray] = field(repr=False)
+    times: dict[str, float] = field(default_factory=dict)
 
 
 class Chooser:
@@ -89,7 +90,7 @@ class Chooser:
         best, reason = self._pick(layer, candidates, times, reasons)
         reason = "; ".join(filter(None, (self.notes.get(layer.name, ""), reason)))
         self._record(layer, best, reason, times)
-        return Choice(best, packed[best.name])
+        return Choice(best, packed[best.name], times)
 
     def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.recorded import recorded_rules
 from tvm_sparse.tuning.report import TuningReport, report_of
 from tvm_sparse.tuning.state import Session
+from tvm_sparse.tuning.storages import RememberingChooser, storage_tasks
 from tvm_sparse.tuning.tasks import Task, extract
 from tvm_sparse.tuning.tuner import Settings, Tuner
 
@@ -42,6 +45,7 @@ def tune(
     settings: Settings | None = None,
     tracker: str | None = None,
     key: str | None = None,
+    storages: bool = False,
     progress: Callable[[Session], None] = lambda session: None,
 ) -> TuningReport:
     """Tune the operators of ``model`` and append what was measured to ``database``.
@@ -62,6 +66,9 @@ def tune(
         Finer choices; its ``trials`` give way to ``trials``.
     tracker, key
         ``host:port`` of a TVM RPC tracker, and the key of the machines there to measure on.
+    storages
+        Tune the other storages that come near to the one of each layer, too; then ``compile``
+        chooses among tuned ones.
     progress
         Called at every step with the session.
 
@@ -70,24 +77,16 @@ def tune(
     InputError
         The model cannot be imported, the target does not run here and there is no tracker.
     """
-    resolved = parse_target(target)
-    wanted = Settings(**{**vars(settings or Settings()), "trials": trials})
-    if tracker is None and not resolved.runs_here:
-        raise InputError(
-            "target", f"'{target}' does not run here", "this machine's target", "give a tracker"
-        )
+    resolved = _measurable(target, tracker)
     source = model if isinstance(model, Model) else load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
     config = config or Config()
     recorded = recorded_rules(resolved.target, records) if config.tuned else ()
-    tasks = tasks_of(source, resolved, config, recorded, skipped)
+    tasks = tasks_of(source, resolved, config, recorded, skipped, storages=storages)
+    wanted = replace(settings or Settings(), trials=trials)
     started = time.monotonic()
-    with (
-        stop_on_interrupt() as stop,
-        tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as directory,
-        _measurer(resolved.target, Path(directory), tracker, key) as measurer,
-    ):
+    with stop_on_interrupt() as stop, _measurer(resolved.target, tracker, key) as measurer:
         tuner = Tuner(measurer, records, wanted, progress, stop)
         tuner.session.skipped.update(skipped)
         tuner.run(tasks)
@@ -100,27 +99,54 @@ def tune(
     )
 
 
+def _measurable(target: str | Target, tracker: str | None) -> ResolvedTarget:
+    """Return ``target`` if its code can be measured: here, or on machines behind a tracker."""
+    resolved = parse_target(target)
+    if tracker is None and not resolved.runs_here:
+        raise InputError(
+            "target", f"'{target}' does not run here", "this machine's target", "give a tracker"
+        )
+    return resolved
+
+
 def tasks_of(
     source: Model,
     resolved: ResolvedTarget,
     config: Config,
     recorded: tuple[ScheduleRule, ...],
     skipped: dict[str, str],
+    *,
+    storages: bool = False,
 ) -> list[Task]:
-    """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled."""
+    """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled.
+
+    ``storages``: with those of the layers' other storages.
+    """
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
-    chooser = Chooser(resolved.target, config, Decisions(), recorded)
+    kind = RememberingChooser if storages else Chooser
+    chooser = kind(resolved.target, config, Decisions(), recorded)
     canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
     with build_context(resolved.target):
         passes = tvm.transform.Sequential([*canonicalise, *pipeline.lower(chooser)])
         lowered = passes(source.module)
-    return extract(lowered, resolved.target, skipped.__setitem__)
+    tasks = extract(lowered, resolved.target, skipped.__setitem__)
+    if not isinstance(chooser, RememberingChooser):
+        return tasks
+    others = storage_tasks(chooser.choices, resolved.target, config, skipped.__setitem__)
+    own = {task.workload for task in tasks}
+    return [*tasks, *(task for task in others if task.workload not in own)]
 
 
-def _measurer(target: Target, directory: Path, tracker: str | None, key: str | None) -> Measurer:
-    if tracker is None:
-        return LocalMeasurer(target, directory)
-    from tvm_sparse.tuning.remote import RemoteMeasurer, parse_tracker
+@contextlib.contextmanager
+def _measurer(target: Target, tracker: str | None, key: str | None) -> Iterator[Measurer]:
+    """Yield what measures, with a directory for its libraries."""
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-"))
+        if tracker is None:
+            yield stack.enter_context(LocalMeasurer(target, Path(place)))
+            return
+        from tvm_sparse.tuning.remote import RemoteMeasurer, parse_tracker
 
-    return RemoteMeasurer(target, directory, parse_tracker(tracker, key))
+        remote = RemoteMeasurer(target, Path(place), parse_tracker(tracker, key))
+        yield stack.enter_context(remote)

@@ -12,7 +12,8 @@ from tvm_sparse.tuning.state import Session, TaskState
 class TaskReport:
     """One task. Times are microseconds of one call; ``curve`` is the best after each trial.
 
-    ``speedup`` is the default's time over the best's; one: the default stays.
+    ``speedup`` is the default's time over the best's; one: the default stays. With ``instead_of``
+    it is another storage of its layers than the one that they have now.
     """
 
     name: str
@@ -24,6 +25,7 @@ class TaskReport:
     default_us: float
     best_us: float
     curve: tuple[float, ...] = field(repr=False)
+    instead_of: str = ""
 
     @property
     def speedup(self) -> float:
@@ -48,13 +50,13 @@ class TuningReport:
 
     @property
     def default_us(self) -> float:
-        """Time of all calls of the tasks in one run of the model, by default."""
-        return sum(t.calls * t.default_us for t in self.tasks)
+        """Time of all calls of the model's own functions in one run, by default."""
+        return sum(t.calls * t.default_us for t in self.tasks if not t.instead_of)
 
     @property
     def best_us(self) -> float:
         """The same with the best schedules."""
-        return sum(t.calls * t.best_us for t in self.tasks)
+        return sum(t.calls * t.best_us for t in self.tasks if not t.instead_of)
 
     def to_json(self) -> dict[str, object]:
         """Return a plain dictionary."""
@@ -90,4 +92,5 @@ def _task(state: TaskState) -> TaskReport:
         default_us=default,
         best_us=default * min(state.best, 1.0),
         curve=tuple(default * ratio for ratio in state.curve()),
+        instead_of=state.task.instead_of,
     )

@@ -36,6 +36,8 @@ class Task:
         Weights in their storage, by parameter position.
     outputs
         Number of parameters that it writes.
+    instead_of
+        Storage that the layers have now, if the function is another one that they could have.
     """
 
     name: str
@@ -45,11 +47,17 @@ class Task:
     calls: int = 1
     fixed: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     outputs: int = 1
+    instead_of: str = ""
 
     @property
     def func(self) -> tirx.PrimFunc:
         """The function's definition."""
         return self.space.func
+
+    def with_call(self, layers: tuple[str, ...]) -> Task:
+        """Return the task with one call more, of ``layers``."""
+        merged = tuple(dict.fromkeys((*self.layers, *layers)))
+        return replace(self, calls=self.calls + 1, layers=merged)
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,7 @@ def extract(
         if workload is None:
             continue
         if workload in tasks:
-            known = tasks[workload]
-            layers = tuple(dict.fromkeys((*known.layers, *call.layers)))
-            tasks[workload] = replace(known, calls=known.calls + 1, layers=layers)
+            tasks[workload] = tasks[workload].with_call(call.layers)
             continue
         task = task_of(func, target, call, workload)
         if isinstance(task, Task):
