@@ -65,7 +65,8 @@ class Depthwise(ScheduleRule):
         others = [loop for i, loop in enumerate(lead) if i != axis]
         first = _input_width(sch, anchor, axis) > MAX_WIDTH
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
-        outer = [*others, *far, block, *near]
+        far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
+        outer = [*far_blocks, *others, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
         sch.reorder(*outer, *far_taps, *near_taps, row_in, lane)
         sch.vectorize(lane)
@@ -75,7 +76,7 @@ class Depthwise(ScheduleRule):
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         b.vectorise_tile(sch, epilogue, len(outer), lanes, tunable)
         if flops > b.PARALLEL_FLOPS:
-            sch.parallel(sch.fuse(*others))
+            sch.parallel(sch.fuse(*far_blocks, *others))
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         b.finish(sch)
         return sch
