@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.choose import Chooser
+from tvm_sparse.passes.lower_contractions import count_contractions
+from tvm_sparse.passes.memory import give_back
 from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
@@ -24,9 +27,13 @@ from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 
 Progress = Callable[[str, int, int], None]
-"""Called with ``(phase, step, steps)``."""
+"""Called as ``progress(phase, step, steps)`` when a phase begins (``step`` 0), after each of its
+steps and when it ends (``step == steps``), one phase after another in the order of :data:`PHASES`.
+"""
 
 PHASES = ("importing", "folding", "choosing", "scheduling", "building")
+"""``choosing``, by far the longest when layers are measured, has a step for each layer; the others
+have one."""
 
 
 class Library:
@@ -126,7 +133,7 @@ def compile(
         user's own. Where they know nothing faster than the default schedule, the records that
         come with the package are asked.
     progress
-        Called at the start of each phase.
+        Called as ``progress(phase, step, steps)``; see :data:`Progress`.
 
     Raises
     ------
@@ -135,37 +142,58 @@ def compile(
     """
     config = config or Config()
     resolved = parse_target(target)
-    step = iter(range(len(PHASES)))
-
-    def tell() -> None:
-        at = next(step)
-        progress(PHASES[at], at, len(PHASES))
-
-    tell()
-    source = model if isinstance(model, Model) else load(model, example_inputs)
+    phases = _Phases(progress)
+    with phases.next():
+        source = model if isinstance(model, Model) else load(model, example_inputs)
     decisions = Decisions()
     packed: dict[str, np.ndarray] = {}
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
-    chooser = Chooser(resolved.target, config, decisions, recorded)
-    mod = source.module
+    chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
     with build_context(resolved.target):
-        tell()
-        mod = _run(pipeline.canonicalise(source.weights, len(source.inputs)), mod)
-        tell()
-        mod = _run(pipeline.lower(chooser), mod)
-        tell()
+        with phases.next():
+            mod = _run(pipeline.canonicalise(source.weights, len(source.inputs)), source.module)
+        with phases.next(count_contractions(mod)):
+            mod = _run(pipeline.lower(chooser), mod)
         rules: dict[str, str | None] = {}
-        mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded), mod)
-        kernels = planned_kernels(mod, rules)
-        origins(decisions.records, {k.layer: k.rule for k in kernels})
-        tell()
-        finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
-        executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)
+        with phases.next():
+            mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded), mod)
+            kernels = planned_kernels(mod, rules)
+            origins(decisions.records, {k.layer: k.rule for k in kernels})
+        with phases.next():
+            finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
+            executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)
     return Library(source, resolved.target, executable, packed, (decisions, kernels))
 
 
+class _Phases:
+    """Tells of the phases in order, and gives freed memory back after each."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.names = progress, iter(PHASES)
+        self.name, self.done, self.steps = "", 0, 1
+
+    @contextlib.contextmanager
+    def next(self, steps: int = 1) -> Iterator[None]:
+        """Tell that the next phase, of ``steps``, begins, and after the block that it is over."""
+        self.name, self.done, self.steps = next(self.names), 0, max(1, steps)
+        self.progress(self.name, 0, self.steps)
+        yield
+        give_back()
+        if self.done < self.steps:
+            self.progress(self.name, self.steps, self.steps)
+
+    def step(self) -> None:
+        """Tell of one more step."""
+        self.done += 1
+        self.progress(self.name, self.done, self.steps)
+
+
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
+    """Apply the passes one after another; what only the former module needed goes at once."""
     with errors_through_tvm():
-        return tvm.transform.Sequential(passes)(mod)
+        for step in passes:
+            mod = step(mod)
+            give_back()
+    return mod

@@ -71,9 +71,8 @@ def compile_command(
                 target=target,
                 config=ts.Config(measure=measure),
                 database=database,
-                progress=lambda _, step, steps: progress("compiling", step, steps),
+                progress=progress,
             )
-            progress("compiling", 1, 1)
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force)

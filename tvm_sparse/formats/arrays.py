@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import InputError
+
+ALIGNMENT = 64
+"""Bytes; addresses of tensors that kernels read are multiples of it."""
 
 
 def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.ndarray:
@@ -21,6 +26,14 @@ def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.
             )
     # Read-only arrays cannot be handed to the native library.
     return np.require(matrix, requirements=["C", "W"])
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
+    """Return a new array at an address that kernels can use: no copy is needed to run on it."""
+    size = np.dtype(dtype).itemsize * math.prod(shape)
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def itemsize(dtype: npt.DTypeLike) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.formats.arrays import itemsize
+from tvm_sparse.formats.arrays import aligned_empty, itemsize
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,14 @@ class DenseFormat:
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the array of ``matrix`` ``(rows, cols)``."""
-        padded = np.zeros((self.row_blocks * self.lanes, self.cols), matrix.dtype)
-        padded[: self.rows] = matrix
-        blocks = padded.reshape(self.row_blocks, self.lanes, self.cols)
-        return {"values": np.ascontiguousarray(blocks.transpose(0, 2, 1))}
+        values = aligned_empty((self.row_blocks, self.cols, self.lanes), matrix.dtype)
+        whole, rest = divmod(self.rows, self.lanes)
+        blocks = matrix[: self.rows - rest].reshape(whole, self.lanes, self.cols)
+        values[:whole] = blocks.transpose(0, 2, 1)
+        if rest:
+            values[whole, :, :rest] = matrix[-rest:].T
+            values[whole, :, rest:] = 0
+        return {"values": values}
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_sparse.passes.memory import chunks
 from tvm_sparse.passes.rewrite import op_name, shape_of, static_shape
 
 UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -146,10 +147,28 @@ def constants_through(call: Any, kind: str, operands: list[np.ndarray], padded: 
         x, weight = operands
         x = np.where(x != 0, np.nan, x) if padded else x
         if kind == "depthwise":
-            return np.where(np.any(weight, 1)[:, 0], x * weight.sum(1)[:, 0], 0.0)
-        total = weight.sum(1)
-        unknown = (weight.any(1) & np.isnan(x)).any(1)
-        return np.where(unknown, np.nan, total @ np.nan_to_num(x))
+            total = weight.sum(1, dtype=np.float64)
+            return np.where(np.any(weight, 1)[:, 0], x * total[:, 0], 0.0)
+        return _mixed(x, weight)
+
+
+def _mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the weighted sums of known values ``x``, NaN where an unknown one takes part."""
+    known = ~np.isnan(x)
+    parts = []
+    for part in chunks(weight):
+        total = part[:, :, known].sum(1, dtype=np.float64) @ x[known]
+        unknown = np.any(part[:, :, ~known], axis=(1, 2))
+        parts.append(np.where(unknown, np.nan, total))
+    return np.concatenate(parts)
+
+
+def read_columns(weight: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Return which columns of ``weight`` ``(features, taps, columns)`` its ``live`` rows read."""
+    found = np.zeros(weight.shape[-1], bool)
+    for part, wanted in zip(chunks(weight), chunks(live, like=weight), strict=True):
+        found |= (part if wanted.all() else part[wanted]).any((0, 1))
+    return found
 
 
 def _same(name: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from tvm_sparse.decisions import Decision, Decisions
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.measure import measure
+from tvm_sparse.passes.measure import Data, measure
+from tvm_sparse.passes.memory import chunks
 from tvm_sparse.passes.times import Times
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
@@ -24,6 +26,9 @@ HOPELESS = 1.25
 
 BEHIND = 1.5
 """The same over the best storage: the model orders storages of one layer within some 20 %."""
+
+MARGIN = 1.03
+"""How many times faster than dense a storage must be measured: less may be noise."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,16 @@ class Layer:
 
     @property
     def matrix(self) -> np.ndarray:
-        """The weight as a matrix, columns in ``hwi`` order."""
-        return lower(self.weight, "hwi")
+        """The weight as a matrix, columns in ``hwi`` order; of a linear layer, the weight itself.
+
+        It is not copied if the weight is stored in that order, and need not be contiguous.
+        """
+        return self.weight if self.weight.ndim == 2 else lower(self.weight, "hwi")
+
+    @property
+    def sparsity(self) -> float:
+        """Fraction of zeros."""
+        return _zeros(self.weight)
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,24 @@ class Choice:
     times: dict[str, float] = field(default_factory=dict)
 
 
+class _Packed(dict[str, dict[str, np.ndarray]]):
+    """The arrays of each candidate by its name, encoded when they are first asked for."""
+
+    def __init__(self, matrix: np.ndarray, candidates: list[Candidate]) -> None:
+        super().__init__()
+        self.matrix, self.storages = matrix, {c.name: c.storage for c in candidates}
+
+    def __missing__(self, name: str) -> dict[str, np.ndarray]:
+        self[name] = self.storages[name].encode(self.matrix)
+        return self[name]
+
+
 class Chooser:
     """Chooses per layer among dense and the storages that fit its zeros.
 
     ``notes`` are phrases that earlier passes left for a layer's reason. Candidates are measured
     with the schedules that the rules ``first`` have for them, or else with their default ones.
+    ``done`` is called whenever one more layer of the network is settled.
     """
 
     def __init__(
@@ -66,28 +92,28 @@ class Chooser:
         config: Config,
         decisions: Decisions,
         first: tuple[ScheduleRule, ...] = (),
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
-        self.first = first
+        self.first, self.done = first, done
         self.notes: dict[str, str] = {}
         self._times: dict[Any, dict[str, float]] = {}
         self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
         """Return the storage of ``layer`` and record the decision."""
-        if not np.isfinite(layer.weight).all():
-            position = tuple(int(i) for i in np.argwhere(~np.isfinite(layer.weight))[0])
-            raise InputError(
-                f"layer '{layer.name}'",
-                f"weight{list(position)} is {layer.weight[position]}",
-                "finite weights",
-                "repair the checkpoint",
-            )
-        matrix = layer.matrix
-        candidates, reasons = self._candidates(layer, matrix)
-        packed = {c.name: c.storage.encode(matrix) for c in candidates}
+        _check_finite(layer)
+        reason = self._why_dense(layer)
+        if not reason or self.target.kind.name != "llvm":
+            # One copy in the order that detectors and formats want, instead of one in each.
+            layer = replace(layer, weight=_in_order(layer.weight))
+        if reason:
+            candidates, reasons = [dense_candidate(layer.contraction, self.target)], [reason]
+        else:
+            candidates, reasons = self._candidates(layer)
+        packed = _Packed(layer.matrix, candidates)
         times = self._measure(layer, candidates, packed)
-        best, reason = self._pick(layer, candidates, times, reasons)
+        best, reason = self._pick(candidates, times, reasons)
         reason = "; ".join(filter(None, (self.notes.get(layer.name, ""), reason)))
         self._record(layer, best, reason, times)
         return Choice(best, packed[best.name], times)
@@ -96,22 +122,23 @@ class Chooser:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""
         if any(d.layer == name for d in self.decisions):
             return
-        zeros = float((weight == 0).mean())
+        zeros = _zeros(weight)
         self.decisions.add(
             Decision(name, operator, tuple(weight.shape), zeros, "not examined", "dense", reason)
         )
 
-    def _candidates(self, layer: Layer, matrix: np.ndarray) -> tuple[list[Candidate], list[str]]:
-        dense = dense_candidate(layer.contraction, self.target)
-        forced = self.config.forced(layer.name)
+    def _why_dense(self, layer: Layer) -> str:
+        """Return why no sparse storage of ``layer`` is looked for, ``""`` if it is."""
         if not self.config.sparse:
-            return [dense], ["compiled dense on request (sparse=False)"]
-        if forced == "dense":
-            return [dense], ["dense on request (ignore or force)"]
-        if not (matrix == 0).any():
-            return [dense], ["no zeros"]
-        found, reasons = [dense], []
-        for candidate in sparse_candidates(layer.contraction, matrix, self.target):
+            return "compiled dense on request (sparse=False)"
+        if self.config.forced(layer.name) == "dense":
+            return "dense on request (ignore or force)"
+        return "" if layer.sparsity else "no zeros"
+
+    def _candidates(self, layer: Layer) -> tuple[list[Candidate], list[str]]:
+        forced = self.config.forced(layer.name)
+        found, reasons = [dense_candidate(layer.contraction, self.target)], []
+        for candidate in sparse_candidates(layer.contraction, layer.matrix, self.target):
             if isinstance(candidate, str):
                 reasons.append(candidate)
             elif forced == candidate.name or candidate.cost <= HOPELESS:
@@ -134,7 +161,7 @@ class Chooser:
         return found, ["forced by the configuration"]
 
     def _measure(
-        self, layer: Layer, candidates: list[Candidate], packed: dict[str, Any]
+        self, layer: Layer, candidates: list[Candidate], packed: _Packed
     ) -> dict[str, float]:
         """Return times in us, measured once for equal shapes and storages."""
         if not self.config.measure or len(candidates) == 1:
@@ -144,12 +171,9 @@ class Chooser:
         if key not in self._times:
             rng = np.random.default_rng(0)
             x = rng.standard_normal(static.input_shape, dtype=np.float32).astype(static.dtype)
-            functions = {
-                c.name: (self._rebuild(c, static, layer), list(packed[c.name].values()))
-                for c in candidates
-            }
-            shape, rules = static.output_shape, self.first
-            self._times[key] = measure(functions, x, shape, self.target, rules, known=self.known)
+            functions = {c.name: self._rebuild(c, static, layer) for c in candidates}
+            data = Data(x, lambda name: list(packed[name].values()), static.output_shape)
+            self._times[key] = measure(functions, data, self.target, self.first, known=self.known)
         return self._times[key]
 
     def _rebuild(self, candidate: Candidate, static: Contraction, layer: Layer) -> Any:
@@ -161,24 +185,26 @@ class Chooser:
         again = sparse_candidates(static, layer.matrix, self.target)
         return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
 
+    @staticmethod
     def _pick(
-        self,
-        layer: Layer,
-        candidates: list[Candidate],
-        times: dict[str, float],
-        reasons: list[str],
+        candidates: list[Candidate], times: dict[str, float], reasons: list[str]
     ) -> tuple[Candidate, str]:
+        """Return the fastest candidate and why: dense, unless one beats it by the margin."""
         if len(candidates) == 1:
             return candidates[0], "; ".join(reasons)
         if not times:
             best = min(candidates, key=lambda c: c.cost)
             return best, f"modelled {best.cost:.2f} times the dense time (not measured)"
-        best = min(candidates, key=lambda c: times[c.name])
+        best = fastest = min(candidates, key=lambda c: times[c.name])
+        dense = next((c for c in candidates if c.name == "dense"), best)
+        if times[dense.name] < MARGIN * times[best.name]:
+            best = dense
         rest = ", ".join(f"{c.name} {times[c.name]:.1f} us" for c in candidates if c is not best)
-        return best, f"measured {times[best.name]:.1f} us against {rest}"
+        noise = f" (gains below {MARGIN - 1:.0%} may be noise)" if best is not fastest else ""
+        return best, f"measured {times[best.name]:.1f} us against {rest}{noise}"
 
     def _record(self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]) -> None:
-        zeros = float((layer.weight == 0).mean())
+        zeros = layer.sparsity
         found = detect(layer.weight, depthwise=layer.contraction.depthwise) if zeros else None
         sparse = [t for name, t in times.items() if name != "dense"]
         self.decisions.add(
@@ -196,6 +222,32 @@ class Chooser:
         )
 
 
+def _check_finite(layer: Layer) -> None:
+    """Refuse NaN and infinite weights, with the position of the first."""
+    at = 0
+    for part in chunks(layer.weight):
+        finite = np.isfinite(part)
+        if not finite.all():
+            first, *rest = (int(i) for i in np.argwhere(~finite)[0])
+            position = (at + first, *rest)
+            raise InputError(
+                f"layer '{layer.name}'",
+                f"weight{list(position)} is {layer.weight[position]}",
+                "finite weights",
+                "repair the checkpoint",
+            )
+        at += len(part)
+
+
+def _zeros(weight: np.ndarray) -> float:
+    return float((weight.size - np.count_nonzero(weight)) / weight.size)
+
+
+def _in_order(weight: np.ndarray) -> np.ndarray:
+    """Return ``weight`` so that its matrix is contiguous."""
+    return np.ascontiguousarray(weight) if weight.ndim == 2 else weight
+
+
 def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
     """Leave out the storages that are modelled far behind the best one, with the reason."""
     best = min(candidates, key=lambda c: c.cost)
@@ -211,7 +263,5 @@ def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candid
 
 def _representative(contraction: Contraction) -> Contraction:
     """Return the contraction with symbolic extents set to one, for measuring."""
-    from dataclasses import replace
-
     lead = tuple(e if isinstance(e, int) else 1 for e in contraction.lead)
     return replace(contraction, lead=lead)

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
@@ -37,7 +38,7 @@ class _Fold:
         constants = [c for p in params[:4] if (c := sweep.constant(p)) is not None]
         if len(constants) < 4:
             return None
-        gamma, beta, mean, variance = (c.value.numpy() for c in constants)
+        gamma, beta, mean, variance = (array_of(c) for c in constants)
         gamma = gamma if norm.attrs.scale else np.ones_like(gamma)
         beta = beta if norm.attrs.center else np.zeros_like(beta)
         scale, shift = affine([gamma, beta, mean, variance], float(norm.attrs.epsilon))
@@ -49,9 +50,9 @@ class _Fold:
             scaled = sweep.emit(relax.op.multiply(x, constant(scale.reshape(aligned))))
             return relax.op.add(scaled, constant(shift.reshape(aligned)))
         # Scaling whole rows keeps every zero a zero, so patterns survive.
-        value = weight.value.numpy()
+        value = array_of(weight)
         scaled_weight = value * scale.reshape(-1, *[1] * (value.ndim - 1))
-        folded = constant(scaled_weight.astype(value.dtype), name_of(weight))
+        folded = constant(scaled_weight.astype(value.dtype, copy=False), name_of(weight))
         call = relax.Call(conv.op, [conv.args[0], folded], conv.attrs)
         return relax.op.add(sweep.emit(call), constant(shift.reshape(aligned)))
 

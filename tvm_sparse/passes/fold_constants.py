@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
 
 _BINARY: dict[str, Callable[..., np.ndarray]] = {
@@ -39,7 +40,7 @@ def _reshape(call: relax.Call, x: np.ndarray) -> np.ndarray:
 
 
 def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
-    return x.astype(str(call.ty.dtype))
+    return x.astype(str(call.ty.dtype), copy=False)
 
 
 def _broadcast(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -67,10 +68,10 @@ def _fold(sweep: Rewriter, call: Any) -> Any | None:
     constants = [c for a in operands if (c := sweep.constant(a)) is not None]
     if len(constants) < len(operands) or static_shape(call) is None:
         return None
-    values = [c.value.numpy() for c in constants]
+    values = [array_of(c) for c in constants]
     label = next((name_of(c) for c in constants if name_of(c)), "")
     if name in _BINARY:
-        return constant(_BINARY[name](*values).astype(values[0].dtype), label)
+        return constant(_BINARY[name](*values).astype(values[0].dtype, copy=False), label)
     if name in _UNARY:
         return constant(_UNARY[name](values[0]), label)
     return constant(_SHAPED[name](call, values[0]), label)

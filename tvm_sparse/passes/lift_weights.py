@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tvm_sparse.passes.memory import array_of, owned
 from tvm_sparse.passes.rewrite import name_of
 
 SCALAR_BYTES = 16
@@ -26,14 +27,13 @@ class _Lifter(PyExprMutator):
 
     def visit_generic_const_(self, const: Any) -> Any:
         """Replace a constant by a parameter, the same one each time."""
-        value = const.value.numpy()
-        if value.nbytes <= SCALAR_BYTES:
+        if array_of(const).nbytes <= SCALAR_BYTES:
             return const
         if const not in self.seen:
             name = self._fresh(name_of(const) or "constant")
             self.seen[const] = relax.Var(name, const.ty)
             self.params.append(self.seen[const])
-            self.weights[name] = value
+            self.weights[name] = owned(const)
         return self.seen[const]
 
     def _fresh(self, name: str) -> str:

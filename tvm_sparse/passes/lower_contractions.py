@@ -10,9 +10,11 @@ import tvm
 from tvm import relax, tirx, topi
 
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
-from tvm_sparse.passes.choose import Choice, Chooser, Layer
+from tvm_sparse.passes.choose import Chooser, Layer
+from tvm_sparse.passes.memory import array_of, give_back
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
@@ -24,21 +26,36 @@ from tvm_sparse.passes.rewrite import (
     static_shape,
 )
 
+OPERATORS = ("matmul", "nn.conv2d")
+"""What the pass looks at; the chooser's ``done`` is called after each call of one."""
+
+
+def count_contractions(mod: tvm.IRModule) -> int:
+    """Return how many calls :class:`LowerContractions` is going to look at."""
+    found: list[str] = []
+    for _name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func.body, lambda e: found.append(op_name(e)))
+    return sum(name in OPERATORS for name in found)
+
 
 class _Lower:
     """The rule; remembers the choice of each weight, so that a shared weight is packed once."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
-        self.choices: dict[tuple[str, str], list[tuple[Layer, Choice, list[Any]]]] = {}
+        self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
         name = op_name(call)
+        if name not in OPERATORS:
+            return None
         if name == "matmul":
-            return self._linear(sweep, call)
-        if name == "nn.conv2d" and call.attrs.data_layout == "NHWC":
-            return self._conv2d(sweep, call)
-        return None
+            lowered = self._linear(sweep, call)
+        else:
+            lowered = self._conv2d(sweep, call) if call.attrs.data_layout == "NHWC" else None
+        self.chooser.done()
+        return lowered
 
     def _linear(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
@@ -49,13 +66,13 @@ class _Lower:
             return None
         if len(x_shape) < 2 or not self._supported(weight, "linear"):
             return None
-        value = weight.value.numpy()
+        value = array_of(weight)
         columns, features = value.shape
         lead = tuple(_extent(e) for e in x_shape[:-1])
         contraction = Contraction(
             lead, columns, features, dtype=str(value.dtype), result=str(call.ty.dtype)
         )
-        layer = Layer(layer_name(weight), "linear", contraction, np.ascontiguousarray(value.T))
+        layer = Layer(layer_name(weight), "linear", contraction, value.T)
         return self._emit(sweep, call, weight, layer, call.args[0])
 
     def _matmul(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -76,7 +93,7 @@ class _Lower:
         shape = shape_of(call)
         if weight is None or shape is None or not self._supported(weight, "conv2d"):
             return None
-        attrs, value = call.attrs, weight.value.numpy()
+        attrs, value = call.attrs, array_of(weight)
         features, *taps, per_group = value.shape
         padding = [int(p) for p in attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
@@ -118,29 +135,31 @@ class _Lower:
         known = ("float32", "float16", "bfloat16") if self._on_gpu else ("float32",)
         if dtype not in known:
             reason = f"{dtype} weights: operators of ours are {', '.join(known)}"
-            self.chooser.leave(layer_name(weight), operator, weight.value.numpy(), reason)
+            self.chooser.leave(layer_name(weight), operator, array_of(weight), reason)
         return dtype in known
 
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
     ) -> relax.Call:
-        choice, arrays = self._packed(name_of(weight), layer)
-        hint = f"{layer.operator}_{choice.candidate.name}"
-        return _call(sweep, choice.candidate.func, [x, *arrays], call, hint)
+        candidate, arrays = self._packed(weight, layer)
+        hint = f"{layer.operator}_{candidate.name}"
+        return _call(sweep, candidate.func, [x, *arrays], call, hint)
 
-    def _packed(self, name: str, layer: Layer) -> tuple[Choice, list[Any]]:
+    def _packed(self, weight: Any, layer: Layer) -> tuple[Candidate, list[Any]]:
         """Choose and pack a weight once, however often the network reads it."""
+        name, value = name_of(weight), array_of(weight)
         known = self.choices.setdefault((name, str(layer.contraction)), [])
-        for seen, choice, arrays in known:
-            if np.array_equal(seen.weight, layer.weight):
-                return choice, arrays
+        for seen, candidate, arrays in known:
+            if np.shares_memory(seen, value) or np.array_equal(seen, value):
+                return candidate, arrays
         choice = self.chooser.choose(layer)
+        give_back()
         arrays = [
-            constant(value, f"{name}.{part}" if name else "")
-            for part, value in choice.arrays.items()
+            constant(packed, f"{name}.{part}" if name else "")
+            for part, packed in choice.arrays.items()
         ]
-        known.append((layer, choice, arrays))
-        return choice, arrays
+        known.append((value, choice.candidate, arrays))
+        return choice.candidate, arrays
 
 
 def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse.passes.memory import argument_of
 from tvm_sparse.passes.times import Times, key_of
 from tvm_sparse.schedules.build import build_function, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -18,10 +20,21 @@ ROUNDS = 5
 MIN_SECONDS = 0.003
 
 
+@dataclass(frozen=True)
+class Data:
+    """What operators are timed on: their input, the packed arrays of each, the output's shape.
+
+    ``arrays`` returns those of an operator by its name; it is asked only if there is need to.
+    """
+
+    x: np.ndarray
+    arrays: Callable[[str], list[np.ndarray]]
+    output_shape: tuple[int, ...]
+
+
 def measure(
-    functions: Mapping[str, tuple[tirx.PrimFunc, list[np.ndarray]]],
-    x: np.ndarray,
-    output_shape: tuple[int, ...],
+    functions: Mapping[str, tirx.PrimFunc],
+    data: Data,
     target: Target,
     first: tuple[ScheduleRule, ...] = (),
     *,
@@ -36,17 +49,17 @@ def measure(
     """
     key = ""
     if known is not None:
-        code = {n: scheduled(f, target, first)["main"] for n, (f, _) in functions.items()}
+        code = {n: scheduled(f, target, first)["main"] for n, f in functions.items()}
         key = key_of(code, target)
         if (before := known.get(key, set(functions))) is not None:
             return before
     device = tvm.cpu()
-    data = tvm.runtime.tensor(x)
-    out = tvm.runtime.empty(output_shape, str(x.dtype), device)
+    x = argument_of(data.x)
+    out = tvm.runtime.empty(data.output_shape, str(data.x.dtype), device)
     timers = {}
-    for name, (func, arrays) in functions.items():
+    for name, func in functions.items():
         built = build_function(func, target, first)
-        args = (data, *(tvm.runtime.tensor(a) for a in arrays), out)
+        args = (x, *(argument_of(a) for a in data.arrays(name)), out)
         built["main"](*args)
         timer = built.time_evaluator(
             "main", device, number=1, repeat=1, min_repeat_ms=int(MIN_SECONDS * 1e3)

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 
 from tvm_sparse.passes.channels import Group, weight_matrix
+from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.remove_channels import Analysis, Rebuild, analyse
 from tvm_sparse.passes.rewrite import layer_name
 
@@ -63,13 +64,14 @@ def _orders(analysis: Analysis, notes: dict[str, str]) -> dict[int, np.ndarray]:
         if kind not in ("depthwise", "linear"):
             continue
         weight = analysis.value(value.args[1])
-        nonzero = weight_matrix(value, weight.value.numpy()) != 0
+        array = array_of(weight)
         ends = [analysis.channels.group(v) for v in (var, value.args[0])]
-        if kind == "linear" and nonzero.mean() < DENSE:
+        if kind == "linear" and np.count_nonzero(array) < DENSE * array.size:
             blocked.update(id(group) for group in ends)
         elif kind == "depthwise":
+            taps = weight_matrix(value, array)[..., 0] != 0
             groups[id(ends[0])] = ends[0]
-            kernels.setdefault(id(ends[0]), []).append((layer_name(weight), nonzero[..., 0]))
+            kernels.setdefault(id(ends[0]), []).append((layer_name(weight), taps))
     orders = {}
     for key, found in kernels.items():
         taps = np.concatenate([kept for _, kept in found], axis=1)

@@ -17,8 +17,10 @@ from tvm_sparse.passes.channels import (
     constants_through,
     is_padded,
     kind_of,
+    read_columns,
     weight_matrix,
 )
+from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import (
     constant,
     layer_name,
@@ -56,7 +58,7 @@ class Analysis:
         """Return the known channel values of an operand as a vector of ``count``."""
         value = self.value(expr)
         if isinstance(value, GenericConst):
-            array = value.value.numpy()
+            array = array_of(value)
             vector = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
             same = (vector == vector[:1]).all(0)
             return np.broadcast_to(np.where(same, vector[0], np.nan), (count,)).astype(np.float64)
@@ -71,8 +73,8 @@ class Analysis:
             tensors = list(value.args) if op_name(value) in BINARY else [x]
             operands = [self.known(a, shape[-1]) for a in tensors]
         else:
-            weight = self.value(value.args[1]).value.numpy().astype(np.float64)
-            operands = [self.known(x, (shape_of(x) or [0])[-1]), weight_matrix(value, weight)]
+            weight = weight_matrix(value, array_of(self.value(value.args[1])))
+            operands = [self.known(x, (shape_of(x) or [0])[-1]), weight]
         self.channels.known[var] = constants_through(value, kind, operands, is_padded(value))
 
     def _backward(self, var: Any, value: Any) -> None:
@@ -87,9 +89,9 @@ class Analysis:
                 channels.tie(var, operand)
             return
         x = value.args[0]
-        weight = weight_matrix(value, self.value(value.args[1]).value.numpy())
+        weight = weight_matrix(value, array_of(self.value(value.args[1])))
         live = np.ones(len(weight), bool) if channels.group(var).fixed else channels.group(var).live
-        needed = weight[live].any((0, 1)) & ~self._constant(value, x)
+        needed = read_columns(weight, live) & ~self._constant(value, x)
         channels.group(x).live |= needed
 
     def _constant(self, call: Any, x: Any) -> np.ndarray:
@@ -205,27 +207,27 @@ class Rebuild:
         value = self.analysis.value(operand)
         if not isinstance(value, GenericConst):
             return self._of(operand)
-        array = value.value.numpy()
+        array = array_of(value)
         if array.ndim == 0 or array.shape[-1] == 1:
             return value
         return constant(array[..., keep], name_of(value))
 
     def _layer(self, var: Any, call: Any, kind: str) -> Any:
         x, weight = call.args[0], self.analysis.value(call.args[1])
-        array, out, read = weight.value.numpy(), self.keep(var), self.keep(x)
+        array, out, read = array_of(weight), self.keep(var), self.keep(x)
         features, columns = ((shape_of(v) or [0])[-1] for v in (var, x))
         inputs = (1, 1) if kind == "depthwise" else (columns, len(read))
         self._note(layer_name(weight), (features, len(out)), inputs)
         if kind == "depthwise":
             attrs = _conv_options(call) | {"groups": len(out)}
-            smaller = constant(array[out], name_of(weight))
+            smaller = constant(_take(array, out, 0), name_of(weight))
             return relax.op.nn.conv2d(self._of(x), smaller, **attrs)
         bias = self._moved_bias(call, x, array, out)
         if op_name(call) == "matmul":
-            smaller = constant(array[np.ix_(read, out)], name_of(weight))
+            smaller = constant(_take(_take(array, read, 0), out, 1), name_of(weight))
             result = relax.op.matmul(self._of(x), smaller)
         else:
-            smaller = constant(array[out][..., read], name_of(weight))
+            smaller = constant(_take(_take(array, out, 0), read, -1), name_of(weight))
             result = relax.op.nn.conv2d(self._of(x), smaller, **_conv_options(call))
         if not bias.any():
             return result
@@ -237,8 +239,8 @@ class Rebuild:
         known = self.analysis.known(x, (shape_of(x) or [0])[-1])
         gone = np.ones(len(known), bool)
         gone[self.keep(x)] = False
-        total = weight_matrix(call, array.astype(np.float64)).sum(1)[out]
-        return (total[:, gone] @ np.nan_to_num(known[gone])).astype(array.dtype)
+        total = weight_matrix(call, array)[:, :, gone].sum(1, dtype=np.float64)[out]
+        return (total @ np.nan_to_num(known[gone])).astype(array.dtype)
 
     def _note(self, layer: str, outputs: tuple[int, int], inputs: tuple[int, int]) -> None:
         """Remember how many of the outputs and inputs of ``layer`` are kept, if not all."""
@@ -249,6 +251,11 @@ class Rebuild:
         ]
         if parts:
             self.notes[layer] = f"{' and '.join(parts)} removed"
+
+
+def _take(array: np.ndarray, kept: np.ndarray, axis: int) -> np.ndarray:
+    """Return the ``kept`` entries of an axis; ``array`` itself where these are all, in order."""
+    return array if np.array_equal(kept, np.arange(array.shape[axis])) else array.take(kept, axis)
 
 
 def _conv_options(call: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tvm.ir import GenericConst, SourceName, Span
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_sparse.errors import SparseError
+from tvm_sparse.passes.memory import tensor_of
 
 Shape = list[Any]
 
@@ -23,9 +24,9 @@ def constant(value: np.ndarray, name: str = "") -> GenericConst:
     """Return ``value`` as a Relax constant that remembers where it came from.
 
     ``name`` is the fully qualified name of the weight; it travels in the constant's source span
-    and survives every pass that keeps the constant.
+    and survives every pass that keeps the constant. Large values are shared, not copied.
     """
-    plain = relax.const(np.ascontiguousarray(value))
+    plain = relax.const(tensor_of(value))
     if not name:
         return plain
     return GenericConst(plain.value, plain.ty, Span(SourceName(name), 0, 0, 0, 0))

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     op_name,
@@ -80,11 +81,7 @@ def _add(sweep: Rewriter, call: relax.Call) -> Any | None:
     if sweep.constant(a) is not None and sweep.constant(b) is None:
         return relax.op.add(b, a)
     zeros = sweep.constant(b)
-    if (
-        zeros is not None
-        and same_shape(shape_of(call), shape_of(a))
-        and not zeros.value.numpy().any()
-    ):
+    if zeros is not None and same_shape(shape_of(call), shape_of(a)) and not array_of(zeros).any():
         return a
     return None
 

@@ -1,0 +1,85 @@
+"""Weights in memory: read and wrapped where they lie, and freed blocks given back early."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_sparse_runtime import engine
+from tvm_sparse_runtime.spec import ALIGNMENT
+
+SHARED_BYTES = 4096
+"""Smaller arrays are copied: such constants may stay in the code, which wants them aligned."""
+
+CHUNK_BYTES = 2**24
+"""About how much of a weight is converted or compared at once."""
+
+
+def tensor_of(array: np.ndarray) -> Any:
+    """Return ``array`` as a tensor for the compiler, in the same memory unless it is small.
+
+    The tensor keeps ``array`` alive; neither may be written to afterwards.
+    """
+    array = np.ascontiguousarray(array)
+    if array.nbytes < SHARED_BYTES or array.dtype.kind not in "iufb":
+        return tvm.runtime.tensor(array)  # DLPack of NumPy has no bfloat16
+    return engine.tensor(array)
+
+
+def argument_of(array: np.ndarray) -> Any:
+    """Return ``array`` as a tensor that kernels can read, in the same memory if it is aligned."""
+    array = np.ascontiguousarray(array)
+    if array.ctypes.data % ALIGNMENT:
+        return tvm.runtime.tensor(array)
+    return tensor_of(array)
+
+
+def array_of(const: Any) -> np.ndarray:
+    """Return the value of a constant without a copy where NumPy can read it; do not write to it."""
+    try:
+        return np.from_dlpack(const.value)
+    except RuntimeError:  # bfloat16 and narrower types
+        return const.value.numpy()
+
+
+def owned(const: Any) -> np.ndarray:
+    """Return a copy of the value of a constant, aligned as kernels need it."""
+    try:
+        return np.from_dlpack(tvm.runtime.tensor(np.from_dlpack(const.value)))
+    except RuntimeError:
+        return const.value.numpy()
+
+
+def chunks(array: np.ndarray, like: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """Yield the rows of ``array`` in order, as many at once as make :data:`CHUNK_BYTES`.
+
+    With ``like``, as many at once as of that array, which has as many rows.
+    """
+    sized = array if like is None else like
+    count = max(1, CHUNK_BYTES * len(sized) // max(1, sized.nbytes))
+    for first in range(0, len(array), count):
+        yield array[first : first + count]
+
+
+def give_back() -> None:
+    """Return freed memory to the system, where the C library can be asked to (glibc).
+
+    It would keep blocks below some 32 MB, and a network has hundreds of them: without this a
+    compilation holds the weights of all its phases at once.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
