@@ -43,14 +43,12 @@ def main() -> None:
 
 
 def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Tune one network and return its row."""
+    """Tune one network, compare it with itself, and return its row."""
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import environment, interleaved, relative_error
+    from benchmarks.common import environment, interleaved
     from benchmarks.networks import build, prune_balanced
-    from tvm_sparse.cli.tuning_view import line
-    from tvm_sparse.tuning.tuner import Settings
 
     torch.set_num_threads(options.threads)
     model, x = build(network, options.batch)
@@ -60,30 +58,13 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
         expected = model(x).numpy()
     loaded = ts.load(model, (x,))
     config = ts.Config(measure=not options.no_measure)
-    report = ts.tune(
-        loaded,
-        trials=options.trials,
-        database=options.database,
-        config=config,
-        settings=Settings(
-            slowest=options.slowest,
-            per_task=options.per_task,
-            batch=options.step,
-            reconfirm=options.reconfirm,
-            threads=os.cpu_count() or 1,
-        ),
-        progress=lambda session: print(line(session), file=sys.stderr, flush=True),
-    )
-    if report.interrupted:
-        raise SystemExit("interrupted; the same command goes on from here")
+    report = tune(loaded, config, options)
     libraries = {
         "default": ts.compile(loaded, config=config.model_copy(update={"tuned": False})),
         "tuned": ts.compile(loaded, config=config, database=options.database),
     }
     inputs = x.numpy()
-    errors = {n: relative_error(library(inputs), expected) for n, library in libraries.items()}
-    if not max(errors.values()) < TOLERANCE:
-        raise SystemExit(f"{network}: outputs differ from PyTorch's: {errors}")
+    errors = verified(network, libraries, inputs, expected)
     programs = {n: lambda lib=lib: lib(inputs) for n, lib in libraries.items()}
     times = interleaved(programs, options.rounds, options.seconds)
     gain = times["default"]["median_us"] / times["tuned"]["median_us"]
@@ -111,6 +92,42 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
             "best tasks": sorted((round(t.speedup, 2) for t in report), reverse=True)[:8],
         },
     }
+
+
+def tune(model: Any, config: Any, options: argparse.Namespace) -> Any:
+    """Tune ``model`` and return the report."""
+    import tvm_sparse as ts
+    from tvm_sparse.cli.tuning_view import line
+    from tvm_sparse.tuning.tuner import Settings
+
+    report = ts.tune(
+        model,
+        trials=options.trials,
+        database=options.database,
+        config=config,
+        storages=options.storages,
+        settings=Settings(
+            slowest=options.slowest,
+            per_task=options.per_task,
+            batch=options.step,
+            reconfirm=options.reconfirm,
+            threads=os.cpu_count() or 1,
+        ),
+        progress=lambda session: print(line(session), file=sys.stderr, flush=True),
+    )
+    if report.interrupted:
+        raise SystemExit("interrupted; the same command goes on from here")
+    return report
+
+
+def verified(network: str, libraries: dict[str, Any], inputs: Any, expected: Any) -> dict[str, Any]:
+    """Return the error of each library against PyTorch; end if one is wrong."""
+    from benchmarks.common import relative_error
+
+    errors = {n: relative_error(library(inputs), expected) for n, library in libraries.items()}
+    if not max(errors.values()) < TOLERANCE:
+        raise SystemExit(f"{network}: outputs differ from PyTorch's: {errors}")
+    return errors
 
 
 def ship(database: Path) -> None:
@@ -152,6 +169,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.15, help="of each program in a round")
     parser.add_argument("--no-measure", action="store_true", help="choose by the cost model")
+    parser.add_argument("--storages", action="store_true", help="tune near other storages, too")
     parser.add_argument("--reconfirm", action="store_true", help="measure the best again")
     parser.add_argument("--ship", action="store_true", help="put the best into the package")
     parser.add_argument("--database", type=Path, default=Path("build/tuning"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from tvm_sparse_runtime.manifest import (
     FileRecord,
     Manifest,
     TargetRecord,
-    Weight,
     library_name,
 )
 from tvm_sparse_runtime.parsing import parse
@@ -83,29 +83,38 @@ def export(
     """
     directory = Path(directory).absolute()
     _check_place(directory, force)
+    described: dict[str, Any] = {"inputs": tuple(inputs), "outputs": tuple(outputs)}
+    described |= {"weights": weight_table(weights), "threads": threads}
+    described |= {"decisions": tuple(decisions)}
     compiler = _compiler()
-    table = weight_table(weights)
+    with _written(directory) as place:
+        library = _library(executable, weights, target, place, compiler)
+        manifest = _manifest(library, target, described)
+        (place / FILE_NAME).write_bytes(_document(manifest))
+    return manifest
+
+
+@contextlib.contextmanager
+def _written(directory: Path) -> Iterator[Path]:
+    """Yield where to write what becomes ``directory``, safe on the disk, when all went well."""
     try:
         with staging.staged(directory) as place:
-            large = cpu.machine(_host(target)) == "x86_64" and _end(table) >= section.LARGE_BYTES
-            library = _library(executable, weights, target, place, compiler=compiler, large=large)
-            manifest = Manifest(
-                versions=_versions(),
-                target=_target_record(target),
-                inputs=tuple(inputs),
-                outputs=tuple(outputs),
-                weights=table,
-                library=library.name,
-                files={library.name: _file_record(library)},
-                threads=threads,
-                decisions=tuple(decisions),
-            )
-            (place / FILE_NAME).write_bytes(_document(manifest))
+            yield place
             for path in place.iterdir():
                 staging.sync(path)
     except OSError as error:
         raise ArtifactError(str(directory), f"cannot be written ({error})") from error
-    return manifest
+
+
+def _manifest(library: Path, target: Any, described: dict[str, Any]) -> Manifest:
+    """Return the manifest of ``library``; ``described`` are the fields that its code does not."""
+    return Manifest(
+        versions=_versions(),
+        target=_target_record(target),
+        library=library.name,
+        files={library.name: _file_record(library)},
+        **described,
+    )
 
 
 def _check_place(directory: Path, force: bool) -> None:
@@ -156,11 +165,11 @@ def _library(
     weights: Mapping[str, np.ndarray],
     target: Any,
     place: Path,
-    *,
     compiler: str,
-    large: bool,
 ) -> Path:
     """Link the library into ``place``, under the name that its content gives it."""
+    size = sum(array.nbytes for array in weights.values())  # but for padding
+    large = cpu.machine(_host(target)) == "x86_64" and size >= section.LARGE_BYTES
     workspace = place / "build"
     workspace.mkdir()
     packed = section.WeightSection(weight_stream(weights), workspace, compiler, large=large)
@@ -179,11 +188,6 @@ def _library(
     packed.check(linked)
     shutil.rmtree(workspace)
     return linked.rename(place / library_name(verification.sha256(linked)))
-
-
-def _end(table: Sequence[Weight]) -> int:
-    """Return the bytes of the weight section."""
-    return table[-1].offset + table[-1].nbytes if table else 0
 
 
 def _packing(target: Any) -> dict[str, Any]:

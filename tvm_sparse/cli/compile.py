@@ -18,14 +18,20 @@ from tvm_sparse.cli.options import (
     example_inputs,
 )
 
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="Directory to write the artifact to."),
+]
+Page = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write an HTML page with all decisions and times."),
+]
+
 
 def compile_command(
     source: Source,
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Directory to write the artifact to."),
-    ] = None,
+    output: Output = None,
     target: Annotated[str, typer.Option(help="Machine to compile for.")] = "cpu",
     shape: Shapes = None,
     input: Examples = None,
@@ -44,10 +50,7 @@ def compile_command(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an artifact that exists.")
     ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write an HTML page with all decisions and times."),
-    ] = None,
+    report: Page = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
     ] = False,

@@ -85,17 +85,22 @@ def tune(
     recorded = recorded_rules(resolved.target, records) if config.tuned else ()
     tasks = tasks_of(source, resolved, config, recorded, skipped, storages=storages)
     wanted = replace(settings or Settings(), trials=trials)
-    started = time.monotonic()
     with stop_on_interrupt() as stop, _measurer(resolved.target, tracker, key) as measurer:
         tuner = Tuner(measurer, records, wanted, progress, stop)
         tuner.session.skipped.update(skipped)
-        tuner.run(tasks)
+        return _run(tuner, tasks)
+
+
+def _run(tuner: Tuner, tasks: list[Task]) -> TuningReport:
+    """Tune ``tasks`` and report."""
+    started = time.monotonic()
+    session = tuner.run(tasks)
     return report_of(
-        tuner.session,
-        database=str(records.path),
+        session,
+        database=str(tuner.database.path),
         seconds=time.monotonic() - started,
-        broken_lines=records.skipped,
-        interrupted=bool(stop),
+        broken_lines=tuner.database.skipped,
+        interrupted=bool(tuner.stop),
     )
 
 
