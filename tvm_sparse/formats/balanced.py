@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.formats.bank_slots import BankSlots
 from tvm_sparse.native import as_unsigned, bit_masks, library
 from tvm_sparse.patterns.balanced import Balanced
 
 WHERE = "balanced format"
-WORD_BITS = 32
 
 
 @dataclass(frozen=True)
-class BalancedFormat:
+class BalancedFormat(BankSlots):
     """Every bank of ``bank`` columns stores ``keep`` values and their in-bank indices.
 
     ``lanes`` rows lie side by side, so that one vector holds the same slot of ``lanes`` rows;
@@ -53,8 +53,7 @@ class BalancedFormat:
                 f"segments of at least {self.bank} columns",
                 "keep this layer dense",
             )
-        if not 1 <= self.keep <= self.bank:
-            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+        self.check_keep(WHERE)
 
     @property
     def segment_cols(self) -> int:
@@ -75,16 +74,6 @@ class BalancedFormat:
     def row_blocks(self) -> int:
         """Blocks of ``lanes`` rows, a multiple of ``share``."""
         return math.ceil(self.rows / (self.lanes * self.share)) * self.share
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of an in-bank index."""
-        return max(1, (self.bank - 1).bit_length())
-
-    @property
-    def slots_per_word(self) -> int:
-        """Indices that fit a word."""
-        return WORD_BITS // self.index_bits
 
     @property
     def words_per_bank(self) -> int:

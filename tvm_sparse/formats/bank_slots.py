@@ -8,10 +8,33 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.patterns.cost import index_bits
 
 WORD_BITS = 32
 BANKS = (8, 16, 32, 64, 128, 256)
 """Bank sizes that formats try; each is twice the one before."""
+
+
+class BankSlots:
+    """What formats have in common whose banks of ``bank`` columns store ``keep`` values each."""
+
+    keep: int
+    bank: int
+
+    def check_keep(self, where: str) -> None:
+        """Refuse more values than a bank has columns, or none."""
+        if not 1 <= self.keep <= self.bank:
+            raise UnsupportedError(where, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of an in-bank index."""
+        return index_bits(self.bank)
+
+    @property
+    def slots_per_word(self) -> int:
+        """Indices that fit a word."""
+        return WORD_BITS // self.index_bits
 
 
 @dataclass(frozen=True)

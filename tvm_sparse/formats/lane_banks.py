@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
     BANKS,
-    WORD_BITS,
+    BankSlots,
     largest_counts,
     nonzeros,
     pack_indices,
@@ -29,7 +28,7 @@ CHUNK = 64
 
 
 @dataclass(frozen=True)
-class LaneBanksFormat:
+class LaneBanksFormat(BankSlots):
     """Every bank of ``bank`` columns stores ``keep`` values; lane ``l`` owns banks ``l + 32 c``.
 
     The slots of a lane (its banks one after another) are cut into chunks of :attr:`chunk`, so that
@@ -51,23 +50,12 @@ class LaneBanksFormat:
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
-        if not 1 <= self.keep <= self.bank:
-            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+        self.check_keep(WHERE)
 
     @property
     def turns(self) -> int:
         """Banks of a lane."""
         return math.ceil(self.cols / (self.bank * LANES))
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of an in-bank index."""
-        return max(1, (self.bank - 1).bit_length())
-
-    @property
-    def slots_per_word(self) -> int:
-        """Indices that fit a word."""
-        return WORD_BITS // self.index_bits
 
     @property
     def chunk(self) -> int:

@@ -12,7 +12,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
     BANKS,
-    WORD_BITS,
+    BankSlots,
     largest_counts,
     nonzeros,
     pack_indices,
@@ -23,7 +23,7 @@ WHERE = "tile bank format"
 
 
 @dataclass(frozen=True)
-class TileBanksFormat:
+class TileBanksFormat(BankSlots):
     """Every bank of ``bank`` columns stores ``keep`` values, step by step of ``step`` columns.
 
     ``lanes`` rows and ``step`` columns make a tile; a tile's values lie side by side, row after
@@ -46,8 +46,7 @@ class TileBanksFormat:
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
-        if not 1 <= self.keep <= self.bank:
-            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+        self.check_keep(WHERE)
         if self.step % self.bank:
             raise UnsupportedError(
                 WHERE, f"steps of {self.step} columns", f"a multiple of {self.bank} (the bank)"
@@ -62,16 +61,6 @@ class TileBanksFormat:
     def steps(self) -> int:
         """Tiles across."""
         return math.ceil(self.cols / self.step)
-
-    @property
-    def index_bits(self) -> int:
-        """Bits of an in-bank index."""
-        return max(1, (self.bank - 1).bit_length())
-
-    @property
-    def slots_per_word(self) -> int:
-        """Indices that fit a word."""
-        return WORD_BITS // self.index_bits
 
     @property
     def slots(self) -> int:
