@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 
 import tvm
 from tvm import s_tir
@@ -19,7 +18,7 @@ from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure
-from tvm_sparse.tuning.pool import Outcome, WorkerPool
+from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 from tvm_sparse.tuning.tasks import Task
 from tvm_sparse.tuning.workload import threads_of
 
@@ -59,7 +58,7 @@ class Measured:
         return self.seconds / self.default_seconds
 
 
-class Measurer(ABC):
+class Measurer(Closing):
     """Builds here; where to run is up to the subclass.
 
     Parameters
@@ -181,17 +180,6 @@ class Measurer(ABC):
     def close(self) -> None:
         """End all processes."""
         self.pool.close()
-
-    def __enter__(self) -> Measurer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class LocalMeasurer(Measurer):

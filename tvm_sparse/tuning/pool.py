@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm_sparse.tuning.worker import READY
 
@@ -121,7 +122,29 @@ def _answers(connection: Connection, timeout: float) -> bool:
     return connection.poll(0)
 
 
-class WorkerPool:
+Itself = TypeVar("Itself", bound="Closing")
+
+
+class Closing(ABC):
+    """Closes itself at the end of a ``with`` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all processes."""
+
+    def __enter__(self: Itself) -> Itself:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class WorkerPool(Closing):
     """Several workers that share a list of calls.
 
     Parameters
@@ -171,14 +194,3 @@ class WorkerPool:
         for worker in self._all:
             worker.stop()
         self._threads.shutdown(wait=True)
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
