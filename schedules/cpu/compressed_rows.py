@@ -57,7 +57,8 @@ class CompressedRows(ScheduleRule):
         sch.vectorize(lane)
         sch.unroll(row_in)
         if flops > b.PARALLEL_FLOPS:
-            sch.parallel(sch.fuse(*far, tile) if tiles != 1 else near[-1])
+            tasks = sch.fuse(*far, tile) if far else tile
+            sch.parallel(near[-1] if tiles == 1 else tasks)
         b.finish(sch)
         return sch
 
