@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +13,33 @@ from tvm_sparse.errors import InputError
 ALIGNMENT = 64
 """Bytes; addresses of tensors that kernels read are multiples of it."""
 
+CHUNK_BYTES = 2**24
+
 
 def finite_matrix(matrix: np.ndarray, shape: tuple[int, int], where: str) -> np.ndarray:
     """Return ``matrix`` contiguous and writable; refuse other shapes and values not finite."""
     if matrix.shape != shape:
         raise InputError(where, f"a matrix of shape {matrix.shape}", f"{shape}")
     if matrix.dtype.kind not in "iub":
-        finite = np.isfinite(matrix)
-        if not finite.all():
-            row, col = (int(i) for i in np.argwhere(~finite)[0])
-            raise InputError(
-                where, f"{matrix[row, col]} at row {row}, column {col}", "finite values"
-            )
+        for first, part in chunks(matrix):
+            finite = np.isfinite(part)
+            if not finite.all():
+                row, col = (int(i) for i in np.argwhere(~finite)[0])
+                raise InputError(
+                    where, f"{part[row, col]} at row {first + row}, column {col}", "finite values"
+                )
     # Read-only arrays cannot be handed to the native library.
     return np.require(matrix, requirements=["C", "W"])
+
+
+def chunks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the first row and the rows of each part of ``array``, of about :data:`CHUNK_BYTES`.
+
+    What is computed of a part of a weight needs no memory for one of the whole.
+    """
+    count = max(1, CHUNK_BYTES * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), count):
+        yield first, array[first : first + count]
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:

@@ -57,11 +57,16 @@ class CompressedBanksFormat:
     @classmethod
     def of(cls, matrix: np.ndarray, *, lanes: int = 16) -> CompressedBanksFormat:
         """Return the smallest format that holds every nonzero of ``matrix``."""
-        outer = CompressedRowsFormat.of(
-            matrix, group=lanes, run=cls.BANK, tile_rows=lanes, tile_cols=matrix.shape[1]
-        )
+        outer = cls.kept(matrix, lanes=lanes)
         counts = np.count_nonzero(outer.encode(matrix)["values"], axis=1)
         return cls(outer, max(1, int(counts.max(initial=0))))
+
+    @classmethod
+    def kept(cls, matrix: np.ndarray, *, lanes: int = 16) -> CompressedRowsFormat:
+        """Return the format of the banks that hold a nonzero, whatever is inside."""
+        return CompressedRowsFormat.of(
+            matrix, group=lanes, run=cls.BANK, tile_rows=lanes, tile_cols=matrix.shape[1]
+        )
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""

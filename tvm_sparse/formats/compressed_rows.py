@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.formats.arrays import finite_matrix, index_dtype, itemsize
+from tvm_sparse.formats.arrays import CHUNK_BYTES, finite_matrix, index_dtype, itemsize
 
 WHERE = "compressed rows"
 
@@ -121,17 +123,14 @@ class CompressedRowsFormat:
                 "use CompressedRowsFormat.of to size the format",
             )
         order = np.argsort(counts, axis=-1, kind="stable")
-        used = np.take_along_axis(used, order[..., None], axis=2)
-        tile, across, slot, column = np.nonzero(used)
-        owner = tile * self.tile_groups + order[tile, across, slot]
-        padded = np.zeros((self.row_tiles * self.tile_rows, self.cols), matrix.dtype)
-        padded[: self.rows] = matrix
-        runs = padded.reshape(-1, self.group, self.cols // self.run, self.run)
-        start = across * (self.tile_cols // self.run) + column
         values = np.zeros((self.entries, self.run, self.group), matrix.dtype)
-        values[: len(owner)] = runs[owner, :, start].transpose(0, 2, 1)
         columns = np.zeros(self.entries, self.column_dtype)
-        columns[: len(owner)] = column * self.run
+        at = 0
+        for tiles in self._parts(matrix):
+            found = self._entries(matrix, tiles, used[tiles], order[tiles])
+            for array, part in zip((values, columns), found, strict=True):
+                array[at : at + len(part)] = part
+            at += len(found[1])
         ends = np.cumsum(np.take_along_axis(counts, order, axis=-1))
         arrays = {
             "values": values,
@@ -154,12 +153,35 @@ class CompressedRowsFormat:
         matrix[tile * self.tile_groups + group, :, column] = values[: len(slot)].transpose(0, 2, 1)
         return matrix.reshape(-1, self.cols)[: self.rows]
 
+    def _entries(
+        self, matrix: np.ndarray, tiles: slice, used: np.ndarray, order: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return values and columns of the entries of some row tiles."""
+        used = np.take_along_axis(used, order[..., None], axis=2)
+        tile, across, slot, column = np.nonzero(used)
+        owner = tile * self.tile_groups + order[tile, across, slot]
+        rows = matrix[tiles.start * self.tile_rows : tiles.stop * self.tile_rows]
+        missing = len(used) * self.tile_rows - len(rows)
+        rows = np.pad(rows, ((0, missing), (0, 0))) if missing else rows
+        runs = rows.reshape(-1, self.group, self.cols // self.run, self.run)
+        start = across * (self.tile_cols // self.run) + column
+        return runs[owner, :, start].transpose(0, 2, 1), column * self.run
+
     def _used(self, matrix: np.ndarray) -> np.ndarray:
         """Return ``(row tiles, column tiles, groups, runs)``: which runs hold a nonzero."""
-        padded = np.zeros(
-            (self.row_tiles * self.tile_rows, self.col_tiles * self.tile_cols), np.bool_
-        )
-        padded[: self.rows, : self.cols] = matrix != 0
         runs = self.tile_cols // self.run
-        shape = (self.row_tiles, self.tile_groups, self.group, self.col_tiles, runs, self.run)
-        return np.asarray(padded.reshape(shape).any(axis=(2, 5))).transpose(0, 2, 1, 3)
+        used = np.empty((self.row_tiles, self.col_tiles, self.tile_groups, runs), np.bool_)
+        for tiles in self._parts(matrix):
+            rows = matrix[tiles.start * self.tile_rows : tiles.stop * self.tile_rows]
+            some = used[tiles]
+            shape = (len(some), self.tile_groups, self.group, self.col_tiles, runs, self.run)
+            padded = np.zeros((len(some) * self.tile_rows, math.prod(shape[3:])), np.bool_)
+            np.not_equal(rows, 0, out=padded[: len(rows), : self.cols])
+            some[:] = np.any(padded.reshape(shape), axis=(2, 5)).transpose(0, 2, 1, 3)
+        return used
+
+    def _parts(self, matrix: np.ndarray) -> Iterator[slice]:
+        """Yield the row tiles, as many at once as make :data:`CHUNK_BYTES` of ``matrix``."""
+        tiles = max(1, CHUNK_BYTES * self.row_tiles // max(1, matrix.nbytes))
+        for first in range(0, self.row_tiles, tiles):
+            yield slice(first, first + tiles)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.arrays import chunks
 
 WHERE = "half-precision values"
 KINDS = ("bfloat16", "float16")
@@ -52,7 +53,8 @@ class NarrowFormat:
 def exact(matrix: np.ndarray, stored: str) -> bool:
     """Return whether ``stored`` holds every value of the fp32 ``matrix`` without rounding."""
     with np.errstate(over="ignore"):
-        return bool((widen(narrow(matrix, stored), stored) == matrix).all())
+        parts = (part for _, part in chunks(matrix))
+        return all((widen(narrow(part, stored), stored) == part).all() for part in parts)
 
 
 def narrow(values: np.ndarray, stored: str) -> np.ndarray:

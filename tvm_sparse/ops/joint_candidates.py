@@ -35,12 +35,12 @@ def joint_candidates(
     if c.columns % bank:
         yield f"joint needs a multiple of {bank} columns a tap, found {c.columns}"
         return
-    storage = CompressedBanksFormat.of(matrix)
-    outer = storage.outer
+    outer = CompressedBanksFormat.kept(matrix)
     kept = outer.entries / (outer.slots * matrix.shape[1] // bank)
     if kept > 1 - EMPTY:
         yield f"joint: {kept:.0%} of the banks hold a nonzero"
         return
+    storage = CompressedBanksFormat.of(matrix)
     stored = stored_as(c, matrix, target)
     func = joint(c, storage, target, stored)
     work = kept * storage.keep / bank

@@ -29,7 +29,7 @@ def covers(matrix: np.ndarray, groups: tuple[int, ...], runs: tuple[int, ...]) -
     """
     rows, cols = matrix.shape
     used = np.zeros((-(-rows // groups[-1]) * groups[-1], cols), np.bool_)
-    used[:rows] = matrix != 0
+    np.not_equal(matrix, 0, out=used[:rows])
     height = 1
     for group in groups:
         used = np.asarray(used.reshape(-1, group // height, cols).any(1))

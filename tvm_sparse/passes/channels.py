@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.passes.memory import chunks
+from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.passes.rewrite import op_name, shape_of, static_shape
 
 UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -156,7 +156,7 @@ def _mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the weighted sums of known values ``x``, NaN where an unknown one takes part."""
     known = ~np.isnan(x)
     parts = []
-    for part in chunks(weight):
+    for _, part in chunks(weight):
         total = part[:, :, known].sum(1, dtype=np.float64) @ x[known]
         unknown = np.any(part[:, :, ~known], axis=(1, 2))
         parts.append(np.where(unknown, np.nan, total))
@@ -166,7 +166,8 @@ def _mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def read_columns(weight: np.ndarray, live: np.ndarray) -> np.ndarray:
     """Return which columns of ``weight`` ``(features, taps, columns)`` its ``live`` rows read."""
     found = np.zeros(weight.shape[-1], bool)
-    for part, wanted in zip(chunks(weight), chunks(live, like=weight), strict=True):
+    for first, part in chunks(weight):
+        wanted = live[first : first + len(part)]
         found |= (part if wanted.all() else part[wanted]).any((0, 1))
     return found
 

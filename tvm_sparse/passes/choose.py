@@ -12,10 +12,10 @@ from tvm.target import Target
 from tvm_sparse.config import Config
 from tvm_sparse.decisions import Decision, Decisions
 from tvm_sparse.errors import InputError
+from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.measure import Data, measure
-from tvm_sparse.passes.memory import chunks
 from tvm_sparse.passes.times import Times
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
@@ -133,7 +133,10 @@ class Chooser:
             return "compiled dense on request (sparse=False)"
         if self.config.forced(layer.name) == "dense":
             return "dense on request (ignore or force)"
-        return "" if layer.sparsity else "no zeros"
+        if not layer.sparsity:
+            return "no zeros"
+        few = layer.sparsity <= 1 - 1 / MARGIN and self.config.forced(layer.name) is None
+        return f"{layer.sparsity:.2g} zeros: fewer than are worth a storage" if few else ""
 
     def _candidates(self, layer: Layer) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
@@ -224,19 +227,17 @@ class Chooser:
 
 def _check_finite(layer: Layer) -> None:
     """Refuse NaN and infinite weights, with the position of the first."""
-    at = 0
-    for part in chunks(layer.weight):
+    for first, part in chunks(layer.weight):
         finite = np.isfinite(part)
         if not finite.all():
-            first, *rest = (int(i) for i in np.argwhere(~finite)[0])
-            position = (at + first, *rest)
+            row, *rest = (int(i) for i in np.argwhere(~finite)[0])
+            position = (first + row, *rest)
             raise InputError(
                 f"layer '{layer.name}'",
                 f"weight{list(position)} is {layer.weight[position]}",
                 "finite weights",
                 "repair the checkpoint",
             )
-        at += len(part)
 
 
 def _zeros(weight: np.ndarray) -> float:

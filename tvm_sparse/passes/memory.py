@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,6 @@ from tvm_sparse_runtime.spec import ALIGNMENT
 
 SHARED_BYTES = 4096
 """Smaller arrays are copied: such constants may stay in the code, which wants them aligned."""
-
-CHUNK_BYTES = 2**24
-"""About how much of a weight is converted or compared at once."""
 
 
 def tensor_of(array: np.ndarray) -> Any:
@@ -53,17 +50,6 @@ def owned(const: Any) -> np.ndarray:
         return np.from_dlpack(tvm.runtime.tensor(np.from_dlpack(const.value)))
     except RuntimeError:
         return const.value.numpy()
-
-
-def chunks(array: np.ndarray, like: np.ndarray | None = None) -> Iterator[np.ndarray]:
-    """Yield the rows of ``array`` in order, as many at once as make :data:`CHUNK_BYTES`.
-
-    With ``like``, as many at once as of that array, which has as many rows.
-    """
-    sized = array if like is None else like
-    count = max(1, CHUNK_BYTES * len(sized) // max(1, sized.nbytes))
-    for first in range(0, len(array), count):
-        yield array[first : first + count]
 
 
 def give_back() -> None:
