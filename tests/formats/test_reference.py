@@ -11,7 +11,7 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.native import as_unsigned, bit_masks, library
 
 
-def both(name, *arguments, outputs):
+def assert_same(name, *arguments, outputs):
     """Call the native function and its reference, each with outputs of its own."""
     results = []
     for function in (getattr(library(), name), getattr(reference, name)):
@@ -33,7 +33,9 @@ def test_pack_blocks(matrix, rows, cols, seed):
     owner = rng.integers(0, -(-shape[0] // rows), 12).astype(np.int32)
     columns = rng.integers(0, -(-shape[1] // cols), 12).astype(np.int32)
     used = rng.integers(0, 2, 12).astype(np.uint8)
-    both("pack_blocks", raw, owner, columns, used, outputs=[np.ones((12, cols, rows), raw.dtype)])
+    assert_same(
+        "pack_blocks", raw, owner, columns, used, outputs=[np.ones((12, cols, rows), raw.dtype)]
+    )
 
 
 @given(matrices(), st.sampled_from([1, 3, 16]), st.integers(0, 2**32))
@@ -45,7 +47,9 @@ def test_pack_rows(matrix, lanes, seed):
     ends = np.cumsum(rng.integers(0, 9, groups))
     values = np.ones((ends[-1], lanes), raw.dtype)
     for index in (np.uint8, np.uint16, np.uint32):
-        both("pack_rows", raw, magnitude, order, ends, outputs=[values, values.astype(index)])
+        assert_same(
+            "pack_rows", raw, magnitude, order, ends, outputs=[values, values.astype(index)]
+        )
 
 
 @given(
@@ -62,14 +66,14 @@ def test_banks(matrix, bank, lanes, share, segments, enough):
         return
     bank = min(bank, raw.shape[1] // segments)
     arguments = (raw, magnitude, bank, lanes, share, segments)
-    (most,) = both("most_in_bank", *arguments, outputs=[])
+    (most,) = assert_same("most_in_bank", *arguments, outputs=[])
     keep = max(1, most if enough else most // 2)
     storage = BalancedFormat(*raw.shape, keep, bank, lanes, share, segments)
     values = np.zeros((storage.row_blocks, storage.banks, keep, lanes), raw.dtype)
     indices = np.zeros((storage.row_blocks // share, storage.words, lanes), np.int32)
     extents = (bank, share, segments, storage.banks_per_word)
     if keep >= most:
-        both("pack_banks", raw, magnitude, *extents, outputs=[values, indices])
+        assert_same("pack_banks", raw, magnitude, *extents, outputs=[values, indices])
     else:
         functions = (library().pack_banks, reference.pack_banks)
         first, second = (f(raw, magnitude, *extents, values, indices) for f in functions)

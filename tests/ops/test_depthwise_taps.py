@@ -14,7 +14,7 @@ from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
 
 
-def check(extents, channels, lanes, sparsity, target=None):
+def assert_exact(extents, channels, lanes, sparsity, target=None):
     lead, taps, strides, dilation, padded = extents
     contraction = Contraction(
         lead, channels, channels, taps, strides, dilation, padded, depthwise=True
@@ -34,17 +34,17 @@ def check(extents, channels, lanes, sparsity, target=None):
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize(("channels", "lanes"), [(16, 16), (48, 16), (24, 8), (40, 8)])
 def test_windows_and_channels(extents, channels, lanes):
-    check(extents, channels, lanes, 0.9)
+    assert_exact(extents, channels, lanes, 0.9)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.5, 0.75, 0.95, 1.0])
 def test_every_sparsity(sparsity):
-    check(WINDOWS[0], 32, 16, sparsity)
+    assert_exact(WINDOWS[0], 32, 16, sparsity)
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
-    check(WINDOWS[1], 32, 16, 0.9, host(cpu))
+    assert_exact(WINDOWS[1], 32, 16, 0.9, host(cpu))
 
 
 @settings(max_examples=10)
@@ -58,4 +58,4 @@ def test_other_instruction_sets(cpu):
 def test_any_plane(size, taps, stride, groups, sparsity):
     padded = tuple((size - 1) * stride + k for k in taps)
     extents = ((1, size, size), taps, (stride, stride), (1, 1), padded)
-    check(extents, 16 * groups, 16, sparsity)
+    assert_exact(extents, 16 * groups, 16, sparsity)

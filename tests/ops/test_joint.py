@@ -22,7 +22,7 @@ def masked(rng, shape, coarse, keep):
     return integers(rng, shape, 0.2) * fine * blocks.repeat(16, 0).repeat(16, 1)[:rows]
 
 
-def check(contraction, coarse=0.5, keep=4, target=None):
+def assert_exact(contraction, coarse=0.5, keep=4, target=None):
     rng = np.random.default_rng(1)
     matrix = masked(rng, contraction.matrix_shape, coarse, keep)
     storage = CompressedBanksFormat.of(matrix)
@@ -35,33 +35,33 @@ def check(contraction, coarse=0.5, keep=4, target=None):
 
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 def test_leading_shapes(lead):
-    check(Contraction(lead, 64, 40))
+    assert_exact(Contraction(lead, 64, 40))
 
 
 @pytest.mark.parametrize("features", [1, 15, 16, 17, 31, 97])
 def test_features_that_no_block_divides(features):
-    check(Contraction((5,), 64, features))
+    assert_exact(Contraction((5,), 64, features))
 
 
 @pytest.mark.parametrize("coarse", [0.0, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("keep", [1, 3, 8, 9, 16])
 def test_every_sparsity(coarse, keep):
-    check(Contraction((9,), 96, 64), coarse, keep)
+    assert_exact(Contraction((9,), 96, 64), coarse, keep)
 
 
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_convolutions(extents):
-    check(window(extents, 32, 24))
+    assert_exact(window(extents, 32, 24))
 
 
 @pytest.mark.parametrize("lead", [(16,), (70,), (128,), (17, 9)], ids=str)
 def test_layers_that_are_worth_threads(lead):
-    check(Contraction(lead, 256, 512), 0.7, 8)
+    assert_exact(Contraction(lead, 256, 512), 0.7, 8)
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
-    check(Contraction((6,), 64, 32), target=host(cpu))
+    assert_exact(Contraction((6,), 64, 32), target=host(cpu))
 
 
 @settings(max_examples=10)
@@ -73,4 +73,4 @@ def test_other_instruction_sets(cpu):
     keep=st.integers(1, 16),
 )
 def test_any_shape(rows, features, banks, coarse, keep):
-    check(Contraction((rows,), 16 * banks, features), coarse, keep)
+    assert_exact(Contraction((rows,), 16 * banks, features), coarse, keep)

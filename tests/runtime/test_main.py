@@ -46,7 +46,7 @@ def test_as_a_module(linear_artifact):
     assert done.stderr == ""
 
 
-def refused(capsys, arguments, message):
+def assert_refused(capsys, arguments, message):
     assert main([str(a) for a in arguments]) == 1
     captured = capsys.readouterr()
     assert message in captured.err
@@ -55,21 +55,23 @@ def refused(capsys, arguments, message):
 
 
 def test_refusals(linear_artifact, npy, tmp_path, capsys):
-    refused(capsys, [tmp_path / "none"], "no such directory")
-    refused(capsys, [linear_artifact, "--input", tmp_path / "none.npy"], "cannot be read")
-    refused(capsys, [linear_artifact, "--input", npy, "--output", "y.npy"], "1 names; expected 2")
-    refused(capsys, [linear_artifact, "--input", npy, "--input", npy], "2 tensors")
-    refused(capsys, [linear_artifact, "--output", "y.npy"], "without --input")
-    refused(capsys, [linear_artifact, "--input", npy, "--repeat", "0"], "--repeat")
+    assert_refused(capsys, [tmp_path / "none"], "no such directory")
+    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "none.npy"], "cannot be read")
+    assert_refused(
+        capsys, [linear_artifact, "--input", npy, "--output", "y.npy"], "1 names; expected 2"
+    )
+    assert_refused(capsys, [linear_artifact, "--input", npy, "--input", npy], "2 tensors")
+    assert_refused(capsys, [linear_artifact, "--output", "y.npy"], "without --input")
+    assert_refused(capsys, [linear_artifact, "--input", npy, "--repeat", "0"], "--repeat")
     (tmp_path / "no.npy").write_text("text")
-    refused(capsys, [linear_artifact, "--input", tmp_path / "no.npy"], "cannot be read")
+    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "no.npy"], "cannot be read")
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
-    refused(capsys, [linear_artifact, "--input", tmp_path / "objects.npy"], "cannot be read")
+    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "objects.npy"], "cannot be read")
     np.savez(tmp_path / "many.npz", X)
-    refused(capsys, [linear_artifact, "--input", tmp_path / "many.npz"], "several arrays")
+    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "many.npz"], "several arrays")
     missing = tmp_path / "none" / "y.npy"
     flags = ["--input", npy, "--output", missing, "--output", missing]
-    refused(capsys, [linear_artifact, *flags], "cannot be written")
+    assert_refused(capsys, [linear_artifact, *flags], "cannot be written")
 
 
 def test_wrong_usage():

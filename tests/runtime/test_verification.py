@@ -18,7 +18,7 @@ def artifact(tmp_path):
     return manifests.write(tmp_path / "a.tvms")
 
 
-def refused(directory, *words, **options):
+def assert_refused(directory, *words, **options):
     with pytest.raises(RuntimeArtifactError) as caught:
         verified_manifest(directory, **options)
     for word in words:
@@ -39,51 +39,51 @@ def test_link_to_a_sound_directory(artifact, tmp_path):
 
 
 def test_no_artifact_there(tmp_path):
-    refused(tmp_path / "none", "there is no such directory")
+    assert_refused(tmp_path / "none", "there is no such directory")
     (tmp_path / "file").write_text("")
-    refused(tmp_path / "file", "not a directory")
+    assert_refused(tmp_path / "file", "not a directory")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", FILE_NAME, "No such file")
+    assert_refused(tmp_path / "empty", FILE_NAME, "No such file")
 
 
 @pytest.mark.parametrize("document", [b"", b"\x7fELF", b"{}", b"[1]", b'{"format": 1}'])
 def test_manifest_is_none(tmp_path, document):
-    refused(manifests.write(tmp_path / "a", document), FILE_NAME)
+    assert_refused(manifests.write(tmp_path / "a", document), FILE_NAME)
 
 
 def test_huge_manifest_is_not_read(artifact):
     os.truncate(artifact / FILE_NAME, 1 << 40)
-    refused(artifact, "1099511627776 bytes")
+    assert_refused(artifact, "1099511627776 bytes")
 
 
 def test_missing_extra_and_linked_files(artifact, tmp_path):
     (artifact / "notes.txt").write_text("")
-    refused(artifact, "'notes.txt' does not belong")
+    assert_refused(artifact, "'notes.txt' does not belong")
     (artifact / "notes.txt").rename(tmp_path / "notes.txt")
     (artifact / "more").mkdir()
-    refused(artifact, "'more' does not belong")
+    assert_refused(artifact, "'more' does not belong")
     (artifact / "more").rmdir()
     (artifact / LIBRARY).rename(tmp_path / "outside.so")
-    refused(artifact, f"{LIBRARY}' is missing")
+    assert_refused(artifact, f"{LIBRARY}' is missing")
     (artifact / LIBRARY).symlink_to(tmp_path / "outside.so")
-    refused(artifact, "not a regular file", "--dereference")
+    assert_refused(artifact, "not a regular file", "--dereference")
     (artifact / LIBRARY).unlink()
     os.mkfifo(artifact / LIBRARY)
-    refused(artifact, "not a regular file")
+    assert_refused(artifact, "not a regular file")
 
 
 @pytest.mark.parametrize("hashes", [True, False])
 @pytest.mark.parametrize("size", [0, 1, len(manifests.CONTENT) - 1, len(manifests.CONTENT) + 1])
 def test_wrong_size(artifact, size, hashes):
     os.truncate(artifact / LIBRARY, size)
-    refused(artifact, f"{size} bytes", hashes=hashes)
+    assert_refused(artifact, f"{size} bytes", hashes=hashes)
 
 
 def test_flipped_bit(artifact):
     content = bytearray(manifests.CONTENT)
     content[50] ^= 4
     (artifact / LIBRARY).write_bytes(content)
-    refused(artifact, "SHA-256")
+    assert_refused(artifact, "SHA-256")
     assert verified_manifest(artifact, hashes=False) == manifests.manifest()
 
 
@@ -91,12 +91,12 @@ def test_flipped_bit(artifact):
 def test_other_versions(artifact, key):
     versions = dict(manifests.manifest().versions)
     rewrite(artifact, versions={**versions, key: "9.9.9"})
-    refused(artifact, "9.9.9", versions[key], "pip install apache-tvm")
+    assert_refused(artifact, "9.9.9", versions[key], "pip install apache-tvm")
 
 
 def test_tvm_not_installed(artifact, monkeypatch):
     monkeypatch.setattr(verification, "_DISTRIBUTIONS", {"tvm": "no-such-distribution"})
-    refused(artifact, "not installed")
+    assert_refused(artifact, "not installed")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_tvm_not_installed(artifact, monkeypatch):
 )
 def test_other_machines(artifact, target, message):
     rewrite(artifact, target=target)
-    refused(artifact, message)
+    assert_refused(artifact, message)
 
 
 def test_unreadable(artifact, monkeypatch):
@@ -117,7 +117,7 @@ def test_unreadable(artifact, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(verification, "_check_file", deny)
-    refused(artifact, LIBRARY, "Permission denied")
+    assert_refused(artifact, LIBRARY, "Permission denied")
 
 
 def test_checks_come_in_an_order_that_helps(artifact):
@@ -125,4 +125,4 @@ def test_checks_come_in_an_order_that_helps(artifact):
     body = json.loads((artifact / FILE_NAME).read_bytes())
     (artifact / LIBRARY).unlink()
     (artifact / FILE_NAME).write_bytes(json.dumps({**body, "format_version": 2}).encode())
-    refused(artifact, "format version 2")
+    assert_refused(artifact, "format version 2")

@@ -8,7 +8,14 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tests.schedules.layers import MODULES, check, linear_residual, prune, squeeze_excite
+from tests.schedules.layers import (
+    MODULES,
+    assert_like_torch,
+    assert_like_torch_for_any_batch,
+    linear_residual,
+    prune,
+    squeeze_excite,
+)
 from tvm_sparse.schedules.cpu.block import default_rows
 
 
@@ -16,7 +23,7 @@ from tvm_sparse.schedules.cpu.block import default_rows
 def test_epilogues(build):
     model, x = build()
     prune(model, 16, 4, 0.6)
-    library = check(model, x, "block")
+    library = assert_like_torch(model, x, "block")
     assert {d.chosen for d in library.decisions} == {"block"}
 
 
@@ -24,7 +31,7 @@ def test_epilogues(build):
 def test_epilogues_behind_lookups(build):
     model, x = build()
     prune(model, 16, 16, 0.4)
-    library = check(model, x, "joint")
+    library = assert_like_torch(model, x, "joint")
     assert "joint" in {d.chosen for d in library.decisions}
 
 
@@ -41,15 +48,7 @@ def test_depthwise_taps():
 
 
 def test_dynamic_batch():
-    model = nn.Sequential(nn.Linear(32, 48), nn.ReLU())
-    prune(model, 16, 16, 0.5)
-    batch = torch.export.Dim("batch", min=1, max=64)
-    program = torch.export.export(model, (torch.randn(20, 32),), dynamic_shapes=({0: batch},))
-    library = ts.compile(program, config=ts.Config(measure=False, force={"*": "block"}))
-    for rows in (1, 16, 50):
-        x = torch.randn(rows, 32)
-        expected = model(x).detach().numpy()
-        assert np.allclose(library(x).numpy(), expected, atol=1e-5)
+    assert_like_torch_for_any_batch((16, 16), 0.5, "block")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import host, integers, keep_of_bank, run
-from tests.schedules.layers import MODULES, check, prune
+from tests.schedules.layers import MODULES, assert_like_torch, prune
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.balanced import balanced
@@ -66,10 +66,10 @@ def test_chunks_of_features_compute_the_same(lead, share):
 def test_epilogues(build):
     model, x = build()
     prune(model, 1, 1, 0.6)
-    library = check(model, x, "balanced")
+    library = assert_like_torch(model, x, "balanced")
     assert {d.chosen for d in library.decisions} == {"balanced"}
 
 
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
 def test_epilogues_of_dense_layers(build):
-    check(*build(), "dense")
+    assert_like_torch(*build(), "dense")

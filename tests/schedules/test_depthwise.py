@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tests.kernels import host
-from tests.schedules.layers import check
+from tests.schedules.layers import assert_like_torch
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.schedules.cpu.depthwise import Depthwise
@@ -42,4 +42,4 @@ def test_channels_pass_whole_rows_of_small_planes(width, stride, loops):
 @pytest.mark.parametrize("size", [9, 72])
 def test_epilogues(size):
     layers = nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.BatchNorm2d(32), nn.Hardswish()
-    check(nn.Sequential(*layers).eval(), torch.randn(1, 32, 5, size), "dense")
+    assert_like_torch(nn.Sequential(*layers).eval(), torch.randn(1, 32, 5, size), "dense")

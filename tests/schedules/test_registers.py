@@ -13,7 +13,7 @@ from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.schedules.cpu.registers import accumulators
+from tvm_sparse.schedules.cpu.registers import accumulators, vector_widths
 
 ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"})
 
@@ -27,6 +27,11 @@ def test_x86(cpu, vectors):
 
 def test_arm():
     assert accumulators(ARM) == 6
+
+
+@pytest.mark.parametrize(("cpu", "widths"), [("znver4", [8, 16]), ("haswell", [16])])
+def test_vectors_of_both_widths_are_avx512_s(cpu, widths):
+    assert vector_widths(host(cpu)) == widths
 
 
 def masked(contraction, sparsity=0.8):
