@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
@@ -27,13 +28,19 @@ class Decision:
 
 @dataclass
 class Decisions:
-    """All records of one compilation, in network order."""
+    """All records of one compilation, in network order.
+
+    ``places`` are those of layers in the network, for passes that do not decide in its order;
+    layers without one come last, in the order in which they were decided.
+    """
 
     records: list[Decision] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
-        """Append one record."""
-        self.records.append(decision)
+        """Insert one record behind those of earlier layers."""
+        last = len(self.places)
+        bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.records)

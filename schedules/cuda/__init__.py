@@ -8,6 +8,7 @@ from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
 from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLane
 from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.schedules.cuda.machine_code import our_compiler
+from tvm_sparse.schedules.cuda.separable import Separable
 from tvm_sparse.schedules.cuda.stream import Stream
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
@@ -17,6 +18,7 @@ __all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
 
 RULES: tuple[ScheduleRule, ...] = (
     Stream(),
+    Separable(),
     TileScalar(),
     TileTensorCore(),
     DepthwiseStrip(),

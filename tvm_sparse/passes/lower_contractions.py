@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.passes.choose import Chooser, Layer
+from tvm_sparse.passes.convolution import convolution, extent
 from tvm_sparse.passes.memory import array_of, give_back
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -68,7 +69,7 @@ class _Lower:
             return None
         value = array_of(weight)
         columns, features = value.shape
-        lead = tuple(_extent(e) for e in x_shape[:-1])
+        lead = tuple(extent(e) for e in x_shape[:-1])
         contraction = Contraction(
             lead, columns, features, dtype=str(value.dtype), result=str(call.ty.dtype)
         )
@@ -93,36 +94,19 @@ class _Lower:
         shape = shape_of(call)
         if weight is None or shape is None or not self._supported(weight, "conv2d"):
             return None
-        attrs, value = call.attrs, array_of(weight)
-        features, *taps, per_group = value.shape
-        padding = [int(p) for p in attrs.padding]
+        value, groups = array_of(weight), int(call.attrs.groups)
+        padding = [int(p) for p in call.attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
         borders = tuple(padding[:2]) if self._on_gpu and any(padding) else ()
-        x = call.args[0] if borders else _pad(sweep, call.args[0], padding)
-        spatial = (shape_of(x) or [])[1:3]
-        if not all(isinstance(e, int) for e in (*spatial, *shape[1:3])):
-            return None
-        contraction = Contraction(
-            lead=tuple(_extent(e) for e in shape[:-1]),
-            columns=per_group,
-            features=features,
-            taps=tuple(taps),
-            strides=tuple(int(s) for s in attrs.strides),
-            dilation=tuple(int(d) for d in attrs.dilation),
-            padded=tuple(spatial),
-            dtype=str(value.dtype),
-            borders=borders,
-            result=str(call.ty.dtype),
-        )
-        groups, operator = int(attrs.groups), "conv2d"
-        channels = (shape_of(x) or [0])[-1]
-        if groups == features == channels and per_group == 1:
-            contraction = replace(contraction, columns=features, depthwise=True)
-            operator = "depthwise"
-        elif groups != 1:
-            reason = f"{groups} groups of {per_group} channels: no operator of ours"
+        if groups not in (1, len(value)) or (groups > 1 and value.shape[-1] != 1):
+            reason = f"{groups} groups of {value.shape[-1]} channels: no operator of ours"
             self.chooser.leave(layer_name(weight), "conv2d", value, reason)
             return None
+        x = call.args[0] if borders else _pad(sweep, call.args[0], padding)
+        contraction = convolution(call, x, value.shape, str(value.dtype), borders)
+        if contraction is None:
+            return None
+        operator = "depthwise" if contraction.depthwise else "conv2d"
         layer = Layer(layer_name(weight), operator, contraction, np.moveaxis(value, -1, 1))
         return self._emit(sweep, call, weight, layer, x)
 
@@ -180,11 +164,6 @@ def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
         operand = source.args[0]
         shape = static_shape(operand)
     return None
-
-
-def _extent(extent: Any) -> Any:
-    """Return a static extent, or a fresh symbol: operators need a plain variable each."""
-    return extent if isinstance(extent, int) else tirx.Var("n", "int64")
 
 
 def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:

@@ -15,6 +15,7 @@ from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_rows import LowerRows
@@ -47,8 +48,10 @@ def lower(chooser: Chooser) -> list[Pass]:
     smaller = []
     if chooser.config.sparse:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
+    fused = [FuseDepthwise(chooser)] if chooser.target.kind.name == "cuda" else []
     return [
         *smaller,
+        *fused,
         LowerContractions(chooser),
         LowerRows(),
         relax.transform.LegalizeOps(),

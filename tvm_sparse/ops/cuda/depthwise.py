@@ -60,11 +60,16 @@ def window(c: Contraction, plane: tuple[int, int]) -> tuple[int, ...]:
     return tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in axes)
 
 
-def stage_window(c: Contraction, x: Any, xs: Any) -> None:
-    """Emit the block that reads the input with its borders; outside it is zero."""
-    with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
+def stage_window(c: Contraction, x: Any, xs: Any, name: str = "stage_x") -> None:
+    """Emit the block that reads the input with its borders; outside it is zero.
+
+    ``xs`` may have more images than the input; they are zero too.
+    """
+    with T.grid(*xs.shape) as axes, T.sblock(name):
         b, row, column, channel = T.axis.remap("SSSS", axes)
         place, conditions = inside(c, row, column)
+        if isinstance(c.lead[0], int) and int(xs.shape[0]) > c.lead[0]:
+            conditions.append(b < c.lead[0])
         value = x[(b, *place, channel)]
         T.reads(value)
         T.writes(xs[b, row, column, channel])

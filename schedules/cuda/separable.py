@@ -1,0 +1,187 @@
+"""Depthwise + pointwise convolution in one kernel: the first one computes what is staged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.ops.cuda.separable import STRIPS, SUMS, WINDOW
+from tvm_sparse.ops.cuda.tile import COPIES
+from tvm_sparse.ops.marks import TILE
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda import tile as tl
+from tvm_sparse.schedules.rule import ScheduleRule
+
+FRAGMENTS = ("load_a", "load_b", "unfold")
+WEIGHTS = COPIES[1]
+VECTOR = 4
+"""fp32 elements of a 16-byte access."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Pixels and channels of a strip, and the pieces of the product along rows and features."""
+
+    strip: int
+    lanes: int
+    down: int
+    across: int
+
+
+class Separable(ScheduleRule):
+    """Schedule a depthwise convolution merged with the 1x1 convolution behind it.
+
+    before: stage_window --> sum_taps --> element-wise blocks --> stage_x --> contract --> ...
+    after:  for block: { for channels: { copy weights; strips of sums to shared memory; multiply };
+    epilogue }
+
+    ``asynchronous`` copies are ``cp.async``, which other languages than CUDA do not have.
+    """
+
+    def __init__(self, *, asynchronous: bool = True) -> None:
+        self.asynchronous = asynchronous
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``separable``."""
+        sch = s_tir.Schedule(func)
+        if b.marked(sch, ("separable",)) is None:
+            return None
+        anchor = b.marked(sch, ("tile_scalar", "tile_tensor_core"))
+        rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
+        shape = Shape(*(int(e) for e in sch.get(sch.get_sblock(STRIPS)).annotations[TILE]))
+        last = b.isolate(sch, anchor, keep=(WINDOW, SUMS, STRIPS, WEIGHTS, *FRAGMENTS))
+        if tensor_core := sch.get(last).name_hint == FRAGMENTS[2]:
+            (last,) = sch.get_consumers(last)
+        t.flatten_rows(sch, last)
+        parts = tl.Parts(sch, anchor, last, (rows, features, columns))
+        threads, step = (_tensor_core if tensor_core else _scalar)(parts, shape)
+        self._copy_weights(parts, step, threads)
+        _compute_strips(sch, shape, step, threads)
+        for block in map(sch.get_sblock, (STRIPS, WEIGHTS)):
+            offset = t.VECTOR_BYTES // t.item_bytes(sch, block)
+            sch.storage_align(block, 0, axis=-2, factor=32, offset=offset)
+        init = sch.decompose_reduction(anchor, step)
+        outer = len(threads) + 2
+        for loop in sch.get_loops(init)[outer:]:
+            sch.unroll(loop)
+        return tl.finish(parts, target)
+
+    def _copy_weights(self, parts: tl.Parts, step: Any, threads: t.Threads) -> None:
+        """Copy a step's weights; where copies are asynchronous they last as long as the strips."""
+        sch = parts.sch
+        block = sch.get_sblock(WEIGHTS)
+        vector = t.vector_width(sch, block, parts.tile[1])
+        sch.compute_at(block, step, preserve_unit_loops=True)
+        sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
+        if self.asynchronous:
+            sch.annotate(step, "software_pipeline_stage", [0, 0, 0])
+            sch.annotate(step, "software_pipeline_order", [0, 1, 2])
+            sch.annotate(step, "software_pipeline_async_stages", [0])
+
+
+def _compute_strips(sch: s_tir.Schedule, shape: Shape, step: Any, threads: t.Threads) -> None:
+    """Let every thread compute strips of the depthwise half, window and weights in registers."""
+    block, window, sums = (sch.get_sblock(name) for name in (STRIPS, WINDOW, SUMS))
+    sch.compute_at(block, step, preserve_unit_loops=True)
+    *_, piece, pixel, k = sch.get_loops(block)
+    vector, lane = sch.split(k, [None, shape.lanes])
+    sch.reorder(piece, vector, pixel, lane)
+    turn, *axes = sch.split(sch.fuse(piece, vector), [None, *(extent for _, extent in threads)])
+    sch.reorder(*axes, turn)
+    for axis, (tag, _) in zip(axes, threads, strict=True):
+        sch.bind(axis, tag)
+    sch.unroll(pixel)
+    sch.vectorize(lane)
+    taps = sch.cache_read(sums, 1, "local")
+    for part in (sums, taps, window):
+        sch.set_scope(part, 0, "local")
+        sch.compute_at(part, turn, preserve_unit_loops=True)
+    outer = len(sch.get_loops(sums)) - 4
+    for part in (sums, taps, window):
+        *rest, last = sch.get_loops(part)[outer:]
+        vectors, lane = sch.split(last, [None, shape.lanes])
+        (sch.unroll if part is sums else sch.vectorize)(lane)
+        for loop in (*rest, vectors):
+            sch.unroll(loop)
+
+
+def _tensor_core(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
+    """Share 16 x 16 tiles among warps; return the threads and the loop over steps of channels."""
+    sch, (rows, _, columns) = parts.sch, parts.tile
+    threads = (
+        ("threadIdx.z", shape.across),
+        ("threadIdx.y", shape.down),
+        ("threadIdx.x", t.WARP),
+    )
+    row, block, feature, lane, k = sch.get_loops(parts.anchor)
+    row, row_warp, row_in = sch.split(row, [None, shape.down, rows // EDGE // shape.down])
+    warp, inner = sch.split(feature, [shape.across, None])
+    step, k_in = sch.split(k, [None, columns // EDGE])
+    sch.reorder(row, block, warp, row_warp, lane, step, k_in, row_in, inner)
+    _bind(sch, (row, block), (warp, row_warp, lane), threads)
+    unfold = sch.get_sblock(FRAGMENTS[2])
+    sch.set_scope(unfold, 0, tl.staged(parts).scope())
+    sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
+    *rest, pair = sch.get_loops(unfold)[5:]
+    sch.vectorize(pair)
+    for loop in rest:
+        sch.unroll(loop)
+    sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
+    sch.reverse_compute_at(parts.last, block, preserve_unit_loops=True)
+    tl.store_tile(parts, threads)
+    for name in FRAGMENTS[:2]:
+        fragment = sch.get_sblock(name)
+        sch.set_scope(fragment, 0, "local")
+        sch.compute_at(fragment, k_in, preserve_unit_loops=True)
+        for loop in sch.get_loops(fragment)[-5:]:
+            sch.unroll(loop)
+    sch.set_scope(parts.anchor, 0, "local")
+    for loop in (k_in, row_in, inner):
+        sch.unroll(loop)
+    return threads, step
+
+
+def _scalar(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
+    """Give each thread four features of some rows; return the threads and the loop over steps."""
+    sch, (rows, _, columns) = parts.sch, parts.tile
+    threads = (("threadIdx.y", shape.down), ("threadIdx.x", shape.across))
+    row, *block, feature, k = sch.get_loops(parts.anchor)
+    row, row_thread, row_in = sch.split(row, [None, shape.down, rows // shape.down])
+    *more, thread, lane = sch.split(feature, [None, shape.across, VECTOR])
+    (block,) = block or more
+    step, k_vector, k_in = sch.split(k, [None, columns // VECTOR, VECTOR])
+    sch.reorder(row, block, row_thread, thread, step, k_vector, k_in, row_in, lane)
+    _bind(sch, (row, block), (row_thread, thread), threads)
+    sch.set_scope(parts.anchor, 0, "local")
+    sch.reverse_compute_at(parts.last, thread, preserve_unit_loops=True)
+    _unroll(sch, sch.get_loops(parts.last)[4:])
+    for operand in (0, 1):
+        read = sch.cache_read(parts.anchor, operand, "local")
+        sch.compute_at(read, k_vector, preserve_unit_loops=True)
+        _unroll(sch, sch.get_loops(read)[-2:])
+    for loop in (k_vector, k_in, row_in, lane):
+        sch.unroll(loop)
+    return threads, step
+
+
+def _bind(
+    sch: s_tir.Schedule, grid: tuple[Any, ...], loops: tuple[Any, ...], threads: t.Threads
+) -> None:
+    for loop, axis in zip(grid, "xy", strict=True):
+        sch.bind(loop, f"blockIdx.{axis}")
+    for loop, (tag, _) in zip(loops, threads, strict=True):
+        sch.bind(loop, tag)
+
+
+def _unroll(sch: s_tir.Schedule, loops: list[Any]) -> None:
+    """Vectorise the last loop by 16 bytes where it divides, unroll the others."""
+    *rest, last = loops
+    outer, lane = sch.split(last, [None, VECTOR])
+    sch.vectorize(lane)
+    for loop in (*rest, outer):
+        sch.unroll(loop)

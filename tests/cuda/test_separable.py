@@ -1,0 +1,107 @@
+"""Depthwise + pointwise kernels against the naive reference on PoCL, and their machine code."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from tests.cuda import pocl
+from tests.cuda.kernels import StandIns, blank, needs_nvrtc, scheduled, source
+from tests.kernels import integers
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
+from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
+from tvm_sparse.ops.cuda.separable_options import Separable as Option
+from tvm_sparse.ops.cuda.tile import Tile
+from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.schedules.cuda import nvrtc
+from tvm_sparse.schedules.cuda.instructions import instruction_counts
+from tvm_sparse.schedules.cuda.resources import kernel_resources
+from tvm_sparse.schedules.cuda.separable import Separable
+
+
+def pair(batch, extent, channels, kernel, stride, features, shape, dtype="float32"):
+    """A depthwise layer that pads its input, and a 1x1 layer behind it."""
+    out = -(-extent // stride)
+    first = Contraction(
+        (batch, out, out),
+        channels,
+        channels,
+        (kernel, kernel),
+        (stride, stride),
+        (1, 1),
+        padded=(extent, extent),
+        dtype=dtype,
+        borders=(kernel // 2, kernel // 2),
+        depthwise=True,
+    )
+    ones = (1, 1)
+    second = Contraction(
+        (batch, out, out), channels, features, ones, ones, ones, padded=(out, out), dtype=dtype
+    )
+    return Option(first, second, shape, 0.0)
+
+
+def between(builder, x, operands):
+    """A bias and ReLU6."""
+    return builder.emit(relax.op.clip(builder.emit(relax.op.add(x, operands[0])), 0, 6))
+
+
+def kernel_of(option, multiply=None):
+    bias = relax.TensorType((option.first.features,), option.first.dtype)
+    return fused(option, between, (bias,), multiply)
+
+
+SCALAR = {
+    "strips of rows": (2, 14, 48, 3, 1, 40, SeparableTile(Tile(64, 48, 48), 2, 4, 8, 12)),
+    "stride 2, one image": (1, 7, 32, 3, 2, 24, SeparableTile(Tile(32, 32, 16), 1, 4, 16, 8)),
+}
+TENSOR_CORE = {
+    "past the last image": (2, 14, 48, 3, 1, 40, SeparableTile(Tile(64, 48, 48), 2, 4, 4, 3)),
+    "past the last channel": (2, 14, 40, 5, 2, 40, SeparableTile(Tile(112, 48, 32), 7, 4, 1, 1)),
+    "blocks of features": (1, 8, 32, 3, 1, 64, SeparableTile(Tile(32, 32, 32), 4, 4, 1, 2)),
+}
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize("case", [*SCALAR, *TENSOR_CORE])
+def test_equals_the_reference(case):
+    option, stand_ins = pair(*{**SCALAR, **TENSOR_CORE}[case]), StandIns()
+    multiply = Scalar("shared") if case in SCALAR else TensorCore("shared", stand_ins)
+    func = scheduled(kernel_of(option, multiply), Separable(asynchronous=False))
+    rng, (first, second) = np.random.default_rng(0), (option.first, option.second)
+    x, bias = integers(rng, first.input_shape), integers(rng, (first.features,))
+    kernels = [integers(rng, c.matrix_shape, 0.3) for c in (first, second)]
+    taps, values = (
+        storage.encode(kernel)["values"]
+        for storage, kernel in zip(option.storages, kernels, strict=True)
+    )
+    out = pocl.run(func, [x, taps, bias, values], blank(second.output_shape), stand_ins.prelude)
+    inner = np.clip(reference(first, x, kernels[0]) + bias, 0, 6)
+    assert np.array_equal(out, reference(second, inner.astype("float32"), kernels[1]))
+
+
+@needs_nvrtc
+def test_what_is_between_is_never_stored():
+    """Sums of taps go to shared memory; what goes to global memory is the product alone."""
+    shape = SeparableTile(Tile(64, 32, 64), 4, 4, 4, 2)
+    func = scheduled(kernel_of(pair(8, 28, 128, 3, 1, 32, shape, "float16")), Separable())
+    cubin = nvrtc.compile_source(source(func), "sm_90")
+    (used,), (counts,) = kernel_resources(cubin).values(), instruction_counts(cubin).values()
+    assert used.stack == 0
+    assert used.registers <= 128
+    assert counts["HMMA"] == 2 * 4
+    assert counts["LDGSTS.128"] == 64 * 32 // 8 // 256
+    assert counts["STS.64"]
+    stores = {name: n for name, n in counts.items() if name.startswith("STG")}
+    assert stores == {"STG.128": 64 * 32 // 8 // 256}
+
+
+def test_images_of_the_last_tile():
+    option = pair(*TENSOR_CORE["past the last image"])
+    assert whole_images(option.second, option.shape.tile) == 3  # 448 pixels of 196 an image
+    whole = dataclasses.replace(option.shape.tile, rows=196)
+    assert whole_images(option.second, whole) == 2
