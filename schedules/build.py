@@ -58,9 +58,15 @@ def build_function(
 
     The rules ``first`` are tried before the target's own.
     """
-    module = scheduled(func, target, first)
+    return build_scheduled(scheduled(func, target, first), target).mod
+
+
+def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
+    """Build a module of scheduled functions."""
+    from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+
     with build_context(target):
-        return tvm.compile(module, target=target).mod
+        return tvm.compile(tvm.transform.Sequential([OverlapTiles()])(module), target=target)
 
 
 def scheduled(

@@ -70,12 +70,8 @@ class Block(ScheduleRule):
         others = [loop for i, loop in enumerate(lead) if i != axis]
         sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
         tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
-        if partial:
-            b.cut_partial(sch, row_out)
         first = _rows_first(4 * lanes * math.prod(sizes), tiles, rows)
-        far_rows, near_rows = near_and_far(
-            sch, row_out, tunable and not partial, near=1 if first else None
-        )
+        far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_slots, near_slots = near_and_far(sch, slot, tunable, near=None if first else 1)
         outer, near = [*far_slots, *others, *far_rows], [*near_slots, *near_rows]
         steps = b.divisors(sizes[-1], max(1, MAX_STEPS // (rows * vectors)))
@@ -88,6 +84,7 @@ class Block(ScheduleRule):
         b.vectorise_tile(sch, epilogue, len(outer) + len(near), lanes, tunable)
         if flops > b.PARALLEL_FLOPS:
             _parallel(sch, outer)
+        b.overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, entry)
         b.finish(sch)
         return sch
@@ -97,11 +94,9 @@ def _rows_first(weights: int, tiles: list[int], rows: int) -> bool:
     """Whether a row tile should meet all block rows before the next row tile.
 
     Outputs are then written whole rows at a time, while ``weights`` bytes pass once a row tile;
-    ``tiles`` are the extents of the leading axes, the tiled one last.
+    ``tiles`` are the extents of the leading axes.
     """
-    *others, extent = tiles
-    whole = extent % rows == 0 or math.prod(others) >= MIN_TASKS
-    return whole and math.prod(tiles) >= MIN_TASKS * rows and weights <= CACHE_BYTES
+    return math.prod(tiles) >= MIN_TASKS * rows and weights <= CACHE_BYTES
 
 
 def _parallel(sch: s_tir.Schedule, outer: list[Any]) -> None:

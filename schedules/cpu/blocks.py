@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import s_tir
 
 from tvm_sparse.ops.marks import KIND
 
@@ -20,8 +20,8 @@ PARALLEL_FLOPS = 4e6
 MOST_REGISTERS = 24
 """Accumulators beyond which a tile is not even tried: 28 spill on 32 registers."""
 
-MOST_COPIES = 4
-"""Tiles that are unrolled because the last one is partial."""
+OVERLAP = "ts.overlap"
+"""Block annotation: a partial tile may do again what the tile before it did; names a group."""
 
 
 def divisors(extent: int, most: int) -> list[int]:
@@ -35,17 +35,10 @@ def extent(sch: s_tir.Schedule, loop: Any) -> Any:
     return int(value) if hasattr(value, "value") else None
 
 
-def cut_partial(sch: s_tir.Schedule, loop: Any) -> None:
-    """Separate the last iteration of ``loop``, which is partial, from the full ones.
-
-    Where the function has a symbolic extent, TVM's loop partition would mix 32-bit and 64-bit
-    indices and fail: there, few iterations are unrolled, and more keep their conditions.
-    """
-    arguments = [p for p in sch.mod["main"].params if isinstance(p.ty, tirx.BufferType)]
-    if all(hasattr(e, "value") for argument in arguments for e in argument.shape):
-        sch.annotate(loop, "pragma_loop_partition_hint", True)
-    elif (extent(sch, loop) or MOST_COPIES + 1) <= MOST_COPIES:
-        sch.unroll(loop)
+def overlap(sch: s_tir.Schedule, *blocks: Any) -> None:
+    """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``."""
+    for block in blocks:
+        sch.annotate(block, OVERLAP, sch.get(blocks[0]).name_hint)
 
 
 def all_blocks(sch: s_tir.Schedule) -> list[Any]:

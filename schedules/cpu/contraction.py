@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvm_sparse.ops.batch_matmul import PACK
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
-from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, is_partial, sampled_tile
+from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
 from tvm_sparse.schedules.cpu.registers import LANES, accumulators, vector_widths
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
@@ -91,6 +91,7 @@ class Contraction(ScheduleRule):
             sch.parallel(parallel[0])
         if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
+        b.overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, body[0])
         b.finish(sch)
         return sch
@@ -102,20 +103,14 @@ class Contraction(ScheduleRule):
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         default = default_tile(rows, blocks, nest.share, accumulators(target))
-        partial = is_partial(rows, default)
         tile = sampled_tile(sch, rows, blocks, default, tunable)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
-        if partial:
-            b.cut_partial(sch, row_out)
         body = self._order(sch, nest, (row_in, blk_in), width, tunable)
         chunk = _chunk(nest, blocks, extents, default)
-        # Loops with a partial tile cannot be fused into a parallel one.
-        first = chunk > 1 and not (partial and nest.flops > b.PARALLEL_FLOPS)
-        far_rows, near_rows = near_and_far(
-            sch, row_out, tunable and not partial, near=1 if first else None
-        )
-        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk if first else 1)
+        first = chunk > 1
+        far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
+        far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk)
         lead = [nest.others, far_blocks] if nest.kind == "matmul" else [far_blocks, nest.others]
         return [*lead[0], *lead[1], *far_rows], [*near_blocks, *near_rows], body
 

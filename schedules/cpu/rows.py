@@ -61,8 +61,8 @@ class Rows(ScheduleRule):
         elif b.extent(sch, last) == LANES:
             sch.vectorize(last)
         elif len(b.domain(sch, step)) == len(rows) + 1 and b.extent(sch, last) > LANES:
-            out, lane = sch.split(last, [None, LANES])
-            b.cut_partial(sch, out)
+            _, lane = sch.split(last, [None, LANES])
+            b.overlap(sch, step)
             sch.vectorize(lane)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm.target import Target, codegen
 
-from tvm_sparse.schedules.build import build_context
+from tvm_sparse.schedules.build import build_scheduled
 
 SHARED, ARCHIVE = ".so", ".tar"
 
@@ -21,8 +21,7 @@ def build(module: tvm.IRModule, target: Target, path: str) -> str:
     A path that ends in ``.so`` becomes a shared library, ``.tar`` an archive of object files, which
     the machine that loads it links.
     """
-    with build_context(target):
-        built = tvm.compile(module, target=target)
+    built = build_scheduled(module, target)
     options: dict[str, Any] = {}
     if path.endswith(SHARED) and shutil.which("ld"):
         options["fcompile"] = link
