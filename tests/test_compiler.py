@@ -25,7 +25,7 @@ def prune_banks(model: nn.Module, keep: int) -> None:
         weight.data = (banks * (rank < keep)).reshape(moved.shape).movedim(-1, 1).contiguous()
 
 
-def close(got: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_close(got: torch.Tensor, expected: torch.Tensor) -> None:
     assert got.shape == expected.shape
     scale = float(expected.detach().abs().max())
     assert float((got - expected.detach()).abs().max()) <= 1e-5 * max(scale, 1e-6)
@@ -86,7 +86,7 @@ def test_convolutional_network(keep):
     model, x = convolutional(), torch.randn(2, 3, 20, 24)
     prune_banks(model, keep)
     library = ts.compile(model, (x,), config=FAST)
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
     chosen = {d.layer: d.chosen for d in library.decisions}
     assert chosen["0"] == "dense"
     assert chosen["2.conv1"] == ("dense" if keep == 16 else "balanced")
@@ -99,7 +99,7 @@ def test_attention(tokens):
     model, x = Attention().eval(), torch.randn(1, tokens, 48)
     prune_banks(model, 4)
     library = ts.compile(model, (x,), config=FAST)
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
     assert [d.chosen for d in library.decisions] == ["balanced", "balanced"]
 
 
@@ -108,7 +108,7 @@ def test_lstm():
     model, x = nn.LSTM(32, 48, batch_first=True).eval(), torch.randn(1, 5, 32)
     library = ts.compile(model, (x,), config=FAST)
     got, expected = library(x), model(x)[0]
-    close(got[0], expected)
+    assert_close(got[0], expected)
     assert {d.layer for d in library.decisions} == {"weight_ih_l0", "weight_hh_l0"}
 
 
@@ -119,7 +119,7 @@ def test_dynamic_batch():
     library = ts.compile(loaded, config=FAST)
     for batch in (1, 2, 5):
         x = torch.randn(batch, 3, 20, 24)
-        close(library(x), model(x))
+        assert_close(library(x), model(x))
 
 
 def test_numpy_in_numpy_out():
@@ -143,7 +143,7 @@ def test_a_shared_weight_is_packed_once():
     model, x = Twice().eval(), torch.randn(4, 32)
     prune_banks(model, 2)
     library = ts.compile(model, (x,), config=FAST)
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
     assert len(list(library.decisions)) == 1
     assert sorted(library.weights) == ["fc.bias", "fc.weight.indices", "fc.weight.values"]
 
@@ -166,7 +166,7 @@ def test_ignored_and_forced_layers():
     library = ts.compile(model, (x,), config=config)
     assert [d.chosen for d in library.decisions] == ["dense", "balanced"]
     assert next(d.reason for d in library.decisions) == "dense on request (ignore or force)"
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
 
 
 def test_what_has_no_operator_stays_dense_and_says_so():
@@ -175,7 +175,7 @@ def test_what_has_no_operator_stays_dense_and_says_so():
     library = ts.compile(model, (x,), config=FAST)
     (decision,) = library.decisions
     assert decision.chosen == "dense" and "4 groups of 8 channels" in decision.reason
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_sparse_false_compiles_everything_dense():
     prune_banks(model, 2)
     library = ts.compile(model, (x,), config=ts.Config(sparse=False))
     assert {d.chosen for d in library.decisions} == {"dense"}
-    close(library(x), model(x))
+    assert_close(library(x), model(x))
 
 
 def test_other_cpus_are_built_but_never_measured():
@@ -232,4 +232,4 @@ def test_any_batch_of_sequences_that_no_tile_divides(tokens, blocks):
     )
     for batch in (1, 2, 5):
         x = torch.randn(batch, tokens, 48)
-        close(library(x), model(x))
+        assert_close(library(x), model(x))

@@ -23,22 +23,26 @@ WIDE = {
     "strip": ("LDG.128", "STG.128"),
     "taps of lanes": ("LDG.128",),
     "sub-GEMM": ("LDGSTS.128",),
+    "depthwise + pointwise": ("LDGSTS.128", "STS.128"),
 }
 WIDE_HALF = {
     **WIDE,
     "tile": ("LDGSTS.128", "STG.128"),
     "sub-GEMM": ("LDGSTS.128", "STG.128"),
     "taps of lanes": ("LDG.64",),
+    "depthwise + pointwise": ("LDGSTS.128", "STS.64", "STG.128"),
 }
 """Accesses of 16 bytes that a kernel must have (the assembler may split stores of fp32 sums); four
 taps of 16-bit channels are 8 bytes."""
+
+TENSOR_CORE = ("tile", "sub-GEMM", "depthwise + pointwise")
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("dtype", "arch"), [("float32", "sm_80"), ("float16", "sm_90")])
 @pytest.mark.parametrize("layer", OPERATORS)
 def test_machine_code(layer, dtype, arch):
-    check(layer, dtype, arch)
+    assert_machine_code(layer, dtype, arch)
 
 
 @needs_nvrtc
@@ -49,10 +53,10 @@ def test_machine_code(layer, dtype, arch):
 )
 @pytest.mark.parametrize("layer", OPERATORS)
 def test_machine_code_of_the_others(layer, dtype, arch):
-    check(layer, dtype, arch)
+    assert_machine_code(layer, dtype, arch)
 
 
-def check(layer, dtype, arch):
+def assert_machine_code(layer, dtype, arch):
     """No spills, no arrays in local memory; tensor cores and wide accesses where they belong."""
     option = option_of(OPERATORS[layer], dtype, target(arch))
     assert option.kernel == OPERATORS[layer].kernel
@@ -65,7 +69,7 @@ def check(layer, dtype, arch):
         assert used.stack <= most, f"{name} keeps {used.stack} bytes in local memory"
     counts = sum(instruction_counts(cubin).values(), Counter())
     assert all(counts[name] for name in wide), counts
-    tensor_core = option.kernel in ("tile", "sub-GEMM") and dtype != "float32"
+    tensor_core = option.kernel in TENSOR_CORE and dtype != "float32"
     assert bool(counts["HMMA"] and counts["LDSM"]) == tensor_core
 
 
