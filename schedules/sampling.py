@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,23 @@ def choose(sch: s_tir.Schedule, options: Sequence[int], default: int, tunable: b
 
 MOST = 1 << 20
 """No limit to the inner factor."""
+
+
+def factors(sch: s_tir.Schedule, loop: Any, inner: Sequence[int], tunable: bool) -> list[Any]:
+    """Return the factors of a split of ``loop``: the outer one, then ``inner``.
+
+    Tunable, a loop of static extent that ``inner`` divides has all of its factorizations instead,
+    which begin with this one.
+    """
+    value = sch.get(loop).extent
+    extent, size = int(value) if hasattr(value, "value") else 0, math.prod(inner)
+    if not tunable or not extent or extent % size:
+        return [None, *inner]
+    begin = [extent // size, *inner]
+    tiles: list[Any] = sch.sample_perfect_tile(
+        loop, len(begin), max_innermost_factor=MOST, decision=begin
+    )
+    return tiles
 
 
 def near_and_far(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -10,7 +11,14 @@ from tvm.target import Target
 from tvm_sparse.ops.marks import TILE
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda.tile_limits import (
+    LIMIT,
+    MOST_SUMS,
+    MOST_THREADS,
+    MOST_UNROLLED,
+)
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import factors
 
 OWN = ("load_x", "stage_x", "stage_w", "stage_i", "gather", "contract", "total")
 AHEAD = 256
@@ -25,6 +33,23 @@ class Stream(ScheduleRule):
     epilogue }
     """
 
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether a thread block fits an SM, and what a thread holds fits its registers."""
+        total = schedule.get(schedule.get_sblock("total"))
+        loops = schedule.get_loops(schedule.get_sblock("contract_update"))
+        _, warps, lanes, _, step, at_once, own, j, row = (b.extent(schedule, x) for x in loops)
+        held = at_once * own * j * t.item_bytes(schedule, schedule.get_sblock("stage_w"))
+        buffers = schedule.get(schedule.get_sblock("root")).alloc_buffers
+        staged = sum(_bytes(x) for x in buffers if x.scope() == "shared.dyn")
+        return (
+            warps * lanes <= MOST_THREADS
+            and held <= 4 * AHEAD
+            and own * row <= MOST_SUMS // 2
+            and warps * lanes * own * row <= t.REGISTERS // 4
+            and step * at_once * own * j * row <= MOST_UNROLLED
+            and staged + warps * own * row * 4 <= int(total.annotations[LIMIT])
+        )
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``stream``."""
         sch = s_tir.Schedule(func)
@@ -32,10 +57,12 @@ class Stream(ScheduleRule):
         if total is None:
             return None
         warps, rows = (int(e) for e in sch.get(total).annotations[TILE])
+        held = rows * t.item_bytes(sch, sch.get_sblock("stage_w"))
         last = b.isolate(sch, total, keep=OWN)
         t.flatten_rows(sch, last)
         weight, row, lane = sch.get_loops(total)
-        grid, warp, own = sch.split(weight, [None, warps, rows])
+        _, warps, rows = parts = factors(sch, weight, [warps, rows], tunable)
+        grid, warp, own = sch.split(weight, parts)
         sch.bind(grid, "blockIdx.x")
         sch.bind(warp, "threadIdx.y")
         sch.bind(lane, "threadIdx.x")
@@ -47,30 +74,36 @@ class Stream(ScheduleRule):
         sch.set_scope(total, 0, "shared")
         sch.reverse_compute_at(last, grid, preserve_unit_loops=True)
         sch.unroll(t.spread(sch, sch.get_loops(last)[-2:], threads, 1))
-        self._sums(sch, warp, rows)
+        self._sums(sch, warp, held, tunable)
         if _has(sch, "gather"):
             self._stage(sch, grid, threads)
+        if tunable:
+            sch.annotate(total, LIMIT, int(target.attrs["max_shared_memory_per_block"]))
         t.bind_leftovers(sch, target)
         return sch
 
     @staticmethod
-    def _sums(sch: s_tir.Schedule, warp: Any, rows: int) -> None:
-        """Compute the sums of a warp's rows in registers."""
+    def _sums(sch: s_tir.Schedule, warp: Any, held: int, tunable: bool) -> None:
+        """Compute the sums of a warp's rows in registers.
+
+        ``held`` are the bytes of one value of each of a warp's rows.
+        """
         contract = sch.get_sblock("contract")
         sch.set_scope(contract, 0, "local")
         sch.compute_at(contract, warp, preserve_unit_loops=True)
         own, lane, row, chunk, step, j = sch.get_loops(contract)[-6:]
-        sch.reorder(lane, chunk, step, own, j, row)
+        steps = b.extent(sch, step)
+        near = steps if held * steps * b.extent(sch, j) <= AHEAD else 1
+        step, at_once = sch.split(step, factors(sch, step, [near], tunable))
+        sch.reorder(lane, chunk, step, at_once, own, j, row)
         sch.bind(lane, "threadIdx.x")
         if _has(sch, "gather"):
             _registers(sch, "gather", j)
             _registers(sch, "stage_i", chunk)
         else:
-            _registers(sch, "stage_x", step)
-        weights = sch.get_sblock("stage_w")
-        held = b.extent(sch, step) * b.extent(sch, j) * rows * t.item_bytes(sch, weights)
-        _registers(sch, "stage_w", chunk if held <= AHEAD else step)
-        for loop in (step, own, j, row):
+            _registers(sch, "stage_x", at_once)
+        _registers(sch, "stage_w", step)
+        for loop in (step, at_once, own, j, row):
             sch.unroll(loop)
         init = sch.decompose_reduction(contract, chunk)
         for loop in sch.get_loops(init)[-2:]:
@@ -99,6 +132,11 @@ class Stream(ScheduleRule):
         sch.unroll(row)
 
 
+def _bytes(buffer: Any) -> int:
+    """Return the size of a buffer of static shape."""
+    return math.prod(int(e) for e in buffer.shape) * int(buffer.dtype.bits) // 8
+
+
 def _has(sch: s_tir.Schedule, name: str) -> bool:
     return any(sch.get(block).name_hint == name for block in b.all_blocks(sch))
 
@@ -117,5 +155,4 @@ def _vectorise(sch: s_tir.Schedule, block: Any) -> None:
     outer, lane = sch.split(last, [None, t.vector_width(sch, block, b.extent(sch, last))])
     sch.vectorize(lane)
     for loop in (*rest, outer):
-        if b.extent(sch, loop) != 1:
-            sch.unroll(loop)
+        sch.unroll(loop)

@@ -16,6 +16,9 @@ VECTOR_BYTES = 16
 """Bytes of the widest load and store."""
 
 WARP = 32
+REGISTERS = 65536
+"""Registers of an SM."""
+
 DEFAULT_THREADS = 256
 
 Threads = tuple[tuple[str, int], ...]

@@ -13,9 +13,14 @@ from tvm_sparse.ops.cuda.tile import COPIES, DECODE
 from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda.tile_limits import LIMIT
+from tvm_sparse.schedules.sampling import choose, factors
 
 STAGES = 4
-"""Copies under way, at most; fewer where shared memory is too small."""
+"""Copies under way by default, at most; fewer where shared memory is too small."""
+
+DEPTHS = (2, 3, 4, 5, 6)
+"""Copies under way that tuning tries."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,24 @@ def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Par
     return Parts(sch, anchor, last, (rows, features, columns))
 
 
+def split_features(parts: Parts, loop: Any, inner: list[int], tunable: bool) -> list[Any]:
+    """Split a block of features into parts for grid, threads, and one thread; return the factors.
+
+    What is packed is decoded whole: one part.
+    """
+    if parts.decodes and tunable:
+        return [1, *factors(parts.sch, loop, inner[1:], tunable)]
+    return factors(parts.sch, loop, inner, tunable)
+
+
+def split_columns(parts: Parts, loop: Any, columns: int, tunable: bool) -> tuple[Any, Any]:
+    """Split the reduction into steps; those of packed weights are the storage's."""
+    step, inner = parts.sch.split(
+        loop, factors(parts.sch, loop, [columns], tunable and not parts.decodes)
+    )
+    return step, inner
+
+
 def stage(parts: Parts, loop: Any, threads: t.Threads) -> None:
     """Bring both operands' tiles to shared memory under ``loop``: 16-byte copies, decoded there.
 
@@ -85,7 +108,7 @@ def staged(parts: Parts) -> Any:
     return parts.sch.get(parts.sch.get_sblock(COPIES[0])).writes[0].source
 
 
-def pipeline(parts: Parts, loop: Any, target: Target, *, asynchronous: bool) -> None:
+def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool, *, asynchronous: bool) -> None:
     """Overlap the copies of later steps of ``loop`` with the products of this one."""
     rows, features, columns = parts.tile
     size = int(staged(parts).dtype.bits) // 8
@@ -93,6 +116,9 @@ def pipeline(parts: Parts, loop: Any, target: Target, *, asynchronous: bool) -> 
     one = (rows * (columns + padding) + columns * (features + padding)) * size
     depth = max(2, min(STAGES, int(target.attrs["max_shared_memory_per_block"]) // one))
     sch = parts.sch
+    depth = choose(sch, DEPTHS, depth, tunable)
+    if tunable:
+        sch.annotate(parts.anchor, LIMIT, int(target.attrs["max_shared_memory_per_block"]))
     stages = [*[0] * len(parts.copies), *[depth - 1] * (2 if parts.decodes else 1)]
     sch.annotate(loop, "software_pipeline_stage", stages)
     sch.annotate(loop, "software_pipeline_order", list(range(len(stages))))

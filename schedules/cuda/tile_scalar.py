@@ -8,7 +8,9 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.schedules.cuda import tile as tl
+from tvm_sparse.schedules.cuda.tile_limits import Shape, extents, fits
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import factors
 
 VECTOR = 4
 """fp32 elements of a 16-byte access."""
@@ -37,37 +39,54 @@ class TileScalar(ScheduleRule):
     def __init__(self, *, asynchronous: bool = True) -> None:
         self.asynchronous = asynchronous
 
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether a thread block fits an SM, and its code is not too long."""
+        _, _, _, down, across, _, k_vector, k_in, row_in, wide, lane = extents(schedule)
+        sums = row_in * wide * lane
+        shape = Shape(down * across, sums, sums * k_vector * k_in)
+        return fits(schedule, shape, self.tile(schedule))
+
+    @staticmethod
+    def tile(schedule: s_tir.Schedule) -> tuple[int, int, int]:
+        """Return the rows, features and columns of a thread block."""
+        _, _, _, down, across, _, k_vector, k_in, row_in, wide, lane = extents(schedule)
+        return down * row_in, across * wide * lane, k_vector * k_in
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``tile_scalar``."""
         parts = tl.take_apart(func, "tile_scalar")
         if parts is None:
             return None
         sch, anchor, (rows, features, columns) = parts.sch, parts.anchor, parts.tile
-        row, feature, k = sch.get_loops(anchor)
-        block, inner = sch.split(feature, [None, features])
-        down, across = thread_shape(rows, features)
-        row_block, row_thread, row_in = sch.split(row, [None, down, rows // down])
-        thread, lane = sch.split(inner, [across, VECTOR])
-        k_step, k_vector, k_in = sch.split(k, [None, columns // VECTOR, VECTOR])
-        threads = (("threadIdx.y", down), ("threadIdx.x", across))
-        sch.reorder(row_block, block, row_thread, thread, k_step, k_vector, k_in, row_in, lane)
-        for loop, tag in ((row_block, "blockIdx.x"), (block, "blockIdx.y")):
-            sch.bind(loop, tag)
+        row, block, feature, k = sch.get_loops(anchor)
+        default = thread_shape(rows, features)
+        feature, lane = sch.split(feature, [None, VECTOR])
+        k, k_in = sch.split(k, [None, VECTOR])
+        down = factors(sch, row, [default[0], rows // default[0]], tunable)
+        across = tl.split_features(parts, feature, [default[1], 1], tunable)
+        row_block, row_thread, row_in = sch.split(row, down)
+        part, thread, wide = sch.split(feature, across)
+        k_step, k_vector = tl.split_columns(parts, k, columns // VECTOR, tunable)
+        threads = (("threadIdx.y", down[1]), ("threadIdx.x", across[1]))
+        body = (k_step, k_vector, k_in, row_in, wide, lane)
+        sch.reorder(row_block, block, part, row_thread, thread, *body)
+        for loop, axis in zip((row_block, block, part), "xyz", strict=True):
+            sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((row_thread, thread), threads, strict=True):
             sch.bind(loop, tag)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(parts.last, thread, preserve_unit_loops=True)
-        _unroll(sch, sch.get_loops(parts.last)[4:])
+        _unroll(sch, sch.get_loops(parts.last)[5:])
         tl.stage(parts, k_step, threads)
-        tl.pipeline(parts, k_step, target, asynchronous=self.asynchronous)
+        tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
         for operand in (0, 1):
             read = sch.cache_read(anchor, operand, "local")
             sch.compute_at(read, k_vector, preserve_unit_loops=True)
             _unroll(sch, sch.get_loops(read)[-2:])
-        for loop in (k_vector, k_in, row_in, lane):
+        for loop in body[1:]:
             sch.unroll(loop)
         init = sch.decompose_reduction(anchor, k_step)
-        for loop in sch.get_loops(init)[4:]:
+        for loop in sch.get_loops(init)[5:]:
             sch.unroll(loop)
         return tl.finish(parts, target)
 

@@ -8,22 +8,27 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.ops.cuda.multiply import EDGE, REGISTERS
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
+from tvm_sparse.schedules.cuda.tile_limits import Shape, extents, fits
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import factors
 
 FRAGMENTS = ("load_a", "load_b", "unfold")
+UNROLL = 16
+"""What a 16 x 16 x 16 product takes in a program, compared with a scalar one."""
+
 WARP_ROWS, WARP_FEATURES = 64, 32
 """Largest part of the tile that one warp multiplies: 64 sums a lane."""
 
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps of a thread block along rows and features."""
+    """Warps of a thread block along rows and features (numbers or schedule variables)."""
 
-    rows: int
-    features: int
+    rows: Any
+    features: Any
 
     @property
     def threads(self) -> t.Threads:
@@ -60,6 +65,19 @@ class TileTensorCore(ScheduleRule):
     def __init__(self, *, asynchronous: bool = True) -> None:
         self.asynchronous = asynchronous
 
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether a thread block fits an SM, and its code is not too long."""
+        _, _, _, across, down, lanes, _, k_in, row_in, inner = extents(schedule)
+        products = row_in * inner
+        shape = Shape(across * down * lanes, REGISTERS * products, UNROLL * products * k_in)
+        return fits(schedule, shape, self.tile(schedule))
+
+    @staticmethod
+    def tile(schedule: s_tir.Schedule) -> tuple[int, int, int]:
+        """Return the rows, features and columns of a thread block."""
+        _, _, _, across, down, _, _, k_in, row_in, inner = extents(schedule)
+        return EDGE * down * row_in, EDGE * across * inner, EDGE * k_in
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``tile_tensor_core``."""
         parts = tl.take_apart(func, "tile_tensor_core", own=FRAGMENTS)
@@ -68,15 +86,19 @@ class TileTensorCore(ScheduleRule):
         sch, anchor, (rows, features, columns) = parts.sch, parts.anchor, parts.tile
         warps = default_warps(rows, features)
         row, block, feature, lane, k = sch.get_loops(anchor)
-        row_block, row_warp, row_in = sch.split(row, [None, warps.rows, rows // EDGE // warps.rows])
-        warp, inner = sch.split(feature, [warps.features, None])
-        k_step, k_in = sch.split(k, [None, columns // EDGE])
-        sch.reorder(row_block, block, warp, row_warp, lane, k_step, k_in, row_in, inner)
-        sch.bind(row_block, "blockIdx.x")
-        sch.bind(block, "blockIdx.y")
+        down = factors(sch, row, [warps.rows, rows // EDGE // warps.rows], tunable)
+        inner = [warps.features, features // EDGE // warps.features]
+        across = tl.split_features(parts, feature, inner, tunable)
+        warps = Warps(down[1], across[1])
+        row_block, row_warp, row_in = sch.split(row, down)
+        part, warp, feature_in = sch.split(feature, across)
+        k_step, k_in = tl.split_columns(parts, k, columns // EDGE, tunable)
+        sch.reorder(row_block, block, part, warp, row_warp, lane, k_step, k_in, row_in, feature_in)
+        for loop, axis in zip((row_block, block, part), "xyz", strict=True):
+            sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((warp, row_warp, lane), warps.threads, strict=True):
             sch.bind(loop, tag)
-        self._epilogue(parts, block, lane, warps)
+        self._epilogue(parts, part, lane, warps)
         for name in FRAGMENTS[:2]:
             fragment = sch.get_sblock(name)
             sch.set_scope(fragment, 0, "local")
@@ -85,25 +107,25 @@ class TileTensorCore(ScheduleRule):
                 sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
         tl.stage(parts, k_step, warps.threads)
-        tl.pipeline(parts, k_step, target, asynchronous=self.asynchronous)
-        for loop in (k_in, row_in, inner):
+        tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
+        for loop in (k_in, row_in, feature_in):
             sch.unroll(loop)
         init = sch.decompose_reduction(anchor, k_step)
-        for loop in sch.get_loops(init)[5:]:
+        for loop in sch.get_loops(init)[6:]:
             sch.unroll(loop)
         return tl.finish(parts, target)
 
     @staticmethod
-    def _epilogue(parts: tl.Parts, block: Any, lane: Any, warps: Warps) -> None:
+    def _epilogue(parts: tl.Parts, part: Any, lane: Any, warps: Warps) -> None:
         """Take the sums through shared memory, so that the epilogue sees whole rows."""
         sch = parts.sch
         unfold = sch.get_sblock("unfold")
         sch.set_scope(unfold, 0, tl.staged(parts).scope())
         sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
-        *rest, pair = sch.get_loops(unfold)[5:]
+        *rest, pair = sch.get_loops(unfold)[6:]
         sch.vectorize(pair)
         for loop in rest:
             sch.unroll(loop)
         sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
-        sch.reverse_compute_at(parts.last, block, preserve_unit_loops=True)
+        sch.reverse_compute_at(parts.last, part, preserve_unit_loops=True)
         tl.store_tile(parts, warps.threads)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
@@ -18,6 +21,7 @@ from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.targets import parse_target
+from tvm_sparse.tuning.space import Point, Space, space_of
 
 ARCHS = ("sm_80", "sm_90")
 needs_nvrtc = pytest.mark.skipif(
@@ -89,6 +93,45 @@ def scheduled(func: tirx.PrimFunc, rule: ScheduleRule, arch: str = "sm_90") -> t
     schedule = rule.apply(func, target(arch), tunable=False)
     assert schedule is not None, f"{type(rule).__name__} does not take this function"
     return schedule.mod["main"].with_attr("global_symbol", "main")
+
+
+def space(func: tirx.PrimFunc, rule: ScheduleRule, arch: str = "sm_90") -> Space:
+    """Return what ``rule`` leaves open about ``func``."""
+    found = space_of(func, target(arch), (rule,))
+    assert found is not None, f"{type(rule).__name__} leaves nothing open"
+    return found
+
+
+def samples(found: Space, count: int) -> list[Schedule]:
+    """Return feasible schedules with random decisions, all different."""
+    chosen: dict[Point, Schedule] = {}
+    instructions = found.variants[0].trace.insts
+    for seed in range(1, 2000):
+        schedule = Schedule(found.module, seed=seed * 7919)
+        Trace(instructions, {}).apply_to_schedule(schedule, remove_postproc=False)
+        if found.rule.feasible(schedule):
+            chosen[found.point(schedule)] = schedule
+        if len(chosen) == count:
+            return list(chosen.values())
+    raise AssertionError(f"only {len(chosen)} feasible schedules")
+
+
+def dynamic_shared(func: tirx.PrimFunc, arch: str = "sm_90") -> int:
+    """Return the dynamic shared memory that a scheduled function's kernel is launched with."""
+    found: list[int] = []
+
+    @tvm.instrument.pass_instrument
+    class Launch:
+        def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
+            if info.name == "tirx.SplitHostDevice":
+                launch = r"(?:T\.int64\()?(\d+)\)?, launch_params=\[[^\]]*use_dyn_shared"
+                found.extend(int(size) for size in re.findall(launch, module.script()))
+
+    with build_context(target(arch)):
+        config = dict(tvm.transform.PassContext.current().config)
+        with tvm.transform.PassContext(config=config, instruments=[Launch()]):
+            tvm.compile(tvm.IRModule({"main": func}), target=target(arch))
+    return max(found, default=0)
 
 
 def source(func: tirx.PrimFunc, arch: str = "sm_90") -> str:

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from tests.cuda import pocl
-from tests.cuda.kernels import assert_lean, blank, needs_nvrtc, scheduled
+from tests.cuda.kernels import (
+    assert_lean,
+    blank,
+    compiled,
+    needs_nvrtc,
+    samples,
+    scheduled,
+    source,
+    space,
+)
 from tests.kernels import integers
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
@@ -118,3 +127,41 @@ def test_thread_blocks_fill_the_chip(rows, staged):
         assert blocks <= 132
     elif rows >= 1000:
         assert blocks >= 132
+
+
+def streams(rows, scope="shared.dyn"):
+    c = Contraction((rows,), 520, 64, dtype="float32" if scope == "shared" else "float16")
+    matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.75)
+    storage = LaneBanksFormat.of(matrix)
+    return c, matrix, storage, stream_balanced(c, storage, Warps(4, 2), scope)
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_a_space_begins_with_the_default(rows):
+    *_, func = streams(rows)
+    found = space(func, Stream())
+    assert found.default.values[0] == (8, 4, 2)
+    assert source(found.variants[0].mod["main"]) == source(scheduled(func, Stream()))
+    assert found.rule.feasible(found.variants[0])
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("rows", [1, 8])
+def test_candidates_fit_the_registers_of_an_sm(rows):
+    *_, func = streams(rows)
+    for schedule in samples(space(func, Stream()), 2):
+        main = schedule.mod["main"]
+        _, block = pocl.launches(main)[0]
+        for used in compiled(main, "sm_90").values():
+            assert used.registers * math.prod(block) <= 65536
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize("rows", [1, 5])
+def test_candidates_equal_the_reference(rows):
+    c, matrix, storage, func = streams(rows, "shared")
+    x = integers(np.random.default_rng(1), c.input_shape)
+    for schedule in samples(space(func, Stream()), 1):
+        arrays = [x, *storage.encode(matrix).values()]
+        out = pocl.run(schedule.mod["main"], arrays, blank(c.output_shape))
+        assert np.array_equal(out, reference(c, x, matrix)), schedule.trace

@@ -62,16 +62,16 @@ class Scalar:
         blocks, rows, columns = xs.shape
         features = tile[1]
         out = T.sblock_alloc_buffer([rows, blocks * features], "float32")
-        with T.grid(rows, blocks * features, columns) as axes, T.sblock("contract"):
-            row, feature, k = T.axis.remap("SSR", axes)
-            left = xs[feature // features, row, k]
-            right = ws.at(feature // features, k, feature % features)
+        with T.grid(rows, blocks, *int64((features,)), columns) as axes, T.sblock("contract"):
+            row, block, feature, k = T.axis.remap("SSSR", axes)
+            left, right = xs[block, row, k], ws.at(block, k, feature)
+            place = (row, block * features + feature)
             T.reads(left, right)
-            T.writes(out[row, feature])
+            T.writes(out[place])
             T.sblock_attr({KIND: "tile_scalar", TILE: list(tile)})
             with T.init():
-                T.buffer_store(out, tirx.const(0, "float32"), [row, feature])
-            T.buffer_store(out, out[row, feature] + fp32(left) * fp32(right), [row, feature])
+                T.buffer_store(out, tirx.const(0, "float32"), list(place))
+            T.buffer_store(out, out[place] + fp32(left) * fp32(right), list(place))
         return out
 
 

@@ -1,0 +1,119 @@
+"""Random decisions about tiled contractions: they fit, compile, and compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu.operators import OPERATORS, option_of
+from tests.cuda import pocl
+from tests.cuda.kernels import (
+    StandIns,
+    blank,
+    compiled,
+    dynamic_shared,
+    needs_nvrtc,
+    samples,
+    scheduled,
+    source,
+    space,
+    target,
+)
+from tests.cuda.test_tile import CASES, RULES, masked, weights
+from tests.kernels import integers
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
+from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.schedules.cuda import tile_limits
+from tvm_sparse.schedules.cuda.threads import REGISTERS
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
+
+
+def layer(name, dtype, arch):
+    operator = OPERATORS[name]
+    rule = TileScalar() if dtype == "float32" else TileTensorCore()
+    return option_of(operator, dtype, target(arch)).build(), rule
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "dtype", "arch"),
+    [
+        ("dense", "float32", "sm_80"),
+        ("joint", "float32", "sm_90"),
+        ("block convolution", "float16", "sm_80"),
+        ("balanced", "float16", "sm_90"),
+    ],
+)
+def test_candidates_compile_within_the_limits(name, dtype, arch):
+    func, rule = layer(name, dtype, arch)
+    found = space(func, rule, arch)
+    most = int(target(arch).attrs["max_shared_memory_per_block"])
+    for schedule in samples(found, 1):
+        main = schedule.mod["main"]
+        threads = np.prod(pocl.launches(main)[0][1])
+        assert threads <= 1024
+        assert dynamic_shared(main, arch) <= most
+        for used in compiled(main, arch).values():
+            assert used.registers * threads <= REGISTERS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", ["dense", "balanced", "block convolution", "joint"])
+def test_a_space_begins_with_the_default(name, dtype):
+    func, rule = layer(name, dtype, "sm_90")
+    default = source(scheduled(func, rule))
+    found = space(func, rule)
+    assert source(found.variants[0].mod["main"]) == default
+    assert source(found.schedule(found.default).mod["main"]) == default
+    assert rule.feasible(found.variants[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("kind", ["dense", "balanced", "joint"])
+def test_shared_memory_is_bounded(kind, dtype):
+    """The estimate is never below what the compiler takes, and not far above."""
+    c, tile = Contraction((128,), 512, 256, dtype=dtype), Tile(64, 64, 32)
+    right = weights(kind, c, tile, masked(np.random.default_rng(0), kind, c, tile))
+    engine = Scalar() if dtype == "float32" else TensorCore()
+    rule = RULES[type(engine)]()
+    for schedule in samples(space(tiled(c, right, tile, engine), rule), 4):
+        bound = tile_limits.shared(schedule, rule.tile(schedule))
+        assert bound / 2 <= dynamic_shared(schedule.mod["main"]) <= bound
+
+
+def test_what_does_not_fit_is_not_feasible():
+    c, tile = Contraction((1024,), 512, 256), Tile(64, 128, 32)
+    func = tiled(c, weights("dense", c, tile, None), tile, Scalar())
+    found = space(func, TileScalar())
+    rows, across, steps, deep = found.default.values
+
+    def allowed(*values):
+        return found.rule.feasible(found.schedule(replace(found.default, values=values)))
+
+    assert allowed(rows, across, steps, deep)
+    assert not allowed((1, 1024, 1), across, steps, deep), "too many threads"
+    assert not allowed((4, 1, 256), across, steps, deep), "too many sums"
+    assert not allowed(rows, across, (1, 128), deep), "too much shared memory, or too long"
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [("dense", Scalar), ("balanced", Scalar), ("block", TensorCore), ("joint", TensorCore)],
+)
+def test_candidates_equal_the_reference(kind, engine):
+    c, tile = CASES["strided"]
+    rng, stand_ins = np.random.default_rng(0), StandIns()
+    matrix, x = masked(rng, kind, c, tile), integers(rng, c.input_shape)
+    right = weights(kind, c, tile, matrix, "shared", stand_ins)
+    product = Scalar("shared") if engine is Scalar else TensorCore("shared", stand_ins)
+    found = space(tiled(c, right, tile, product), RULES[engine](asynchronous=False))
+    arrays = [x, *right.storage.encode(matrix).values()]
+    for schedule in samples(found, 1):
+        main = schedule.mod["main"]
+        out = pocl.run(main, arrays, blank(c.output_shape), stand_ins.prelude)
+        assert np.array_equal(out, reference(c, x, matrix)), found.point(schedule)
