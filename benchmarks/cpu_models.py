@@ -77,6 +77,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     noted = (
         "compile_cpu_seconds",
         "compile_peak_bytes",
+        "compile_code_bytes",
         "inference_peak_bytes",
         "weight_bytes",
         "chosen",
@@ -89,7 +90,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "times": times,
         "ratios": ratios,
         "errors": errors,
-        **{key: {name: f[key] for name, (_, f) in facts.items()} for key in noted},
+        **{key: {n: f[key] for n, (_, f) in facts.items() if key in f} for key in noted},
         "layers": {
             name: kernel_times(folder, f, x, options.threads) for name, (folder, f) in facts.items()
         },

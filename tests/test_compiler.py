@@ -233,3 +233,16 @@ def test_any_batch_of_sequences_that_no_tile_divides(tokens, blocks):
     for batch in (1, 2, 5):
         x = torch.randn(batch, tokens, 48)
         assert_close(library(x), model(x))
+
+
+def test_progress_is_told_of_every_layer():
+    model, x = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), torch.randn(4, 64)
+    told: list[tuple[str, int, int]] = []
+    ts.compile(model.eval(), (x,), config=FAST, progress=lambda *step: told.append(step))
+    steps = {"choosing": 2}
+    expected = [
+        (phase, step, steps.get(phase, 1))
+        for phase in ("importing", "folding", "choosing", "scheduling", "building")
+        for step in range(steps.get(phase, 1) + 1)
+    ]
+    assert told == expected

@@ -1,0 +1,83 @@
+"""Which storage the chooser takes, from given times or from the cost model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm_sparse as ts
+from tvm_sparse.decisions import Decisions
+from tvm_sparse.errors import InputError
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.passes import choose
+from tvm_sparse.passes.choose import Chooser, Layer
+from tvm_sparse.targets import parse_target
+
+
+def layer(zeros: float, name: str = "fc") -> Layer:
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((32, 64), dtype=np.float32)
+    weight.reshape(-1)[: round(zeros * weight.size)] = 0
+    return Layer(name, "linear", Contraction((4,), 64, 32), weight)
+
+
+def balanced() -> Layer:
+    weight = np.zeros((32, 64), np.float32)
+    weight[:, ::8] = 1 + np.arange(32)[:, None]
+    return Layer("fc", "linear", Contraction((4,), 64, 32), weight)
+
+
+def chooser(**options: object) -> Chooser:
+    config = ts.Config(**{"measure": False, **options})
+    return Chooser(parse_target("cpu").target, config, Decisions())
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(1.01, "dense"), (1.05, "balanced")])
+def test_a_storage_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen):
+    def timed(functions, *_args, **_options):
+        times = dict.fromkeys(functions, 200.0)
+        return times | {"dense": 100.0, "balanced": 100.0 / gain}
+
+    monkeypatch.setattr(choose, "measure", timed)
+    one = chooser(measure=True, cache=False)
+    assert one.choose(balanced()).candidate.name == chosen
+    (decision,) = one.decisions
+    assert (decision.dense_us, decision.sparse_us) == (100.0, 100.0 / gain)
+    assert ("may be noise" in decision.reason) == (chosen == "dense")
+
+
+def test_few_zeros_are_not_worth_a_storage():
+    one = chooser()
+    assert one.choose(layer(0.02)).candidate.name == "dense"
+    (decision,) = one.decisions
+    assert "fewer than are worth a storage" in decision.reason
+    assert decision.sparsity == pytest.approx(0.02, abs=1e-3)
+
+
+def test_few_zeros_are_stored_sparse_on_request():
+    one = chooser(force={"fc": "balanced"})
+    assert one.choose(layer(0.02)).candidate.name == "balanced"
+
+
+def test_only_the_chosen_storage_is_packed():
+    packed = choose._Packed(balanced().weight, chooser()._candidates(balanced())[0])
+    assert not packed
+    assert set(packed["balanced"]) == {"values", "indices"}
+    assert list(packed) == ["balanced"]
+
+
+def test_a_transposed_weight_is_packed_as_its_copy_is():
+    straight = layer(0)
+    turned = Layer("fc", "linear", straight.contraction, straight.weight.T.copy().T)
+    assert not turned.weight.flags.c_contiguous
+    for one in (straight, turned):
+        one_arrays = chooser().choose(one).arrays
+        assert (one_arrays["values"][1, :, 3] == straight.weight[19]).all()
+
+
+def test_weights_that_are_not_finite_are_refused_with_their_place(monkeypatch):
+    monkeypatch.setattr("tvm_sparse.formats.arrays.CHUNK_BYTES", 1024)
+    broken = layer(0)
+    broken.weight[21, 7] = np.nan
+    with pytest.raises(InputError, match=r"weight\[21, 7\] is nan"):
+        chooser().choose(broken)
