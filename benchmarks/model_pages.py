@@ -141,9 +141,10 @@ def _resources(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
             size = row["weight_bytes"][level]
             cells = [f"{size * MB:.1f} ({size / dense:.2f} of dense)"]
             cells += [_of(row, "inference_peak_bytes", level, MB, "{:.0f}")]
-            first = level if level == "ours dense" else ""  # later ones find its code loaded
-            cells += [_of(row, "compile_peak_bytes", first, 1 / dense, "{:.1f}")]
-            cells += [_of(row, "compile_code_bytes", first, MB, "{:.0f}")]
+            # Without the part of code, levels after the first found memory freed by it.
+            known = level if "compile_code_bytes" in row or level == "ours dense" else ""
+            cells += [_of(row, "compile_peak_bytes", known, 1 / dense, "{:.1f}")]
+            cells += [_of(row, "compile_code_bytes", level, MB, "{:.0f}")]
             cells += [_of(row, "compile_cpu_seconds", level, 1.0, "{:.0f}")]
             name = f"{row['network']}, batch {row['batch']}"
             body.append([name, level.removeprefix("ours "), *cells])
