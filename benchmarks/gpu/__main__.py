@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.common import RESULTS, save
 from benchmarks.gpu import cases
 from benchmarks.gpu.cases import Case
-from benchmarks.gpu.prepare import build_all, kernels
+from benchmarks.gpu.prepare import Buildable, build_all, kernels
 from benchmarks.gpu.timing import missing_gpu
 
 LAYERS: dict[str, Callable[[], Iterable[Case]]] = {
@@ -100,7 +100,7 @@ def environment() -> dict[str, Any]:
 
 def _rows(part: str, done: set[str], options: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """Yield the rows of ``part`` that are not ``done``."""
-    from benchmarks.gpu import layers, limits, metrics, models
+    from benchmarks.gpu import layers, limits, metrics, models, pairs
 
     if part == "limits":
         yield from (row for row in limits.rows(options.repeats) if row["case"] not in done)
@@ -112,13 +112,19 @@ def _rows(part: str, done: set[str], options: argparse.Namespace) -> Iterable[di
         for case in LAYERS[part]():
             if case.name not in done:
                 yield layers.measure(case, kernels([case]), options.target, options.repeats)
+        if part == "depthwise":
+            yield from pairs.rows(done, options.target, options.repeats)
 
 
 def _build(parts: Iterable[str], target: str, workers: int) -> int:
     """Build what ``parts`` need; return how many kernels and networks cannot be built."""
-    from benchmarks.gpu import metrics, models
+    from benchmarks.gpu import metrics, models, pairs
 
-    wanted = {k.name: k for part in parts if part in LAYERS for k in kernels(LAYERS[part]())}
+    wanted: dict[str, Buildable] = {}
+    for part in (p for p in parts if p in LAYERS):
+        wanted |= {k.name: k for k in kernels(LAYERS[part]())}
+    if "depthwise" in parts:
+        wanted |= {k.name: k for k in pairs.kernels()}
     if "metrics" in parts:
         wanted |= {k.name: k for k in metrics.main_kernels()}
     failed = 0

@@ -80,7 +80,7 @@ def small() -> Iterator[Case]:
             for pattern in ("none", "balanced", "block 32x32", "joint p=0.25"):
                 yield Case("333x1000", c, pattern, 0.0 if pattern == "none" else 0.75)
         for kernel, stride in ((3, 1), (5, 2)):
-            c = _window((28, 72, kernel, stride), 2, dtype)
+            c = window((28, 72, kernel, stride), 2, dtype)
             yield Case(f"depthwise {kernel}x{kernel}/{stride} 28x28x72", c, "none", 0.0)
             yield Case(f"depthwise {kernel}x{kernel}/{stride} 28x28x72", c, "taps", TAPS)
 
@@ -133,12 +133,12 @@ def depthwise() -> Iterator[Case]:
     """Yield depthwise layers of the mobile networks, unpruned and with pruned taps."""
     for layer, shape in DEPTHWISE.items():
         for batch in BATCHES:
-            c = _window(shape, batch, "float16")
+            c = window(shape, batch, "float16")
             yield Case(layer, c, "none", 0.0)
             yield Case(layer, c, "taps", TAPS)
 
 
-def _window(shape: tuple[int, int, int, int], batch: int, dtype: str) -> Contraction:
+def window(shape: tuple[int, int, int, int], batch: int, dtype: str) -> Contraction:
     """Return a depthwise convolution that pads its input; ``shape`` as in :data:`DEPTHWISE`."""
     extent, channels, kernel, stride = shape
     out = -(-extent // stride)

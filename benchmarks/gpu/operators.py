@@ -9,6 +9,7 @@ import numpy as np
 from tvm import tirx
 from tvm.target import Target
 
+from benchmarks.gpu.pairs import pair_option, pointwise_behind
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import depthwise_options, options
 from tvm_sparse.ops.cuda.option import Option
@@ -25,6 +26,9 @@ DEPTHWISE = Contraction(
 CONVOLUTION = Contraction(
     (2, 14, 14), 64, 64, (3, 3), (1, 1), (1, 1), padded=(14, 14), borders=(1, 1)
 )
+
+FEATURES = 32
+"""Features of the 1x1 layer behind :data:`DEPTHWISE`."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,13 @@ OPERATORS = {
             "sub-GEMM",
             "test_depthwise_options.py::test_sub_gemms_equal_the_reference",
         ),
+        Operator(
+            "depthwise + pointwise",
+            DEPTHWISE,
+            "separable",
+            "depthwise + pointwise",
+            "test_separable.py::test_equals_the_reference",
+        ),
     )
 }
 
@@ -91,7 +102,11 @@ LISTED = {
     ("unstructured convolution", "float32", "sm_90"): (
         8,
         "the assembler adds two stores and one load to the whole kernel, at 56 registers",
-    )
+    ),
+    ("depthwise + pointwise", "bfloat16", "sm_80"): (
+        8,
+        "the assembler adds two stores and two loads to the whole kernel, at 168 registers",
+    ),
 }
 """Operator, dtype and architecture with local memory: most bytes of a thread, and why."""
 
@@ -102,6 +117,8 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     matrix = weight(operator, np.random.default_rng(0))
     if operator.storage == "rearranged":
         return depthwise_options.rearranged(c, matrix, target)
+    if operator.storage == "separable":
+        return pair_option(c, pointwise_behind(c, FEATURES), target)
     if operator.storage == "dense":
         return options.dense(c, target)
     found = options.sparse(c, matrix, target)

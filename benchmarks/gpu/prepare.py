@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packer
@@ -29,6 +30,24 @@ from tvm_sparse.targets import cuda_archs, parse_target
 BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"
 REARRANGED = "rearranged"
 """The papers' sub-GEMMs, built for depthwise layers besides the storage of the pattern."""
+
+
+Program = tuple[Option, list[np.ndarray]]
+"""What is built of a kernel: its option, and the arrays that it reads."""
+
+
+class Buildable(Protocol):
+    """A kernel that :func:`build` knows how to build."""
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel, a key of the results."""
+
+    def place(self, target: str) -> Path:
+        """Return the directory of the built kernel."""
+
+    def program(self, target: Target) -> Program:
+        """Return what is built."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,13 @@ class Kernel:
         text = f"{self.name} {self.case} {target}"
         return BUILT / hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def program(self, target: Target) -> Program:
+        """Return what is built: the option of the storage, and the packed weight."""
+        matrix = self.case.weight()
+        option = _option(self, matrix, target)
+        encoded = depthwise_options.diagonal(matrix) if self.storage == REARRANGED else matrix
+        return option, list(option.storage.encode(encoded).values())
+
 
 def kernels(cases: Iterable[Case]) -> list[Kernel]:
     """Return everything of ours that is measured: each case's storage, and sub-GEMMs."""
@@ -59,7 +85,9 @@ def kernels(cases: Iterable[Case]) -> list[Kernel]:
     return found
 
 
-def build_all(wanted: Iterable[Kernel], target: str, workers: int) -> Iterator[tuple[Kernel, str]]:
+def build_all(
+    wanted: Iterable[Buildable], target: str, workers: int
+) -> Iterator[tuple[Buildable, str]]:
     """Build what is not there yet; yield each kernel with its error, or an empty text."""
     missing = []
     for kernel in wanted:
@@ -79,13 +107,10 @@ def build_all(wanted: Iterable[Kernel], target: str, workers: int) -> Iterator[t
             yield waiting[done], "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def build(kernel: Kernel, target: str, place: Path) -> None:
+def build(kernel: Buildable, target: str, place: Path) -> None:
     """Build one kernel into the directory ``place``, which appears whole or not at all."""
     resolved = parse_target(target).target
-    matrix = kernel.case.weight()
-    option = _option(kernel, matrix, resolved)
-    encoded = depthwise_options.diagonal(matrix) if kernel.storage == REARRANGED else matrix
-    arrays = option.storage.encode(encoded)
+    option, arrays = kernel.program(resolved)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
         work = Path(temporary, "kernel")
@@ -94,21 +119,21 @@ def build(kernel: Kernel, target: str, place: Path) -> None:
         archs = cuda_archs(resolved)
         pack = packer(lambda source: machine_code(source, archs))
         module.export_library(str(work / "kernel.so"), fpack_imports=pack)
-        for i, array in enumerate(arrays.values()):
+        for i, array in enumerate(arrays):
             np.save(work / f"{i}.npy", np.ascontiguousarray(array))
         record = {
             "name": kernel.name,
             "kernel": option.kernel,
             "storage": repr(option.storage),
             "modelled_us": option.seconds * 1e6,
-            "weight_bytes": int(sum(a.nbytes for a in arrays.values())),
+            "weight_bytes": int(sum(a.nbytes for a in arrays)),
             "arrays": len(arrays),
         }
         (work / "kernel.json").write_text(json.dumps(record))
         work.rename(place)
 
 
-def load(kernel: Kernel, target: str) -> tuple[Any, list[np.ndarray], dict[str, Any]]:
+def load(kernel: Buildable, target: str) -> tuple[Any, list[np.ndarray], dict[str, Any]]:
     """Return a built kernel's function, its arrays and its record."""
     place = kernel.place(target)
     record = json.loads((place / "kernel.json").read_text())

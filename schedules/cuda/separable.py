@@ -150,10 +150,9 @@ def _scalar(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
     """Give each thread four features of some rows; return the threads and the loop over steps."""
     sch, (rows, _, columns) = parts.sch, parts.tile
     threads = (("threadIdx.y", shape.down), ("threadIdx.x", shape.across))
-    row, *block, feature, k = sch.get_loops(parts.anchor)
+    row, block, feature, k = sch.get_loops(parts.anchor)
     row, row_thread, row_in = sch.split(row, [None, shape.down, rows // shape.down])
-    *more, thread, lane = sch.split(feature, [None, shape.across, VECTOR])
-    (block,) = block or more
+    thread, lane = sch.split(feature, [shape.across, VECTOR])
     step, k_vector, k_in = sch.split(k, [None, columns // VECTOR, VECTOR])
     sch.reorder(row, block, row_thread, thread, step, k_vector, k_in, row_in, lane)
     _bind(sch, (row, block), (row_thread, thread), threads)

@@ -23,7 +23,7 @@ WIDE = {
     "strip": ("LDG.128", "STG.128"),
     "taps of lanes": ("LDG.128",),
     "sub-GEMM": ("LDGSTS.128",),
-    "depthwise + pointwise": ("LDGSTS.128", "STS.128"),
+    "depthwise + pointwise": ("LDG.128", "LDGSTS.128"),
 }
 WIDE_HALF = {
     **WIDE,

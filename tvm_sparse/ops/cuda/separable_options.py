@@ -37,11 +37,11 @@ THREADS = (64, 512)
 SUMS = {True: 64, False: 32}
 """Sums of the product in the registers of a thread at most: on tensor cores, in fp32."""
 
-WINDOW_REGISTERS = 80
-"""Registers that a strip's window may take."""
+STRIP_REGISTERS = 130
+"""Registers that a strip's window and taps may take."""
 
-OTHER_REGISTERS = 56
-"""Registers for addresses, taps and sums of taps, about as seen in machine code."""
+OTHER_REGISTERS = 64
+"""Registers for addresses, fragments and sums of taps, about as seen in machine code."""
 
 SM_REGISTERS, SM_THREADS = 65536, 2048
 LATENCY = 1000.0
@@ -114,7 +114,7 @@ def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[Se
     width, channels = first.lead[2], first.features
     item = model.item_bytes(first.dtype)
     strips = [n for n in range(LONGEST, 0, -1) if width % n == 0]
-    strips = [n for n in strips if n == 1 or _registers(first, n) <= WINDOW_REGISTERS]
+    strips = [n for n in strips if n == 1 or _registers(first, n) <= STRIP_REGISTERS]
     padded = min(round_up(channels, step) for step in COLUMNS)
     steps = [step for step in COLUMNS if round_up(channels, step) == padded]
     widths = {round_up(math.ceil(second.features / n), EDGE) for n in FEATURE_BLOCKS}
@@ -126,7 +126,8 @@ def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[Se
             threads = down * across * (LANES if tensor_core else 1)
             for strip in strips:
                 parts = rows // strip * step // CHANNELS
-                if rows % strip == 0 and parts % threads == 0:
+                taken = threads * _thread_registers(first, tile, strip, threads)
+                if rows % strip == 0 and parts % threads == 0 and taken <= SM_REGISTERS:
                     yield SeparableTile(tile, strip, CHANNELS, down, across)
 
 
@@ -163,14 +164,14 @@ def _seconds(
     # fp32 products and sums of taps are the same sort of instruction; tensor cores run besides.
     busy = max(sums + products if item == 4 else max(sums, products), fed)
     threads = shape.down * shape.across * (LANES if item == 2 else 1)
-    registers = tile.rows * tile.features / threads + _registers(first, shape.strip)
+    registers = _thread_registers(first, tile, shape.strip, threads)
     resident = min(
-        SM_REGISTERS // int(threads * (registers + OTHER_REGISTERS)),
+        SM_REGISTERS // int(threads * registers),
         SM_THREADS // threads,
         shared // _shared_bytes(tile, item),
     )
     each = math.ceil(blocks / on.sms)
-    waves = math.ceil(each / max(1, resident))
+    waves = math.ceil(each / resident)
     clocks = steps * max(each * busy, waves * (max(sums, fed) + products + LATENCY))
     nbytes = item * (
         math.prod(first.input_shape)
@@ -189,9 +190,15 @@ def _halo(c: Contraction, rows: int) -> float:
     return high * wide
 
 
+def _thread_registers(c: Contraction, tile: Tile, strip: int, threads: int) -> float:
+    """Return about how many registers a thread takes."""
+    return _registers(c, strip) + tile.rows * tile.features / threads + OTHER_REGISTERS
+
+
 def _registers(c: Contraction, strip: int) -> float:
-    """Return the registers that the window of a strip takes."""
-    return math.prod(window(c, (1, strip))) * CHANNELS * model.item_bytes(c.dtype) / 4
+    """Return the registers that the window and the taps of a strip take."""
+    vectors = math.prod(window(c, (1, strip))) + math.prod(c.taps)
+    return vectors * CHANNELS * model.item_bytes(c.dtype) / 4
 
 
 def _shared_bytes(tile: Tile, item: int) -> int:

@@ -1,0 +1,212 @@
+"""Depthwise + pointwise blocks of the mobile networks: one kernel against two calls of cuDNN."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from tvm.target import Target
+
+from benchmarks.gpu import layers, prepare
+from benchmarks.gpu.cases import BATCHES, window
+from benchmarks.gpu.prepare import Program, load
+from benchmarks.gpu.timing import gpu_times
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import options
+from tvm_sparse.ops.cuda.option import Option
+from tvm_sparse.ops.cuda.separable_options import separable
+from tvm_sparse.passes.fuse_depthwise import fused
+
+BLOCKS = {
+    "MobileNet-V2 112x112x32 to 16": ((112, 32, 3, 1), 16),
+    "MobileNet-V2 56x56x144 to 24": ((56, 144, 3, 1), 24),
+    "MobileNet-V2 28x28x192 to 32": ((28, 192, 3, 1), 32),
+    "MobileNet-V2 28x28x192/2 to 64": ((28, 192, 3, 2), 64),
+    "MobileNet-V2 14x14x576 to 96": ((14, 576, 3, 1), 96),
+    "MobileNet-V2 7x7x960 to 160": ((7, 960, 3, 1), 160),
+}
+"""Block -> (input extent, channels, kernel, stride), and the features behind."""
+
+PARTS = ("fused", "depthwise", "pointwise")
+"""Kernels of a block: both layers in one, and each alone."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A depthwise layer and the 1x1 layer behind it, without activation: two calls of cuDNN."""
+
+    layer: str
+    first: Contraction
+    features: int
+
+    @property
+    def name(self) -> str:
+        """Name of the case, a key of the results."""
+        return f"{self.layer}, {self.first.dtype}, N={self.first.lead[0]}, pair"
+
+    @property
+    def second(self) -> Contraction:
+        """The 1x1 layer."""
+        return pointwise_behind(self.first, self.features)
+
+    def weights(self) -> list[np.ndarray]:
+        """Return the taps and the 1x1 weight; they do not depend on the batch."""
+        rng = np.random.default_rng(zlib.crc32(self.layer.encode()))
+        shapes = [c.matrix_shape for c in (self.first, self.second)]
+        values = [rng.standard_normal(s, dtype=np.float32) * s[1] ** -0.5 for s in shapes]
+        return [v.astype(self.first.dtype) for v in values]
+
+
+@dataclass(frozen=True)
+class PairKernel:
+    """One of :data:`PARTS` of a pair."""
+
+    pair: Pair
+    part: str
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return f"{self.pair.name}: {self.part}"
+
+    def place(self, target: str) -> Path:
+        """Return the directory of the built kernel; another definition has another one."""
+        text = f"{self.name} {self.pair} {target}"
+        return prepare.BUILT / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def program(self, target: Target) -> Program:
+        """Return what is built: the option, and its packed weights."""
+        first, second = self.pair.first, self.pair.second
+        weights = self.pair.weights()
+        if self.part == "fused":
+            option = pair_option(first, second, target)
+            packed = zip(option.storage, weights, strict=True)
+            return option, [a for s, w in packed for a in s.encode(w).values()]
+        c, weight = (first, weights[0]) if self.part == "depthwise" else (second, weights[1])
+        option = options.dense(c, target)
+        return option, list(option.storage.encode(weight).values())
+
+
+def pointwise_behind(first: Contraction, features: int) -> Contraction:
+    """Return the 1x1 layer that reads what ``first`` computes."""
+    ones = (1, 1)
+    return Contraction(
+        first.lead,
+        first.features,
+        features,
+        ones,
+        ones,
+        ones,
+        padded=first.lead[1:],
+        dtype=first.dtype,
+    )
+
+
+def pair_option(first: Contraction, second: Contraction, target: Target) -> Option:
+    """Return the single kernel of a pair, whether or not it is modelled faster than two."""
+    found = separable(first, second, target)
+    if isinstance(found, str):
+        raise ValueError(found)
+
+    def build() -> Any:
+        return fused(found, lambda builder, x, operands: x)
+
+    kernel = "depthwise + pointwise"
+    return Option("separable", kernel, found.storages, 1.0, found.seconds, build)
+
+
+def pairs() -> Iterator[Pair]:
+    """Yield the blocks at each batch."""
+    for layer, (shape, features) in BLOCKS.items():
+        for batch in BATCHES:
+            yield Pair(layer, window(shape, batch, "float16"), features)
+
+
+def kernels() -> list[PairKernel]:
+    """Return everything of ours that is measured."""
+    return [PairKernel(pair, part) for pair in pairs() for part in PARTS]
+
+
+def rows(done: set[str], target: str, repeats: int) -> Iterator[dict[str, Any]]:
+    """Yield the row of each pair that is not ``done``."""
+    for pair in pairs():
+        if pair.name not in done:
+            yield measure(pair, target, repeats)
+
+
+def measure(pair: Pair, target: str, repeats: int) -> dict[str, Any]:
+    """Return times and records of our kernels and of cuDNN, all outputs verified.
+
+    Raises
+    ------
+    ArithmeticError
+        If an output of ours differs from the float64 reference by more than rounding allows.
+    """
+    generator = torch.Generator("cuda").manual_seed(0)
+    dtype = getattr(torch, pair.first.dtype)
+    x = torch.randn(pair.first.input_shape, generator=generator, device="cuda").to(dtype)
+    kernels = [_kernel(pair, w) for w in pair.weights()]
+    expected = convolved(pair, x.double(), [k.double() for k in kernels])
+    magnitude = convolved(pair, x.double().abs(), [k.double().abs() for k in kernels])
+    programs, records = {}, {}
+    ready = {}
+    for part in PARTS:
+        func, arrays, records[part] = load(PairKernel(pair, part), target)
+        ready[part] = (func, arrays)
+    programs["ours fused"], _ = layers.ours(*ready["fused"], x, pair.second.output_shape)
+    first, between = layers.ours(*ready["depthwise"], x, pair.first.output_shape)
+    second, _ = layers.ours(*ready["pointwise"], between, pair.second.output_shape)
+
+    def two() -> torch.Tensor:
+        first()
+        return second()
+
+    programs["ours two kernels"] = two
+    torch.backends.cudnn.benchmark = True
+    wide = [k.to(memory_format=torch.channels_last) for k in kernels]
+    programs["cudnn nhwc"] = lambda: convolved(pair, x, wide)
+    image = x.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1)
+    programs["cudnn nchw"] = lambda: convolved(pair, image, kernels)
+    terms = sum(c.matrix_shape[1] for c in (pair.first, pair.second))
+    unit = layers.ROUNDING[dtype]
+    # The tensor between is rounded once, the output once.
+    allowed = magnitude * (terms * layers.SUMS + 2 * unit) + expected.abs() * unit + 1e-6
+    errors = {}
+    for name, program in programs.items():
+        share = (program().double() - expected).abs() / allowed
+        errors[name] = float(share.nan_to_num(nan=float("inf")).max())
+        if name.startswith("ours") and errors[name] > 1:
+            raise ArithmeticError(f"{pair.name}, {name}: {errors[name]:.3g} times the error")
+    return {
+        "case": pair.name,
+        "rows": pair.first.lead[0],
+        "pattern": "none",
+        "sparsity": 0.0,
+        "kernels": {"separable": records["fused"], "dense": records["depthwise"]},
+        "libraries_dense": ["cudnn nchw", "cudnn nhwc"],
+        "libraries_sparse": [],
+        "missing": {},
+        "errors": errors,
+        "times": gpu_times(programs, repeats),
+    }
+
+
+def convolved(pair: Pair, x: torch.Tensor, kernels: list[torch.Tensor]) -> torch.Tensor:
+    """Return what both layers make of ``x`` (NHWC) by two convolutions."""
+    c = pair.first
+    options = {"stride": c.strides, "padding": c.borders, "dilation": c.dilation}
+    between = functional.conv2d(x.permute(0, 3, 1, 2), kernels[0], groups=c.features, **options)
+    return functional.conv2d(between, kernels[1]).permute(0, 2, 3, 1)
+
+
+def _kernel(pair: Pair, weight: np.ndarray) -> torch.Tensor:
+    """Return a matrix as the kernel of a convolution on the GPU."""
+    taps = pair.first.taps if weight.shape == pair.first.matrix_shape else (1, 1)
+    return torch.from_numpy(weight).cuda().reshape(len(weight), -1, *taps)
