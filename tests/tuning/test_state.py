@@ -12,9 +12,14 @@ from tvm_sparse.tuning.report import report_of
 from tvm_sparse.tuning.state import Session, TaskState
 
 
-def state(ratios, calls=2, seconds=1e-4, confirmed=None):
-    workload = SimpleNamespace(operator="dense")
-    task = SimpleNamespace(name="f", calls=calls, layers=("a",), workload=workload)
+def state(ratios, calls=2, seconds=1e-4, confirmed=None, instead_of=""):
+    task = SimpleNamespace(
+        name="f",
+        calls=calls,
+        layers=("a",),
+        workload=SimpleNamespace(operator="dense"),
+        instead_of=instead_of,
+    )
     return TaskState(task, None, seconds, None, ratios=ratios, confirmed=confirmed)
 
 
@@ -51,3 +56,13 @@ def test_the_report_sums_over_calls_and_never_shows_a_loss():
     assert content["broken_lines"] == 3
     assert content["interrupted"] is True
     assert content["tasks"][0]["curve"] == pytest.approx([100.0, 50.0])
+
+
+def test_storages_that_layers_could_have_are_no_part_of_the_sums():
+    states = [state([1.0, 0.5]), state([1.0, 0.5], instead_of="balanced")]
+    report = report_of(
+        Session(10, states), database="d", seconds=2.0, broken_lines=0, interrupted=False
+    )
+    assert [t.instead_of for t in report] == ["", "balanced"]
+    assert report.default_us == pytest.approx(200)
+    assert report.best_us == pytest.approx(100)
