@@ -6,15 +6,19 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from tvm import relax
 
+import tvm_sparse as ts
 from tests.cuda import pocl
-from tests.cuda.kernels import StandIns, blank, needs_nvrtc, scheduled, source
+from tests.cuda.kernels import StandIns, blank, needs_nvrtc, scheduled, source, target
 from tests.kernels import integers
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
 from tvm_sparse.ops.cuda.separable_options import Separable as Option
+from tvm_sparse.ops.cuda.separable_options import separable, shared_bytes
 from tvm_sparse.ops.cuda.tile import Tile
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda import nvrtc
@@ -98,6 +102,27 @@ def test_what_is_between_is_never_stored():
     assert counts["STS.64"]
     stores = {name: n for name, n in counts.items() if name.startswith("STG")}
     assert stores == {"STG.128": 64 * 32 // 8 // 256}
+
+
+RUN = """
+import json, numpy, tvm_sparse_runtime as rt
+library = rt.load({path!r})
+print(json.dumps(list(library(numpy.ones((9, 16, 14, 14), "float32")).shape)))
+"""
+
+
+@needs_nvrtc
+def test_a_driver_would_launch_it(tmp_path, fake_cuda):
+    layers = [nn.Conv2d(16, 16, 3, 2, 1, groups=16), nn.SiLU(), nn.Conv2d(16, 32, 1)]
+    model = nn.Sequential(*layers).eval()
+    library = ts.compile(model, (torch.zeros(9, 16, 14, 14),), target="cuda:sm_90")
+    assert fake_cuda.run(RUN.format(path=str(library.export(tmp_path / "a.tvms")))) == [9, 32, 7, 7]
+    (one,) = {x for x in fake_cuda.launches() if "depthwise_pointwise" in x.kernel}
+    option = pair(9, 14, 16, 3, 2, 32, None)
+    shape = separable(option.first, option.second, target()).shape
+    assert one.grid[0] == -(-9 * 7 * 7 // shape.tile.rows)
+    assert one.block == (shape.across, shape.down, 1)
+    assert 0 < one.shared <= shared_bytes(shape.tile, 4)
 
 
 def test_images_of_the_last_tile():

@@ -6,10 +6,12 @@ import dataclasses
 
 import pytest
 
-from tests.cuda.kernels import target
+from tests.cuda.kernels import dynamic_shared, scheduled, target
 from tests.cuda.test_separable import pair
 from tvm_sparse.ops.cuda import options
-from tvm_sparse.ops.cuda.separable_options import separable
+from tvm_sparse.ops.cuda.separable_options import separable, shared_bytes
+from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.schedules.cuda.separable import Separable
 
 LAYERS = {
     "MobileNet-V2 56x56x144": (56, 144, 3, 1, 24),
@@ -39,6 +41,15 @@ def test_tiles_can_be_scheduled(name, dtype):
     assert shape.tile.rows % (shape.down * (1 if dtype == "float32" else 16)) == 0
     for storage, c in zip(found.storages, (found.first, found.second), strict=True):
         assert storage.nbytes() >= c.features * c.matrix_shape[1] * 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_shared_memory_is_bounded(dtype):
+    """The estimate is never below what the compiler takes: a launch would fail."""
+    found = separable(*layers("MobileNet-V2 28x28x192/2", 32, dtype), target())
+    func = scheduled(fused(found, lambda builder, x, operands: x), Separable())
+    bound = shared_bytes(found.shape.tile, 4 if dtype == "float32" else 2)
+    assert bound / 4 <= dynamic_shared(func) <= bound
 
 
 def test_the_tensor_between_is_what_is_saved():

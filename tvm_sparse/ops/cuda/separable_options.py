@@ -120,7 +120,7 @@ def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[Se
     widths = {round_up(math.ceil(second.features / n), EDGE) for n in FEATURE_BLOCKS}
     for rows, features, step in itertools.product(ROWS, sorted(widths), steps):
         tile = Tile(rows, features, step)
-        if _shared_bytes(tile, item) > shared:
+        if shared_bytes(tile, item) > shared:
             continue
         for down, across in _pieces(tile, tensor_core):
             threads = down * across * (LANES if tensor_core else 1)
@@ -168,7 +168,7 @@ def _seconds(
     resident = min(
         SM_REGISTERS // int(threads * registers),
         SM_THREADS // threads,
-        shared // _shared_bytes(tile, item),
+        shared // shared_bytes(tile, item),
     )
     each = math.ceil(blocks / on.sms)
     waves = math.ceil(each / resident)
@@ -201,8 +201,8 @@ def _registers(c: Contraction, strip: int) -> float:
     return vectors * CHANNELS * model.item_bytes(c.dtype) / 4
 
 
-def _shared_bytes(tile: Tile, item: int) -> int:
-    """Return the shared memory of a thread block: operands of a step, and the tile of results.
+def shared_bytes(tile: Tile, item: int) -> int:
+    """Return the most shared memory of a block: operands of a step, and the tile of results.
 
     Rows have 32 elements of padding at most; results pass through as fp32 on tensor cores only.
     """
