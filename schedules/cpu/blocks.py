@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 
-from tvm_sparse.ops.marks import KIND
+from tvm_sparse.ops.marks import KIND, flat
 
 REDUCTION = 2
 SPATIAL = 0
@@ -183,3 +183,18 @@ def parallelise(sch: s_tir.Schedule, block: Any) -> None:
     if flops(sch, block) > PARALLEL_FLOPS:
         loops = sch.get_loops(block)
         sch.parallel(sch.fuse(*loops[: max(1, len(loops) - 2)]))
+
+
+def number_rows(sch: s_tir.Schedule, block: Any) -> None:
+    """Make ``block`` iterate over numbered output rows, as the blocks before it do.
+
+    before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
+    """
+    extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
+    if len(extents) > 1:
+        numbered = tirx.IndexMap.from_func(
+            lambda *i: [flat(list(i[:-1]), extents), i[-1]],
+            ndim=len(extents) + 1,
+            index_dtype="int64",
+        )
+        sch.transform_block_layout(block, numbered)

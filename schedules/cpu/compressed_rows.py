@@ -9,7 +9,6 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.compressed_rows import VECTORS
-from tvm_sparse.ops.marks import flat
 from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -39,7 +38,7 @@ class CompressedRows(ScheduleRule):
         flops = 2.0 * weights * vectors * LANES * (tiles or 1)
         features = b.extent(sch, sch.get_loops(turn)[1]) * LANES // row_tiles
         epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
-        _number_rows(sch, epilogue)
+        b.number_rows(sch, epilogue)
         rows, out = sch.get_loops(epilogue)
         partial = b.extent(sch, rows) != (tiles or 0) * vectors * LANES
         tile, vector, row = sch.split(rows, [None, vectors, LANES])
@@ -69,18 +68,3 @@ def _unrolled(sch: s_tir.Schedule, rows: Any, tunable: bool) -> tuple[list[Any],
         return [], rows
     out, inner = sch.split(rows, [None, choose(sch, b.divisors(LANES, LANES), LANES, tunable)])
     return [out], inner
-
-
-def _number_rows(sch: s_tir.Schedule, block: Any) -> None:
-    """Make ``block`` iterate over numbered output rows, as the blocks before it do.
-
-    before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
-    """
-    extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
-    if len(extents) > 1:
-        numbered = tirx.IndexMap.from_func(
-            lambda *i: [flat(list(i[:-1]), extents), i[-1]],
-            ndim=len(extents) + 1,
-            index_dtype="int64",
-        )
-        sch.transform_block_layout(block, numbered)

@@ -30,9 +30,11 @@ class Rows(ScheduleRule):
             return None
         b.inline(sch, keep=("exp", "centre", "inverse"))
         *steps, final = b.all_blocks(sch)
-        *lead, _ = sch.get_loops(final)
-        if len(b.domain(sch, final)) != len(lead) + 1 or b.is_reduction(sch, final):
+        if len(b.domain(sch, final)) != len(sch.get_loops(final)) or b.is_reduction(sch, final):
             return None
+        if len(b.domain(sch, steps[0])) == 2:
+            b.number_rows(sch, final)
+        *lead, _ = sch.get_loops(final)
         together = TOGETHER if (b.extent(sch, lead[-1]) or 1) % TOGETHER == 0 else 1
         last, _ = sch.split(lead[-1], [None, together])
         row = sch.fuse(*lead[:-1], last)

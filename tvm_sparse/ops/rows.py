@@ -9,7 +9,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, int64
+from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
 
 LANES = 16
 KIND_PARTIAL = "row_partial"
@@ -19,12 +20,12 @@ KIND_PARTIAL = "row_partial"
 def softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = exp(X - max) / sum(exp(X - max))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    row = _Row(int(shape[-1]))
-    largest = row.reduce(row.vectors(x, lambda v, i: v, ""), te.max, tirx.min_value(dtype), "max")
-    shifted = row.vectors(x, lambda v, i: tirx.exp(v - largest[i]), "exp")
-    total = row.reduce(shifted, te.sum, tirx.const(0, dtype), "sum")
-    inverse = te.compute(total.shape, lambda *i: tirx.const(1, dtype) / total[i], "inverse")
-    y = te.compute(x.shape, lambda *i: row.element(shifted, i) * inverse[i[:-1]], name="normalise")
+    rows = _Rows(tuple(shape[:-1]), int(shape[-1]))
+    largest = rows.reduce(rows.of(x), te.max, tirx.min_value(dtype), "max")
+    shifted = rows.map(lambda r, i: tirx.exp(rows.of(x)(r, i) - largest[r]), "exp")
+    total = rows.reduce(_element(shifted), te.sum, tirx.const(0, dtype), "sum")
+    inverse = te.compute(total.shape, lambda *r: tirx.const(1, dtype) / total[r], "inverse")
+    y = rows.output(x, lambda r, i: shifted[(*r, i)] * inverse[r])
     return _function([x, y])
 
 
@@ -38,74 +39,87 @@ def layer_norm(shape: tuple[Any, ...], dtype: str, epsilon: float) -> tirx.PrimF
     x = te.placeholder(int64(shape), dtype, "X")
     gamma = te.placeholder(int64((extent,)), dtype, "gamma")
     beta = te.placeholder(int64((extent,)), dtype, "beta")
-    share, zero, row = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype), _Row(extent)
-    total = row.reduce(row.vectors(x, lambda v, i: v, ""), te.sum, zero, "sum")
-    centred = row.vectors(x, lambda v, i: v - total[i] * share, "centre")
-    squares = te.compute(centred.shape, lambda *i: centred[i] * centred[i], "square")
-    spread = row.reduce(squares, te.sum, zero, "spread")
+    share, zero = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype)
+    rows = _Rows(tuple(shape[:-1]), extent)
+    total = rows.reduce(rows.of(x), te.sum, zero, "sum")
+    centred = rows.map(lambda r, i: rows.of(x)(r, i) - total[r] * share, "centre")
+    spread = rows.reduce(lambda r, i: centred[(*r, i)] * centred[(*r, i)], te.sum, zero, "spread")
     inverse = te.compute(
         spread.shape,
-        lambda *i: tirx.const(1, dtype) / tirx.sqrt(spread[i] * share + tirx.const(epsilon, dtype)),
+        lambda *r: tirx.const(1, dtype) / tirx.sqrt(spread[r] * share + tirx.const(epsilon, dtype)),
         "inverse",
     )
+    y = rows.output(x, lambda r, i: centred[(*r, i)] * inverse[r] * gamma[i] + beta[i])
+    return _function([x, gamma, beta, y])
 
-    def value(*i: Any) -> Any:
-        return row.element(centred, i) * inverse[i[:-1]] * gamma[i[-1]] + beta[i[-1]]
 
-    return _function([x, gamma, beta, te.compute(x.shape, value, "normalise")])
+Element = Callable[[tuple[Any, ...], Any], Any]
+"""``(row index, position) -> value``."""
+
+
+def _element(tensor: Any) -> Element:
+    return lambda row, i: tensor[(*row, i)]
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A row of ``extent`` (at least ``LANES``) values, seen as whole vectors.
+class _Rows:
+    """Rows of ``extent`` (at least ``LANES``) values; steps between input and output number them.
 
-    The last vector of a row that is no whole number of vectors is moved left until it ends with
-    the row; reductions skip the lanes that it has in common with its neighbour.
+    Rows are numbered over all leading axes where these are static, so that neighbours run side by
+    side whatever the last of these extents; else they keep their axes.
     """
 
+    lead: tuple[Any, ...]
     extent: int
 
     @property
-    def steps(self) -> int:
-        return math.ceil(self.extent / LANES)
+    def shape(self) -> list[Any]:
+        """Extents of the axes that number rows."""
+        static = all(isinstance(e, int) for e in self.lead)
+        return int64((math.prod(self.lead),)) if static else int64(self.lead)
 
-    def start(self, step: Any) -> Any:
-        """Return the position of a vector's first lane."""
-        if self.extent % LANES == 0:
-            return step * LANES
-        return tirx.min(step * LANES, tirx.const(self.extent - LANES, "int64"))
+    def of(self, x: Any) -> Element:
+        """Return the elements of the input ``x``."""
+        if len(self.shape) == len(self.lead):
+            return lambda row, i: x[(*row, i)]
+        return lambda row, i: x[(*unravel(row[0], self.lead), i)]
 
-    def vectors(self, x: Any, value: Callable[[Any, tuple[Any, ...]], Any], name: str) -> Any:
-        """Return ``value(element, row index)`` as ``(..., steps, LANES)``."""
+    def map(self, value: Element, name: str) -> Any:
+        """Return the tensor of ``value`` of all elements."""
+        return te.compute((*self.shape, self.extent), lambda *i: value(i[:-1], i[-1]), name)
+
+    def output(self, x: Any, value: Element) -> Any:
+        """Return the same with the input's axes."""
 
         def at(*index: Any) -> Any:
-            *lead, step, lane = index
-            return value(x[(*lead, self.start(step) + lane)], tuple(lead))
+            lead = index[:-1]
+            numbered = lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
+            return value(numbered, index[-1])
 
-        return te.compute((*x.shape[:-1], self.steps, LANES), at, name or "vectors")
+        return te.compute(x.shape, at, name="normalise")
 
-    def element(self, vectors: Any, index: tuple[Any, ...]) -> Any:
-        """Return the element of ``vectors`` that stands at position ``index[-1]`` of the row."""
-        step = index[-1] // LANES
-        return vectors[(*index[:-1], step, index[-1] - self.start(step))]
+    def reduce(self, element: Element, reducer: Any, neutral: Any, name: str) -> Any:
+        """Reduce each row by way of ``LANES`` partial results, in whole vectors.
 
-    def reduce(self, vectors: Any, reducer: Any, neutral: Any, name: str) -> Any:
-        """Reduce ``(..., steps, LANES)`` to ``(...)`` by way of ``LANES`` partial results."""
-        lead = tuple(vectors.shape[:-2])
-        step = te.reduce_axis((0, self.steps), "step")
+        The last vector of a row that is no whole number of vectors is moved left until it ends
+        with the row; lanes that it has in common with its neighbour do not count again.
+        """
+        step = te.reduce_axis((0, math.ceil(self.extent / LANES)), "step")
+        start = step.var * LANES
+        moved = self.extent % LANES != 0
+        first = tirx.min(start, tirx.const(self.extent - LANES, "int64")) if moved else start
 
         def partial(*index: Any) -> Any:
             *row, lane = index
-            element = vectors[(*row, step.var, lane)]
-            if self.extent % LANES:
-                fresh = self.start(step.var) + lane >= step.var * LANES
-                element = tirx.Select(fresh, element, neutral)
-            return reducer(element, axis=[step])
+            value = element(tuple(row), first + lane)
+            if moved:
+                value = tirx.Select(first + lane >= start, value, neutral)
+            return reducer(value, axis=[step])
 
         attrs = {KIND: KIND_PARTIAL}
-        parts = te.compute((*lead, LANES), partial, f"{name}_partial", attrs=attrs)
+        parts = te.compute((*self.shape, LANES), partial, f"{name}_partial", attrs=attrs)
         lane = te.reduce_axis((0, LANES), "lane")
-        return te.compute(lead, lambda *i: reducer(parts[(*i, lane.var)], axis=[lane]), name)
+        return te.compute(self.shape, lambda *r: reducer(parts[(*r, lane.var)], axis=[lane]), name)
 
 
 def _function(tensors: list[Any]) -> tirx.PrimFunc:
