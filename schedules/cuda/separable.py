@@ -15,12 +15,16 @@ from tvm_sparse.ops.marks import TILE
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
+from tvm_sparse.schedules.cuda.tile_scalar import VECTOR, load_operands, unroll_vectors
+from tvm_sparse.schedules.cuda.tile_tensor_core import (
+    FRAGMENTS,
+    load_fragments,
+    through_shared,
+)
 from tvm_sparse.schedules.rule import ScheduleRule
 
-FRAGMENTS = ("load_a", "load_b", "unfold")
 WEIGHTS = COPIES[1]
-VECTOR = 4
-"""fp32 elements of a 16-byte access."""
+"""Name of the block that copies the weights of the 1x1 convolution."""
 
 
 @dataclass(frozen=True)
@@ -124,22 +128,8 @@ def _tensor_core(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
     step, k_in = sch.split(k, [None, columns // EDGE])
     sch.reorder(row, block, warp, row_warp, lane, step, k_in, row_in, inner)
     _bind(sch, (row, block), (warp, row_warp, lane), threads)
-    unfold = sch.get_sblock(FRAGMENTS[2])
-    sch.set_scope(unfold, 0, tl.staged(parts).scope())
-    sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
-    *rest, pair = sch.get_loops(unfold)[5:]
-    sch.vectorize(pair)
-    for loop in rest:
-        sch.unroll(loop)
-    sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
-    sch.reverse_compute_at(parts.last, block, preserve_unit_loops=True)
-    tl.store_tile(parts, threads)
-    for name in FRAGMENTS[:2]:
-        fragment = sch.get_sblock(name)
-        sch.set_scope(fragment, 0, "local")
-        sch.compute_at(fragment, k_in, preserve_unit_loops=True)
-        for loop in sch.get_loops(fragment)[-5:]:
-            sch.unroll(loop)
+    through_shared(parts, block, lane, threads)
+    load_fragments(sch, k_in)
     sch.set_scope(parts.anchor, 0, "local")
     for loop in (k_in, row_in, inner):
         sch.unroll(loop)
@@ -158,11 +148,8 @@ def _scalar(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
     _bind(sch, (row, block), (row_thread, thread), threads)
     sch.set_scope(parts.anchor, 0, "local")
     sch.reverse_compute_at(parts.last, thread, preserve_unit_loops=True)
-    _unroll(sch, sch.get_loops(parts.last)[4:])
-    for operand in (0, 1):
-        read = sch.cache_read(parts.anchor, operand, "local")
-        sch.compute_at(read, k_vector, preserve_unit_loops=True)
-        _unroll(sch, sch.get_loops(read)[-2:])
+    unroll_vectors(sch, sch.get_loops(parts.last)[4:])
+    load_operands(parts, k_vector)
     for loop in (k_vector, k_in, row_in, lane):
         sch.unroll(loop)
     return threads, step
@@ -175,12 +162,3 @@ def _bind(
         sch.bind(loop, f"blockIdx.{axis}")
     for loop, (tag, _) in zip(loops, threads, strict=True):
         sch.bind(loop, tag)
-
-
-def _unroll(sch: s_tir.Schedule, loops: list[Any]) -> None:
-    """Vectorise the last loop by 16 bytes where it divides, unroll the others."""
-    *rest, last = loops
-    outer, lane = sch.split(last, [None, VECTOR])
-    sch.vectorize(lane)
-    for loop in (*rest, outer):
-        sch.unroll(loop)

@@ -76,13 +76,10 @@ class TileScalar(ScheduleRule):
             sch.bind(loop, tag)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(parts.last, thread, preserve_unit_loops=True)
-        _unroll(sch, sch.get_loops(parts.last)[5:])
+        unroll_vectors(sch, sch.get_loops(parts.last)[5:])
         tl.stage(parts, k_step, threads)
         tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
-        for operand in (0, 1):
-            read = sch.cache_read(anchor, operand, "local")
-            sch.compute_at(read, k_vector, preserve_unit_loops=True)
-            _unroll(sch, sch.get_loops(read)[-2:])
+        load_operands(parts, k_vector)
         for loop in body[1:]:
             sch.unroll(loop)
         init = sch.decompose_reduction(anchor, k_step)
@@ -91,7 +88,16 @@ class TileScalar(ScheduleRule):
         return tl.finish(parts, target)
 
 
-def _unroll(sch: s_tir.Schedule, loops: list[Any]) -> None:
+def load_operands(parts: tl.Parts, loop: Any) -> None:
+    """Load both operands of a product into registers under ``loop``."""
+    sch = parts.sch
+    for operand in (0, 1):
+        read = sch.cache_read(parts.anchor, operand, "local")
+        sch.compute_at(read, loop, preserve_unit_loops=True)
+        unroll_vectors(sch, sch.get_loops(read)[-2:])
+
+
+def unroll_vectors(sch: s_tir.Schedule, loops: list[Any]) -> None:
     """Vectorise the last loop by 16 bytes where it divides, unroll the others."""
     *rest, last = loops
     outer, lane = sch.split(last, [None, VECTOR])

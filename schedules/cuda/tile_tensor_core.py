@@ -98,13 +98,8 @@ class TileTensorCore(ScheduleRule):
             sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((warp, row_warp, lane), warps.threads, strict=True):
             sch.bind(loop, tag)
-        self._epilogue(parts, part, lane, warps)
-        for name in FRAGMENTS[:2]:
-            fragment = sch.get_sblock(name)
-            sch.set_scope(fragment, 0, "local")
-            sch.compute_at(fragment, k_in, preserve_unit_loops=True)
-            for loop in sch.get_loops(fragment)[-5:]:
-                sch.unroll(loop)
+        through_shared(parts, part, lane, warps.threads)
+        load_fragments(sch, k_in)
         sch.set_scope(anchor, 0, "local")
         tl.stage(parts, k_step, warps.threads)
         tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
@@ -115,17 +110,30 @@ class TileTensorCore(ScheduleRule):
             sch.unroll(loop)
         return tl.finish(parts, target)
 
-    @staticmethod
-    def _epilogue(parts: tl.Parts, part: Any, lane: Any, warps: Warps) -> None:
-        """Take the sums through shared memory, so that the epilogue sees whole rows."""
-        sch = parts.sch
-        unfold = sch.get_sblock("unfold")
-        sch.set_scope(unfold, 0, tl.staged(parts).scope())
-        sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
-        *rest, pair = sch.get_loops(unfold)[6:]
-        sch.vectorize(pair)
-        for loop in rest:
-            sch.unroll(loop)
-        sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
-        sch.reverse_compute_at(parts.last, part, preserve_unit_loops=True)
-        tl.store_tile(parts, warps.threads)
+
+def through_shared(parts: tl.Parts, block: Any, lane: Any, threads: t.Threads) -> None:
+    """Take the sums through shared memory, so that the epilogue sees whole rows.
+
+    ``block`` is the loop of a thread block's tile, ``lane`` that of its threads.
+    """
+    sch = parts.sch
+    unfold = sch.get_sblock(FRAGMENTS[2])
+    sch.set_scope(unfold, 0, tl.staged(parts).scope())
+    sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
+    *rest, pair = sch.get_loops(unfold)[-6:]
+    sch.vectorize(pair)
+    for loop in rest:
+        sch.unroll(loop)
+    sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
+    sch.reverse_compute_at(parts.last, block, preserve_unit_loops=True)
+    tl.store_tile(parts, threads)
+
+
+def load_fragments(sch: s_tir.Schedule, loop: Any) -> None:
+    """Load both operands of a product into registers under ``loop``."""
+    for name in FRAGMENTS[:2]:
+        fragment = sch.get_sblock(name)
+        sch.set_scope(fragment, 0, "local")
+        sch.compute_at(fragment, loop, preserve_unit_loops=True)
+        for inner in sch.get_loops(fragment)[-5:]:
+            sch.unroll(inner)
