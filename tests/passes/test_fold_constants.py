@@ -8,7 +8,7 @@ from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
 from tvm_sparse.passes.fold_constants import FoldConstants
-from tvm_sparse.passes.rewrite import constant, name_of
+from tvm_sparse.passes.rewrite import constant, name_of, op_name
 
 W = np.array([[1.0, -2.0, 0.0], [3.0, 4.0, -5.0]], np.float32)
 M = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], np.float32)
@@ -49,3 +49,20 @@ def test_a_masked_weight_keeps_the_weights_name():
 def test_inputs_are_left_alone():
     before = module(lambda x: R.multiply(x, constant(W)), (2, 3))
     assert operators(FoldConstants()(before)) == {"multiply": 1}
+
+
+def test_a_weight_that_is_read_often_is_moved_once():
+    weight = constant(W, "w")
+
+    def body(x):
+        once = R.matmul(R.matmul(x, R.permute_dims(weight)), weight)
+        return R.matmul(once, R.permute_dims(weight))
+
+    after = FoldConstants()(module(body, (5, 3)))
+    products = [
+        b.value for b in after["main"].body.blocks[0].bindings if op_name(b.value) == "matmul"
+    ]
+    first, second, third = (call.args[1] for call in products)
+    assert first.value.data_ptr() == third.value.data_ptr()
+    assert (first.value.numpy() == W.T).all()
+    assert (second.value.numpy() == W).all()

@@ -57,24 +57,39 @@ _SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
 }
 
 
-def _fold(sweep: Rewriter, call: Any) -> Any | None:
-    name = op_name(call)
-    if name in _BINARY:
-        operands = list(call.args)
-    elif name in _UNARY or name in _SHAPED:
-        operands = list(call.args)[:1]
-    else:
-        return None
-    constants = [c for a in operands if (c := sweep.constant(a)) is not None]
-    if len(constants) < len(operands) or static_shape(call) is None:
-        return None
-    values = [array_of(c) for c in constants]
-    label = next((name_of(c) for c in constants if name_of(c)), "")
-    if name in _BINARY:
-        return constant(_BINARY[name](*values).astype(values[0].dtype, copy=False), label)
-    if name in _UNARY:
+class _Fold:
+    """The rule; what is read many times (a recurrent weight in each step) is moved only once."""
+
+    def __init__(self) -> None:
+        # With the operand, so that its address is not given to another constant.
+        self.moved: dict[Any, tuple[Any, Any]] = {}
+
+    def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
+        name = op_name(call)
+        if name in _BINARY:
+            operands = list(call.args)
+        elif name in _UNARY or name in _SHAPED:
+            operands = list(call.args)[:1]
+        else:
+            return None
+        constants = [c for a in operands if (c := sweep.constant(a)) is not None]
+        if len(constants) < len(operands) or static_shape(call) is None:
+            return None
+        if name in _SHAPED:
+            return self._shaped(name, call, constants[0])
+        values = [array_of(c) for c in constants]
+        label = next((name_of(c) for c in constants if name_of(c)), "")
+        if name in _BINARY:
+            return constant(_BINARY[name](*values).astype(values[0].dtype, copy=False), label)
         return constant(_UNARY[name](values[0]), label)
-    return constant(_SHAPED[name](call, values[0]), label)
+
+    def _shaped(self, name: str, call: Any, const: Any) -> Any:
+        where = (const.value.data_ptr(), name_of(const), str(const.ty))
+        key = (name, str(call.attrs), str(call.ty), *where)
+        if key not in self.moved:
+            value = _SHAPED[name](call, array_of(const))
+            self.moved[key] = (constant(value, name_of(const)), const)
+        return self.moved[key][0]
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")
@@ -89,4 +104,4 @@ class FoldConstants:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with constants folded."""
-        return rewrite(mod, _fold)
+        return rewrite(mod, _Fold())
