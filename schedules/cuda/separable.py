@@ -44,11 +44,9 @@ class Separable(ScheduleRule):
     after:  for block: { for channels: { copy weights; strips of sums to shared memory; multiply };
     epilogue }
 
-    ``asynchronous`` copies are ``cp.async``, which other languages than CUDA do not have.
+    Copies of weights are plain ones: TVM commits asynchronous ones of a single stage only behind
+    the products that wait for them, and two stages would double the code of the strips.
     """
-
-    def __init__(self, *, asynchronous: bool = True) -> None:
-        self.asynchronous = asynchronous
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``separable``."""
@@ -64,7 +62,7 @@ class Separable(ScheduleRule):
         t.flatten_rows(sch, last)
         parts = tl.Parts(sch, anchor, last, (rows, features, columns))
         threads, step = (_tensor_core if tensor_core else _scalar)(parts, shape)
-        self._copy_weights(parts, step, threads)
+        _copy_weights(parts, step, threads)
         _compute_strips(sch, shape, step, threads)
         for block in map(sch.get_sblock, (STRIPS, WEIGHTS)):
             offset = t.VECTOR_BYTES // t.item_bytes(sch, block)
@@ -75,17 +73,14 @@ class Separable(ScheduleRule):
             sch.unroll(loop)
         return tl.finish(parts, target)
 
-    def _copy_weights(self, parts: tl.Parts, step: Any, threads: t.Threads) -> None:
-        """Copy a step's weights; where copies are asynchronous they last as long as the strips."""
-        sch = parts.sch
-        block = sch.get_sblock(WEIGHTS)
-        vector = t.vector_width(sch, block, parts.tile[1])
-        sch.compute_at(block, step, preserve_unit_loops=True)
-        sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
-        if self.asynchronous:
-            sch.annotate(step, "software_pipeline_stage", [0, 0, 0])
-            sch.annotate(step, "software_pipeline_order", [0, 1, 2])
-            sch.annotate(step, "software_pipeline_async_stages", [0])
+
+def _copy_weights(parts: tl.Parts, step: Any, threads: t.Threads) -> None:
+    """Copy a step's weights to shared memory, 16 bytes a thread."""
+    sch = parts.sch
+    block = sch.get_sblock(WEIGHTS)
+    vector = t.vector_width(sch, block, parts.tile[1])
+    sch.compute_at(block, step, preserve_unit_loops=True)
+    sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
 
 
 def _compute_strips(sch: s_tir.Schedule, shape: Shape, step: Any, threads: t.Threads) -> None:

@@ -23,14 +23,14 @@ WIDE = {
     "strip": ("LDG.128", "STG.128"),
     "taps of lanes": ("LDG.128",),
     "sub-GEMM": ("LDGSTS.128",),
-    "depthwise + pointwise": ("LDG.128", "LDGSTS.128"),
+    "depthwise + pointwise": ("LDG.128",),
 }
 WIDE_HALF = {
     **WIDE,
     "tile": ("LDGSTS.128", "STG.128"),
     "sub-GEMM": ("LDGSTS.128", "STG.128"),
     "taps of lanes": ("LDG.64",),
-    "depthwise + pointwise": ("LDGSTS.128", "STS.64", "STG.128"),
+    "depthwise + pointwise": ("LDG.128", "LDG.64", "STG.128"),
 }
 """Accesses of 16 bytes that a kernel must have (the assembler may split stores of fp32 sums); four
 taps of 16-bit channels are 8 bytes."""
