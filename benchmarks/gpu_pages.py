@@ -17,6 +17,7 @@ PARTS = {
     "depthwise": "depthwise layers of the mobile networks",
     "grid": "8192 x 8192 over sparsity and rows",
     "metrics": "counters of NVIDIA's profiler",
+    "tune": "schedules that tuning finds for the papers' shapes, against the defaults",
 }
 """Part of ``benchmarks/gpu/run.sh`` -> what it measures."""
 
@@ -133,7 +134,20 @@ def _measurements(measured: dict[str, dict[str, Any] | None]) -> list[str]:
         content = measured[part]
         if content:
             lines += [f"## {PARTS[part].capitalize()}", "", *_times(content["rows"])]
+    tuned = measured["tune"]
+    if tuned:
+        lines += [f"## {PARTS['tune'].capitalize()}", "", *_tuned(tuned["rows"])]
     return lines
+
+
+def _tuned(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of what tuning found; nothing where the default stayed best."""
+    cells = []
+    for row in rows:
+        best = f"{row['best_us']:.1f}" if row["best_us"] else ""
+        gain = f"{1 / row['ratio']:.2f}x"
+        cells.append([row["case"], f"{row['default_us']:.1f}", best, gain, str(row["trials"])])
+    return _table(["case", "default (us)", "tuned (us)", "gain", "trials"], cells)
 
 
 def _times(rows: list[dict[str, Any]]) -> list[str]:

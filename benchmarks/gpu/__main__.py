@@ -27,13 +27,13 @@ LAYERS: dict[str, Callable[[], Iterable[Case]]] = {
     "depthwise": cases.depthwise,
     "grid": cases.grid,
 }
-PARTS = ("correct", "limits", "models", "papers", "depthwise", "grid", "metrics")
+PARTS = ("correct", "limits", "models", "papers", "depthwise", "grid", "metrics", "tune")
 """In the order in which they run: limits first, what takes longest last."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    deadline = time.monotonic() + options.minutes * 60
+    options.deadline = time.monotonic() + options.minutes * 60
     failed = _build(options.parts, options.target, options.workers)
     if options.build:
         return 1 if failed else 0
@@ -46,12 +46,15 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             for row in _rows(part, results.done, options):
                 results.add(row)
-                if time.monotonic() > deadline:
-                    _tell(f"{part}: {options.minutes:g} minutes are over; run it again to go on")
-                    return 3
+                if time.monotonic() > options.deadline:
+                    break
         except (FileNotFoundError, ArithmeticError, RuntimeError) as error:
             _tell(f"{part}: {error}")
             failed += 1
+        # Tuning ends without a row, in the middle of a case.
+        if time.monotonic() > options.deadline:
+            _tell(f"{part}: {options.minutes:g} minutes are over; run it again to go on")
+            return 3
     return 1 if failed else 0
 
 
@@ -100,9 +103,12 @@ def environment() -> dict[str, Any]:
 
 def _rows(part: str, done: set[str], options: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """Yield the rows of ``part`` that are not ``done``."""
-    from benchmarks.gpu import layers, limits, metrics, models, pairs
+    from benchmarks.gpu import layers, limits, metrics, models, pairs, tune
 
-    if part == "limits":
+    if part == "tune":
+        end, workers = options.deadline, options.workers
+        yield from tune.rows(done, options.target, deadline=end, workers=workers)
+    elif part == "limits":
         yield from (row for row in limits.rows(options.repeats) if row["case"] not in done)
     elif part == "models":
         yield from models.rows(done, options.repeats)

@@ -13,7 +13,7 @@ from tvm_sparse.ops.cuda.tile import COPIES, DECODE
 from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
-from tvm_sparse.schedules.cuda.tile_limits import LIMIT
+from tvm_sparse.schedules.cuda.tile_limits import DEPTH, LIMIT
 from tvm_sparse.schedules.sampling import choose, factors
 
 STAGES = 4
@@ -118,6 +118,7 @@ def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool, *, asynchro
     sch = parts.sch
     depth = choose(sch, DEPTHS, depth, tunable)
     if tunable:
+        sch.annotate(parts.anchor, DEPTH, depth)
         sch.annotate(parts.anchor, LIMIT, int(target.attrs["max_shared_memory_per_block"]))
     stages = [*[0] * len(parts.copies), *[depth - 1] * (2 if parts.decodes else 1)]
     sch.annotate(loop, "software_pipeline_stage", stages)

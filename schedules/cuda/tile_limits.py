@@ -15,6 +15,10 @@ from tvm_sparse.schedules.cuda import threads as t
 LIMIT = "ts.shared"
 """Annotation of a tunable product: bytes of shared memory that a thread block may use."""
 
+DEPTH = "ts.depth"
+"""Annotation of a tunable product: copies under way. TVM takes a decision that only a list names,
+as pipeline annotations are, for unused."""
+
 LEAST_THREADS, MOST_THREADS = 32, 1024
 MOST_SUMS = 128
 """Sums that a thread may hold; operands and addresses take other registers."""
@@ -76,9 +80,7 @@ def shared(sch: s_tir.Schedule, tile: tuple[int, int, int]) -> int:
 
 def depth(sch: s_tir.Schedule) -> int:
     """Return how many copies are under way."""
-    loops = (sch.get(loop) for loop in sch.get_loops(sch.get_sblock("contract_update")))
-    stages = (loop.annotations.get("software_pipeline_stage") for loop in loops)
-    return 1 + max(int(stage) for found in stages if found for stage in found)
+    return int(sch.get(sch.get_sblock("contract_update")).annotations[DEPTH])
 
 
 def extents(sch: s_tir.Schedule) -> list[Any]:

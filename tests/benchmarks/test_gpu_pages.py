@@ -48,6 +48,19 @@ def test_measured_operators(results):
     assert "| c | ours balanced 4.0 | cublas 10.0 | 2.50x |" in text
 
 
+def test_tuned_operators(results):
+    found = {"default_us": 8.0, "best_us": 4.0, "ratio": 0.5, "trials": 64}
+    kept = {"default_us": 9.0, "best_us": None, "ratio": 1.0, "trials": 64}
+    rows = [
+        {"case": "a", **found, "environment": ENVIRONMENT},
+        {"case": "b", **kept, "environment": ENVIRONMENT},
+    ]
+    (results / "gpu_tune.json").write_text(json.dumps({"rows": rows}))
+    text = gpu_pages.page(compiled(), None)
+    assert "| a | 8.0 | 4.0 | 2.00x | 64 |" in text
+    assert "| b | 9.0 |  | 1.00x | 64 |" in text
+
+
 def test_the_tests_that_the_page_names_exist():
     for operator in OPERATORS.values():
         file, _, name = operator.executed.partition("::")

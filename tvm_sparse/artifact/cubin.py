@@ -13,11 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import tvm_ffi
+from tvm.target import Target
 
 from tvm_sparse.errors import ArtifactError
+from tvm_sparse.schedules.cuda.machine_code import machine_code
+from tvm_sparse.targets import cuda_archs
 
 Compile = Callable[[str], tuple[str, bytes]]
 """``source -> (format, code)``; the format is a name that TVM's CUDA runtime knows."""
+
+
+def packing(target: Target) -> dict[str, Any]:
+    """Return what ``export_library`` needs besides, to put a GPU's machine code into the file."""
+    if target.kind.name != "cuda":
+        return {}
+    archs = cuda_archs(target)
+    return {"fpack_imports": packer(lambda source: machine_code(source, archs))}
 
 
 def packer(compile_: Compile) -> Callable[[Any, bool, str, str], str]:

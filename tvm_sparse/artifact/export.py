@@ -14,10 +14,9 @@ import numpy as np
 from tvm.support import cc
 
 from tvm_sparse.artifact import cpu, section, staging
-from tvm_sparse.artifact.cubin import packer
+from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
-from tvm_sparse.schedules.cuda.machine_code import machine_code
 from tvm_sparse.targets import cuda_archs
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
@@ -180,7 +179,7 @@ def _library(
             addons=[str(path) for path in packed.objects],
             workspace_dir=str(workspace),
             cc=compiler,
-            **_packing(target),
+            **packing(target),
         )
     except RuntimeError as error:
         reason = str(error).partition("\nCommand line:")[0].strip()[-_REASON_LETTERS:]
@@ -188,14 +187,6 @@ def _library(
     packed.check(linked)
     shutil.rmtree(workspace)
     return linked.rename(place / library_name(verification.sha256(linked)))
-
-
-def _packing(target: Any) -> dict[str, Any]:
-    """Return what ``export_library`` needs besides, to put a GPU's machine code into the file."""
-    if target.kind.name != "cuda":
-        return {}
-    archs = cuda_archs(target)
-    return {"fpack_imports": packer(lambda source: machine_code(source, archs))}
 
 
 def _file_record(path: Path) -> FileRecord:

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm.target import Target, codegen
 
+from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.schedules.build import build_scheduled
 
 SHARED, ARCHIVE = ".so", ".tar"
@@ -19,10 +20,10 @@ def build(module: tvm.IRModule, target: Target, path: str) -> str:
     """Build ``module`` (one function, ``main``) and write it to ``path``; return ``path``.
 
     A path that ends in ``.so`` becomes a shared library, ``.tar`` an archive of object files, which
-    the machine that loads it links.
+    the machine that loads it links. Code for GPUs is machine code, no GPU is needed to make it.
     """
     built = build_scheduled(module, target)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = packing(target)
     if path.endswith(SHARED) and shutil.which("ld"):
         options["fcompile"] = link
     built.export_library(path, **options)

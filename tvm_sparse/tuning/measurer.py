@@ -20,11 +20,11 @@ from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 from tvm_sparse.tuning.tasks import Task
-from tvm_sparse.tuning.workload import threads_of
+from tvm_sparse.tuning.workload import target_name, threads_of
 
-BUILD_SECONDS = 30.0
+BUILD_SECONDS = {"cpu": 30.0, "cuda": 120.0}
 RUN_SECONDS = 60.0
-"""Limits for one build and for one measurement."""
+"""Limits for one build, by device, and for one measurement."""
 
 EVERY = 6
 """Schedules that are measured between two measurements of the default."""
@@ -75,7 +75,7 @@ class Measurer(Closing):
         self.target, self.directory = target, directory
         self.device = "cpu" if target.kind.name == "llvm" else target.kind.name
         self.timing = Timing()
-        self.pool = WorkerPool(builders or os.cpu_count() or 1, BUILD_SECONDS)
+        self.pool = WorkerPool(builders or os.cpu_count() or 1, BUILD_SECONDS[self.device])
         self._suffix = suffix_for(target)
         self._written = 0
 
@@ -183,9 +183,22 @@ class Measurer(Closing):
 
 
 class LocalMeasurer(Measurer):
-    """Runs on this machine, in a process of its own, one function at a time."""
+    """Runs on this machine, in a process of its own, one function at a time.
+
+    Raises
+    ------
+    UnsupportedError
+        ``target`` is a GPU and this machine has none.
+    """
 
     def __init__(self, target: Target, directory: Path, builders: int | None = None) -> None:
+        if target.kind.name == "cuda" and not tvm.cuda(0).exist:
+            raise UnsupportedError(
+                f"target {target_name(target)}",
+                "this machine has no NVIDIA GPU (or no driver), so nothing can be measured",
+                "a GPU of this architecture",
+                "tune on a machine that has one, or through --tracker",
+            )
         super().__init__(target, directory, builders)
         threads = {"TVM_NUM_THREADS": str(threads_of(target)), "TVM_BIND_THREADS": "0"}
         self.runner = WorkerPool(1, RUN_SECONDS, environment=threads)

@@ -89,6 +89,7 @@ HANDLE(cudaStreamCreate, cudaStream_t, cudaStream_t *handle)
 HANDLE(cudaStreamCreateWithFlags, cudaStream_t, cudaStream_t *handle, unsigned flags)
 HANDLE(cudaGraphInstantiate, cudaGraphExec_t, cudaGraphExec_t *handle, cudaGraph_t graph,
        unsigned long long flags)
+NOTHING(cudaMemsetAsync, void *memory, int value, size_t size, cudaStream_t stream)
 NOTHING(cudaEventDestroy, cudaEvent_t event)
 NOTHING(cudaEventRecord, cudaEvent_t event, cudaStream_t stream)
 NOTHING(cudaEventSynchronize, cudaEvent_t event)

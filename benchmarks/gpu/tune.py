@@ -1,0 +1,96 @@
+"""Tune the operators of the papers' shapes: MetaSchedule, every candidate verified and timed cold.
+
+All trials go to a database next to the built kernels, from which an interrupted case goes on; what
+gained is put into the package, and a row of the results says what was found.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import prepare
+from benchmarks.gpu.cases import Case, papers
+from benchmarks.gpu.prepare import Kernel
+from benchmarks.tuning import ship
+from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.targets import parse_target
+from tvm_sparse.tuning.database import Database
+from tvm_sparse.tuning.interrupt import Stop
+from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
+from tvm_sparse.tuning.space import space_of
+from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.tasks import Task
+from tvm_sparse.tuning.tuner import Settings, Tuner
+from tvm_sparse.tuning.workload import workload_of
+
+TRIALS = 64
+"""Schedules of each operator."""
+
+Measure = Callable[[Any, Path, int], Measurer]
+
+
+def rows(
+    done: set[str],
+    target: str,
+    *,
+    deadline: float,
+    workers: int,
+    cases: Iterable[Case] | None = None,
+    measure: Measure = LocalMeasurer,
+    settings: Settings | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each operator that is not ``done``, until ``deadline`` (monotonic)."""
+    resolved = parse_target(target).target
+    records = Database(prepare.BUILT / "records")
+    settings = settings or Settings(trials=TRIALS, threads=workers)
+    for case in papers() if cases is None else cases:
+        if case.name in done or time.monotonic() > deadline:
+            continue
+        stop = Stop()
+
+        def watch(_: Session, stop: Stop = stop) -> None:
+            stop.asked = time.monotonic() > deadline
+
+        with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as place:
+            with measure(resolved, Path(place), workers) as measurer:
+                session = Tuner(measurer, records, settings, watch, stop).run(
+                    [task_of(case, resolved)]
+                )
+        if session.skipped:
+            raise RuntimeError(f"{case.name}: {session.skipped[case.name]}")
+        if stop:
+            return
+        ship(records.path)
+        yield _row(case, session.states[0], records)
+
+
+def task_of(case: Case, target: Any) -> Task:
+    """Return the operator that the compiler makes of ``case``, with its weight, as a task."""
+    option, arrays = Kernel(case, case.storage).program(target)
+    func = option.build()
+    workload, space = workload_of(func, target), space_of(func, target, rules_for(target))
+    if workload is None or space is None:
+        raise LookupError(f"{case.name}: nothing to tune in {option.kernel}")
+    fixed = dict(enumerate(arrays, 1))
+    return Task(case.name, workload, space, (case.layer,), 1, fixed)
+
+
+def _row(case: Case, state: TaskState, records: Database) -> dict[str, Any]:
+    """Return what was found for one operator; times are those of the confirmation."""
+    best = records.best(state.task.workload, state.task.space)
+    ratios = [ratio for ratio in state.ratios if ratio]
+    return {
+        "case": case.name,
+        "rule": state.task.space.rule_name,
+        "trials": len(state.ratios),
+        "failed": len(state.ratios) - len(ratios),
+        "default": state.task.space.default.values,
+        "default_us": state.default_seconds * 1e6,
+        "best": best.values if best else None,
+        "best_us": best.microseconds if best else None,
+        "ratio": best.ratio if best else 1.0,
+    }
