@@ -7,6 +7,7 @@ from benchmarks.gpu import prepare
 from benchmarks.gpu.cases import Case, depthwise, grid, papers, small
 from tests.cuda.kernels import needs_nvrtc
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.targets import parse_target
 
 TARGET = "cuda:sm_90"
 LINEAR = Contraction((2,), 256, 64, dtype="float16")
@@ -29,6 +30,13 @@ def test_a_kernel_is_machine_code_and_packed_weights():
     library = (place / "kernel.so").read_bytes()
     assert b"__global__" not in library
     assert record["kernel"] == "stream"
+
+
+def test_joint_layers_without_empty_tiles_take_what_the_compiler_would():
+    (case, *_) = (c for c in small() if c.pattern.startswith("joint"))
+    option, arrays = prepare.Kernel(case, case.storage).program(parse_target(TARGET).target)
+    assert option.name in ("balanced", "block")
+    assert arrays
 
 
 @needs_nvrtc
