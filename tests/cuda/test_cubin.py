@@ -1,6 +1,5 @@
 import struct
 
-import numpy as np
 import pytest
 import torch
 
@@ -96,15 +95,15 @@ def test_artifact_loads_and_launches(artifact, fake_cuda):
     (loaded,) = fake_cuda.lines("load")
     assert loaded[1] == ("fatbin" if "," in name else "cubin")
     launches = fake_cuda.launches()
-    depthwise = [one for one in launches if "depthwise" in one.kernel]
-    # 16 x 16 pixels in strips of 2 x 4, 32 channels in vectors of 4.
-    assert all(np.prod(one.grid) * np.prod(one.block) == 8 * 4 * 8 for one in depthwise)
+    # Depthwise and 1x1 convolution are one kernel: 256 pixels in tiles of 32, 64 features of 16.
+    pairs = [one for one in launches if "depthwise_pointwise" in one.kernel]
+    assert {one.grid for one in pairs} == {(8, 4, 1)}
     # One row of activations streams the weight by: 10 features, four warps of one each.
     streams = [one for one in launches if "linear" in one.kernel]
     assert {(one.grid, one.block) for one in streams} == {((3, 1, 1), (32, 4, 1))}
     tiles = [one for one in launches if one.shared > 0]
     assert tiles
-    assert all("conv" in one.kernel for one in tiles)
+    assert all("conv" in one.kernel or one in pairs for one in tiles)
     beyond = {one.kernel: one.shared for one in tiles if one.shared > 48 << 10}
     assert {words[1]: int(words[3]) for words in fake_cuda.lines("attribute")} == beyond
 
