@@ -7,11 +7,14 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Program = TypeVar("Program", bound=Hashable)
+THREADS = (1, 2)
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -39,10 +42,10 @@ def save(name: str, content: Mapping[str, Any]) -> Path:
 
 
 def interleaved(
-    programs: Mapping[str, Callable[[], object]],
+    programs: Mapping[Program, Callable[[], object]],
     rounds: int = 15,
     seconds: float = 0.02,
-) -> dict[str, dict[str, float]]:
+) -> dict[Program, dict[str, float]]:
     """Time the programs in turns; return ``median_us``, ``p99_us`` and ``calls`` of each.
 
     Every turn runs each program for about ``seconds`` (at least once), after one untimed call, so
@@ -54,7 +57,7 @@ def interleaved(
         start = time.perf_counter()
         program()
         calls[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
-    samples: dict[str, list[float]] = {name: [] for name in programs}
+    samples: dict[Program, list[float]] = {name: [] for name in programs}
     for _ in range(rounds):
         for name, program in programs.items():
             program()
@@ -70,6 +73,25 @@ def interleaved(
         }
         for name, taken in samples.items()
     }
+
+
+def by_threads(
+    programs: Mapping[Program, Callable[[], object]], rounds: int, seconds: float
+) -> dict[tuple[Program, int], float]:
+    """Time programs that use TVM's threads with one and with two, in turns; return medians in us.
+
+    The process must have begun with ``TVM_NUM_THREADS=2``.
+    """
+    import tvm
+
+    use = tvm.get_global_func("runtime.config_threadpool")
+    times: dict[tuple[Program, int], list[float]] = {(p, n): [] for p in programs for n in THREADS}
+    for _ in range(rounds):
+        for threads in THREADS:
+            use(1, threads)
+            for program, time_ in interleaved(programs, 1, seconds).items():
+                times[program, threads].append(time_["median_us"])
+    return {key: float(np.median(taken)) for key, taken in times.items()}
 
 
 def relative_error(got: Any, expected: Any) -> float:

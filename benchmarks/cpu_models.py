@@ -56,7 +56,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     """Return the row of the programs in ``place``, verified and timed."""
     import numpy as np
 
-    from benchmarks.common import environment, interleaved, relative_error
+    from benchmarks.common import by_threads, environment, interleaved, relative_error
     from benchmarks.model_programs import EXPECTED, INPUT, facts_of, kernel_times, opened
 
     programs = opened(place, options.threads)
@@ -71,6 +71,8 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     times = interleaved(runs, options.rounds, options.seconds)
     facts = {f"ours {f['level']}": (Path(p), f) for p, f in facts_of(place).items()}
     x = np.load(place / INPUT)
+    ours = {n: program for n, program in runs.items() if n in facts}
+    both = by_threads(ours, options.rounds, options.seconds) if options.threads == 2 else {}
     dense = {n: t["median_us"] for n, t in times.items() if n not in facts}
     best = min(dense, key=dense.__getitem__)
     ratios = {n: dense[best] / times[n]["median_us"] for n in facts}
@@ -89,6 +91,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "best_dense": best,
         "times": times,
         "ratios": ratios,
+        "two_over_one": {n: both[n, 1] / both[n, 2] for n in ours if both},
         "errors": errors,
         **{key: {n: f[key] for n, (_, f) in facts.items() if key in f} for key in noted},
         "layers": {

@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from statistics import median
 from typing import Any
 
 LAYERS = "linear 128x1024 to 1024", "linear 128x768 to 3072", "linear 128x4096 to 4096"
-THREADS = (1, 2)
 
 
 def main() -> None:
     options = _arguments()
-    os.environ["TVM_NUM_THREADS"] = str(max(THREADS))
+    os.environ["TVM_NUM_THREADS"] = "2"
     os.environ.setdefault("TVM_BIND_THREADS", "0")  # a core that others use is not stuck to
     from benchmarks.common import RESULTS, save
     from benchmarks.kernel_cases import CASES, patterns
@@ -42,9 +40,8 @@ def main() -> None:
 def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Return a row for each sparsity: medians in microseconds by threads, and their ratio."""
     import numpy as np
-    import tvm
 
-    from benchmarks.common import environment, interleaved
+    from benchmarks.common import THREADS, by_threads, environment
     from benchmarks.kernel_cases import patterns
     from benchmarks.kernel_race import Race
 
@@ -53,18 +50,12 @@ def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[s
     for sparsity in levels:
         race.add_sparse(sparsity, masks(np.abs(race.weight), sparsity), libraries=False)
     programs = race.programs
-    times: dict[tuple[Any, int], list[float]] = {(p, n): [] for p in programs for n in THREADS}
-    use = tvm.get_global_func("runtime.config_threadpool")
-    for _ in range(rounds):
-        for threads in THREADS:
-            use(1, threads)
-            for program, time in interleaved(programs, 1, seconds).items():
-                times[program, threads].append(time["median_us"])
+    times = by_threads(programs, rounds, seconds)
     rows = []
     for sparsity in levels:
         ours = [program for program in programs if program[0] == sparsity]
-        fastest = min(ours, key=lambda program: median(times[program, 1]))
-        one, two = (median(times[fastest, n]) for n in THREADS)
+        fastest = min(ours, key=lambda program: times[program, 1])
+        one, two = (times[fastest, n] for n in THREADS)
         rows.append(
             {
                 "case": case.name,

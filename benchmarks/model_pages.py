@@ -94,21 +94,20 @@ def _baselines(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def _two_threads(rows: list[Row]) -> list[str]:
-    """Return what the second thread brings, where both were measured."""
-    found = {(r["network"], r["batch"], r["threads"]): r["times"] for r in rows}
-    body = []
-    for (network, batch, threads), times in found.items():
-        one = found.get((network, batch, 1), {})
-        if threads == 1 or not one:
-            continue
-        gains = [
-            f"{one[n]['median_us'] / times[n]['median_us']:.2f}x" if n in times and n in one else ""
-            for n in SHOWN
-        ]
-        body.append([network, str(batch), *gains])
+    """Return what the second thread brings, where it was measured."""
+    body = [
+        [r["network"], str(r["batch"]), *_gains(r["two_over_one"])]
+        for r in rows
+        if r.get("two_over_one")
+    ]
     head = ["network", "batch", *SHOWN]
-    title = ["## What a second thread brings", "", "Time with one thread over that with two.", ""]
+    title = ["## What a second thread brings", ""]
+    title += ["Time with one thread over that with two, in turns in one process.", ""]
     return [*title, *_table(head, body)] if body else []
+
+
+def _gains(ratios: dict[str, float]) -> list[str]:
+    return [f"{ratios[n]:.2f}x" if n in ratios else "" for n in SHOWN]
 
 
 def _shares(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
