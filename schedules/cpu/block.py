@@ -68,12 +68,14 @@ class Block(ScheduleRule):
         tile = choose(sch, list(options), rows, tunable)
         row_out, row = sch.split(lead[axis], [None, tile])
         others = [loop for i, loop in enumerate(lead) if i != axis]
+        images = b.images_first(sch, anchor, others)
         sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
         tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
         first = _rows_first(4 * lanes * math.prod(sizes), tiles, rows)
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_slots, near_slots = near_and_far(sch, slot, tunable, near=None if first else 1)
-        outer, near = [*far_slots, *others, *far_rows], [*near_slots, *near_rows]
+        outer = [*others[:images], *far_slots, *others[images:], *far_rows]
+        near = [*near_slots, *near_rows]
         steps = b.divisors(sizes[-1], max(1, MAX_STEPS // (rows * vectors)))
         run_out, run = sch.split(step, [None, choose(sch, steps, max(steps), tunable)])
         sch.reorder(*outer, *near, entry, run_out, run, row, member)

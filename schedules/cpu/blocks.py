@@ -17,6 +17,9 @@ UNROLLED = 3
 PARALLEL_FLOPS = 4e6
 """Smallest piece of work that is worth waking threads for (about 20-50 us of one core)."""
 
+IMAGES_BYTES = 1 << 20
+"""Size of a second-level cache."""
+
 MOST_REGISTERS = 24
 """Accumulators beyond which a tile is not even tried: 28 spill on 32 registers."""
 
@@ -75,6 +78,23 @@ def flops(sch: s_tir.Schedule, block: Any) -> float:
     """Return two operations for each point of a block's domain; symbolic axes count once."""
     extents = (v.dom.extent for v in sch.get(block).iter_vars)
     return 2.0 * math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+
+
+def images_first(sch: s_tir.Schedule, anchor: Any, others: list[Any]) -> int:
+    """Return how many of the leading loops ``others`` to walk before features: none, or the first.
+
+    Features are outermost, so that their weights stay near; but a batch of images that the second
+    cache cannot hold would then pass once a feature tile: its images come first.
+    """
+    batch = extent(sch, others[0]) if others else None
+    if (batch or 1) == 1:
+        return 0
+    shapes = (read.source.ty.shape for read in sch.get(anchor).reads)
+    static = (
+        [int(e) for e in shape] for shape in shapes if all(hasattr(e, "value") for e in shape)
+    )
+    images = [4 * math.prod(shape) for shape in static if shape[0] == batch]
+    return int(max(images, default=0) > IMAGES_BYTES)
 
 
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:

@@ -29,7 +29,10 @@ VALUE_BYTES = 4.5
 
 @dataclass(frozen=True)
 class _Nest:
-    """Loops of a contraction: leading axes, feature blocks, lanes (or members), reduction."""
+    """Loops of a contraction: leading axes, feature blocks, lanes (or members), reduction.
+
+    ``images`` of the leading loops go before the feature blocks.
+    """
 
     kind: str
     lead: list[Any]
@@ -39,6 +42,7 @@ class _Nest:
     reduce: list[Any]
     share: int
     flops: float
+    images: int
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: Any) -> _Nest:
@@ -49,7 +53,9 @@ class _Nest:
         lead, (block, inner) = loops[: spatial - 2], loops[spatial - 2 : spatial]
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (LANES if kind == "balanced" else 1)
-        return cls(kind, lead, axis, block, inner, loops[spatial:], share, flops)
+        others = [loop for i, loop in enumerate(lead) if i != axis]
+        images = 0 if kind == "matmul" else b.images_first(sch, anchor, others)
+        return cls(kind, lead, axis, block, inner, loops[spatial:], share, flops, images)
 
     @property
     def others(self) -> list[Any]:
@@ -111,8 +117,9 @@ class Contraction(ScheduleRule):
         first = chunk > 1
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk)
-        lead = [nest.others, far_blocks] if nest.kind == "matmul" else [far_blocks, nest.others]
-        return [*lead[0], *lead[1], *far_rows], [*near_blocks, *near_rows], body
+        before = len(nest.others) if nest.kind == "matmul" else nest.images
+        lead = [*nest.others[:before], *far_blocks, *nest.others[before:]]
+        return [*lead, *far_rows], [*near_blocks, *near_rows], body
 
     @staticmethod
     def _pack(sch: s_tir.Schedule, anchor: Any, batches: list[Any]) -> None:
