@@ -23,6 +23,9 @@ MAX_STEPS = 16
 CACHE_BYTES = 512 * 1024
 """Part of the second-level cache that weights may fill while row tiles pass."""
 
+LOADED = 3.0
+"""Multiply-adds that take as long as loading a weight for them."""
+
 VALUE_BYTES = 4.5
 """Bytes of a balanced weight with its index."""
 
@@ -31,7 +34,8 @@ VALUE_BYTES = 4.5
 class _Nest:
     """Loops of a contraction: leading axes, feature blocks, lanes (or members), reduction.
 
-    ``images`` of the leading loops go before the feature blocks.
+    ``images`` of the leading loops go before the feature blocks. ``flops`` count what time they
+    take: with few rows weights are loaded more than they are multiplied.
     """
 
     kind: str
@@ -53,6 +57,8 @@ class _Nest:
         lead, (block, inner) = loops[: spatial - 2], loops[spatial - 2 : spatial]
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (LANES if kind == "balanced" else 1)
+        rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
+        flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
         images = 0 if kind == "matmul" else b.images_first(sch, anchor, others)
         return cls(kind, lead, axis, block, inner, loops[spatial:], share, flops, images)
