@@ -39,7 +39,8 @@ def row(threads, dense_us, sparse_us):
 
 
 def test_page():
-    text = model_pages.page([row(1, 200.0, 100.0), row(2, 125.0, 50.0)])
+    both = {"two_over_one": {"ours dense": 1.6, "ours 87.5 %": 2.0}}
+    text = model_pages.page([row(1, 200.0, 100.0), row(2, 125.0, 50.0) | both])
     assert "| net | 1 | openvino 0.22 | 1.10x | 2.20x |" in text
     assert "| net | 1 | 1.60x | 2.00x |  |" in text
     assert "| net, batch 1 | 87.5 % | 50% | 6% | 0% | 0% | 3% | 40% | 1% | 100% |" in text
