@@ -15,6 +15,8 @@ import numpy as np
 
 Program = TypeVar("Program", bound=Hashable)
 THREADS = (1, 2)
+PAUSE = 0.05
+"""Seconds after which the threads of every library sleep."""
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -45,11 +47,14 @@ def interleaved(
     programs: Mapping[Program, Callable[[], object]],
     rounds: int = 15,
     seconds: float = 0.02,
+    pause: float = 0.0,
 ) -> dict[Program, dict[str, float]]:
     """Time the programs in turns; return ``median_us``, ``p99_us`` and ``calls`` of each.
 
     Every turn runs each program for about ``seconds`` (at least once), after one untimed call, so
-    that noise of the machine meets all of them and each finds its own data in the cache.
+    that noise of the machine meets all of them and each finds its own data in the cache. Threads
+    of some libraries go on spinning when their program is over: ``pause`` seconds between turns
+    (:data:`PAUSE` where programs use several threads) let them stop.
     """
     calls = {}
     for name, program in programs.items():
@@ -60,6 +65,7 @@ def interleaved(
     samples: dict[Program, list[float]] = {name: [] for name in programs}
     for _ in range(rounds):
         for name, program in programs.items():
+            time.sleep(pause)
             program()
             for _ in range(calls[name]):
                 start = time.perf_counter_ns()

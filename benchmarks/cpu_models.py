@@ -56,7 +56,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     """Return the row of the programs in ``place``, verified and timed."""
     import numpy as np
 
-    from benchmarks.common import by_threads, environment, interleaved, relative_error
+    from benchmarks.common import PAUSE, by_threads, environment, interleaved, relative_error
     from benchmarks.model_programs import EXPECTED, INPUT, facts_of, kernel_times, opened
 
     programs = opened(place, options.threads)
@@ -68,7 +68,8 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     if wrong:
         raise SystemExit(f"{network}: outputs differ from PyTorch's: {wrong}")
     runs = {name: program for name, (program, _) in programs.items()}
-    times = interleaved(runs, options.rounds, options.seconds)
+    pause = PAUSE if options.threads > 1 else 0.0
+    times = interleaved(runs, options.rounds, options.seconds, pause)
     facts = {f"ours {f['level']}": (Path(p), f) for p, f in facts_of(place).items()}
     x = np.load(place / INPUT)
     ours = {n: program for n, program in runs.items() if n in facts}

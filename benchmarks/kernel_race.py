@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 
 from benchmarks.code_size import code_bytes
-from benchmarks.common import interleaved, relative_error
+from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
 from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
@@ -82,7 +82,8 @@ class Race:
 
     def run(self, rounds: int, seconds: float) -> None:
         """Time all programs in turns, for about ``seconds`` each in each of the ``rounds``."""
-        self._times = interleaved(self._programs, rounds, seconds)
+        pause = PAUSE if self.threads > 1 else 0.0
+        self._times = interleaved(self._programs, rounds, seconds, pause)
 
     def ours(self, key: Hashable) -> dict[str, Times]:
         """Return the times of our storages of the weight called ``key``, after :meth:`run`."""
