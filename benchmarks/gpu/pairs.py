@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,8 +77,7 @@ class PairKernel:
 
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another definition has another one."""
-        text = f"{self.name} {self.pair} {target}"
-        return prepare.BUILT / hashlib.sha256(text.encode()).hexdigest()[:16]
+        return prepare.place_of(f"{self.name} {self.pair} {target}")
 
     def program(self, target: Target) -> Program:
         """Return what is built: the option, and its packed weights."""

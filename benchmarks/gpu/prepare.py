@@ -20,12 +20,11 @@ import tvm
 from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
-from tvm_sparse.artifact.cubin import packer
+from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.ops.cuda import depthwise_options, options
 from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.schedules.cuda.machine_code import machine_code
-from tvm_sparse.targets import cuda_archs, parse_target
+from tvm_sparse.targets import parse_target
 
 BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"
 REARRANGED = "rearranged"
@@ -50,6 +49,11 @@ class Buildable(Protocol):
         """Return what is built."""
 
 
+def place_of(definition: str) -> Path:
+    """Return the directory of what is built from ``definition``."""
+    return BUILT / hashlib.sha256(definition.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A case with the storage that computes it."""
@@ -64,8 +68,7 @@ class Kernel:
 
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another definition has another one."""
-        text = f"{self.name} {self.case} {target}"
-        return BUILT / hashlib.sha256(text.encode()).hexdigest()[:16]
+        return place_of(f"{self.name} {self.case} {target}")
 
     def program(self, target: Target) -> Program:
         """Return what is built: the option of the storage, and the packed weight."""
@@ -116,9 +119,7 @@ def build(kernel: Buildable, target: str, place: Path) -> None:
         work = Path(temporary, "kernel")
         work.mkdir()
         module = build_function(option.build(), resolved)
-        archs = cuda_archs(resolved)
-        pack = packer(lambda source: machine_code(source, archs))
-        module.export_library(str(work / "kernel.so"), fpack_imports=pack)
+        module.export_library(str(work / "kernel.so"), **packing(resolved))
         for i, array in enumerate(arrays):
             np.save(work / f"{i}.npy", np.ascontiguousarray(array))
         record = {

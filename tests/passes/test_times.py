@@ -83,13 +83,13 @@ def test_the_chooser_measures_once(tmp_path, monkeypatch):
     model = nn.Sequential(nn.Linear(64, 64)).eval()
     prune_balanced(model, 4)
     built = []
-    original = measure.build_function
+    original = measure.build_scheduled
 
     def build(*args):
         built.append(args)
         return original(*args)
 
-    monkeypatch.setattr(measure, "build_function", build)
+    monkeypatch.setattr(measure, "build_scheduled", build)
     monkeypatch.setattr(choose, "Times", lambda: Times(tmp_path))
 
     def decision(**options):

@@ -117,13 +117,13 @@ def test_candidates_are_measured_with_their_records(models, database, monkeypatc
     from tvm_sparse.passes import measure
 
     seen = []
-    build = measure.build_function
+    schedule = measure.scheduled
 
     def spy(func, target, first):
         seen.append(first)
-        return build(func, target, first)
+        return schedule(func, target, first)
 
-    monkeypatch.setattr(measure, "build_function", spy)
+    monkeypatch.setattr(measure, "scheduled", spy)
     ts.compile(models[0], config=ts.Config(cache=False), database=database.path)
     assert seen
     assert all(isinstance(first[0], recorded.Tuned) for first in seen)

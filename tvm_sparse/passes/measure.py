@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from tvm_sparse.passes.memory import argument_of
 from tvm_sparse.passes.times import Times, key_of
-from tvm_sparse.schedules.build import build_function, scheduled
+from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
 
 ROUNDS = 5
@@ -47,18 +47,18 @@ def measure(
 
     The functions run in turns, so that noise of the machine meets all of them.
     """
+    modules = {name: scheduled(func, target, first) for name, func in functions.items()}
     key = ""
     if known is not None:
-        code = {n: scheduled(f, target, first)["main"] for n, f in functions.items()}
-        key = key_of(code, target)
+        key = key_of({name: module["main"] for name, module in modules.items()}, target)
         if (before := known.get(key, set(functions))) is not None:
             return before
     device = tvm.cpu()
     x = argument_of(data.x)
     out = tvm.runtime.empty(data.output_shape, str(data.x.dtype), device)
     timers = {}
-    for name, func in functions.items():
-        built = build_function(func, target, first)
+    for name, module in modules.items():
+        built = build_scheduled(module, target).mod
         args = (x, *(argument_of(a) for a in data.arrays(name)), out)
         built["main"](*args)
         timer = built.time_evaluator(
