@@ -15,10 +15,11 @@ from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction, reference
 
 
-def assert_exact(contraction, matrix, share=1, target=None):
+def assert_exact(contraction, matrix, share=1, target=None, bank=16):
     rng = np.random.default_rng(1)
     x = integers(rng, contraction.input_shape)
-    storage = BalancedFormat.of(matrix, share=share, segments=math.prod(contraction.taps))
+    segments = math.prod(contraction.taps)
+    storage = BalancedFormat.of(matrix, bank=bank, share=share, segments=segments)
     func = balanced(contraction, storage, target or host())
     operands = [x, *storage.encode(matrix).values()]
     got = run(func, operands, contraction.output_shape, target)
@@ -75,6 +76,37 @@ def test_rows_that_share_columns(share):
 def test_other_instruction_sets(cpu):
     matrix = keep_of_bank(np.random.default_rng(0), (32, 64), 4)
     assert_exact(Contraction((6,), 64, 32), matrix, target=host(cpu))
+
+
+WIDE = [
+    (Contraction((1,), 32, 16), 0.9),
+    (Contraction((5,), 47, 17), 0.8),
+    (Contraction((197,), 96, 37), 0.9),
+    (Contraction((1, 6, 7), 64, 20, (3, 3), (1, 1), (1, 1), (8, 9)), 0.9),
+    (Contraction((2, 4, 3), 40, 33, (3, 2), (2, 3), (2, 1), (11, 8)), 0.5),
+    (Contraction((4,), 64, 32), 0.0),
+    (Contraction((4,), 64, 32), 1.0),
+]
+
+
+@pytest.mark.parametrize(("contraction", "sparsity"), WIDE, ids=str)
+@pytest.mark.parametrize("share", [1, 2])
+def test_banks_of_32(contraction, sparsity, share):
+    matrix = integers(np.random.default_rng(4), contraction.matrix_shape, sparsity)
+    assert_exact(contraction, matrix, share, bank=32)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3, 4, 6, 7, 13])
+def test_every_keep_of_32(keep):
+    kept = np.random.default_rng(keep).random((32, 3, 32)).argsort(-1) < keep
+    matrix = integers(np.random.default_rng(5), (32, 96)) * kept.reshape(32, 96)
+    assert_exact(Contraction((12,), 96, 32), matrix, bank=32)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
+def test_banks_of_32_on_other_instruction_sets(cpu):
+    matrix = integers(np.random.default_rng(0), (32, 64), 0.9)
+    assert_exact(Contraction((6,), 64, 32), matrix, target=host(cpu), bank=32)
 
 
 @settings(max_examples=15, deadline=None)

@@ -50,7 +50,7 @@ def _contract(
     """Emit the block that accumulates one lookup of one bank."""
     x, values, indices, acc = buffers
     target, stored = how
-    lookup = lookup_for(target)
+    lookup = lookup_for(target, s.bank)
     spatial_extents = (*c.lead, s.row_blocks // s.share, s.share)
     grid = int64((*spatial_extents, *c.taps, s.segment_banks, s.keep))
     spatial = len(c.lead) + 2

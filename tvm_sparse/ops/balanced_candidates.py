@@ -12,28 +12,61 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.compressed_rows_candidates import output_rows
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.lookup import lookup_cost
+from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
 from tvm_sparse.ops.narrow import narrowed, stored_as
+
+LOOKUP_ROWS = 4
+"""Rows of input from which on lookups take time; with fewer, loading weights takes longer."""
 
 
 def balanced_candidates(
     contraction: Contraction, matrix: np.ndarray, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the balanced storage of ``matrix``, rows sharing columns where they really do."""
-    if contraction.depthwise or target.kind.name != "llvm":
+    """Yield the balanced storage of ``matrix``, rows sharing columns where they really do.
+
+    Of the sizes of banks that the target looks up, it has the one that is modelled faster. With
+    hardly any rows of input that is the smaller storage: weights are loaded longer than used.
+    """
+    c = contraction
+    if c.depthwise or target.kind.name != "llvm":
         return
-    segments = math.prod(contraction.taps)
+    segments = math.prod(c.taps)
+    banks = lookup_banks(target)
     try:
-        alone = BalancedFormat.of(matrix, segments=segments)
+        found = [
+            _storage(matrix, bank, segments)
+            for bank in banks
+            if bank == banks[0] or bank <= c.columns
+        ]
     except UnsupportedError as error:
         yield str(error)
         return
-    shared = (BalancedFormat.of(matrix, share=s, segments=segments) for s in (4, 2))
-    storage = next((s for s in shared if s.keep == alone.keep), alone)
-    stored = stored_as(contraction, matrix, target)
-    func = balanced(contraction, storage, target, stored)
-    # Rows that share columns look up once.
-    penalty = 1 + lookup_cost(target) / storage.share
-    work = storage.keep / storage.bank
-    yield Candidate("balanced", narrowed(storage, stored), func, work, penalty)
+    loaded = output_rows(c) < LOOKUP_ROWS
+
+    def time(storage: BalancedFormat) -> float:
+        return storage.nbytes() if loaded else _work(storage) * _penalty(storage, target)
+
+    storage = min(found, key=time)
+    stored = stored_as(c, matrix, target)
+    func = balanced(c, storage, target, stored)
+    penalty = _penalty(storage, target)
+    yield Candidate("balanced", narrowed(storage, stored), func, _work(storage), penalty)
+
+
+def _storage(matrix: np.ndarray, bank: int, segments: int) -> BalancedFormat:
+    """Return the storage in banks of ``bank`` columns that most rows share without padding."""
+    alone = BalancedFormat.of(matrix, bank=bank, segments=segments)
+    shared = (BalancedFormat.of(matrix, bank=bank, share=s, segments=segments) for s in (4, 2))
+    size = alone.keep, alone.row_blocks
+    return next((s for s in shared if (s.keep, s.row_blocks) == size), alone)
+
+
+def _work(storage: BalancedFormat) -> float:
+    return storage.keep / storage.bank
+
+
+def _penalty(storage: BalancedFormat, target: Target) -> float:
+    """Return the cost of a multiply-add; rows that share columns look up once."""
+    return 1 + lookup_cost(target, storage.bank) / storage.share
