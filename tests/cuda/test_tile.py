@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tvm.script.ir_builder import tirx as T
 
 from tests.cuda import pocl
-from tests.cuda.kernels import StandIns, assert_lean, blank, needs_nvrtc, scheduled
+from tests.cuda.kernels import StandIns, assert_lean, blank, needs_nvrtc, scheduled, source
 from tests.kernels import integers
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
@@ -31,25 +33,26 @@ CASES = {
     "strided": (STRIDED, Tile(16, 32, 64)),
     "dilated": (DILATED, Tile(32, 16, 32)),
 }
+UNEVEN = {n: (Contraction((40,), n, 33), Tile(32, 32, 48)) for n in (80, 96)}
 RULES = {Scalar: TileScalar, TensorCore: TileTensorCore}
 
 
-def masked(rng, kind, c, tile):
-    """A weight with zeros: whole blocks of 16 columns, or anywhere."""
+def masked(rng, kind, c, tile, across=16):
+    """A weight with zeros: whole blocks of ``across`` columns, or anywhere."""
     dense = integers(rng, c.matrix_shape, 0.7)
     if kind not in ("block", "joint"):
         return dense
     rows, cols = c.matrix_shape
-    across = 16 if kind == "block" else tile.columns
+    across = across if kind == "block" else tile.columns
     kept = rng.random((-(-rows // tile.features), -(-cols // across))) < 0.4
     return dense * np.repeat(np.repeat(kept, tile.features, 0), across, 1)[:rows, :cols]
 
 
-def weights(kind, c, tile, matrix, scope="shared.dyn", intrinsics=None):
+def weights(kind, c, tile, matrix, scope="shared.dyn", intrinsics=None, across=16):
     if kind == "dense":
         return DenseWeights(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
     if kind == "block":
-        return BlockWeights(BlockFormat.of(matrix, Block(tile.features, 16), limit=1), tile)
+        return BlockWeights(BlockFormat.of(matrix, Block(tile.features, across), limit=1), tile)
     intrinsics = intrinsics or ptx.Intrinsics()
     if kind == "joint":
         kept = KeptTilesFormat.of(matrix, lanes=tile.features, step=tile.columns)
@@ -58,19 +61,48 @@ def weights(kind, c, tile, matrix, scope="shared.dyn", intrinsics=None):
     return BalancedWeights(storage, tile, scope, intrinsics)
 
 
+def on_pocl(kind, engine, c, tile, across=16):
+    """A contraction for PoCL, and what says whether a schedule of it computes the reference."""
+    rng, stand_ins = np.random.default_rng(0), StandIns()
+    matrix, x = masked(rng, kind, c, tile, across), integers(rng, c.input_shape)
+    right = weights(kind, c, tile, matrix, "shared", stand_ins, across)
+    product = Scalar("shared") if engine is Scalar else TensorCore("shared", stand_ins)
+    arrays = [x, *right.storage.encode(matrix).values()]
+
+    def right_of(func):
+        out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
+        return np.array_equal(out, reference(c, x, matrix))
+
+    return tiled(c, right, tile, product), right_of
+
+
 @pocl.needs_pocl
 @pytest.mark.parametrize(("engine", "case"), [(Scalar, "strided"), (TensorCore, "dilated")])
 @pytest.mark.parametrize("kind", ["dense", "balanced", "block", "joint"])
 def test_equals_the_reference(kind, engine, case):
-    c, tile = CASES[case]
-    rng, stand_ins = np.random.default_rng(0), StandIns()
-    matrix, x = masked(rng, kind, c, tile), integers(rng, c.input_shape)
-    right = weights(kind, c, tile, matrix, "shared", stand_ins)
-    product = Scalar("shared") if engine is Scalar else TensorCore("shared", stand_ins)
-    func = scheduled(tiled(c, right, tile, product), RULES[engine](asynchronous=False))
-    arrays = [x, *right.storage.encode(matrix).values()]
-    out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
-    assert np.array_equal(out, reference(c, x, matrix))
+    func, right_of = on_pocl(kind, engine, *CASES[case])
+    assert right_of(scheduled(func, RULES[engine](asynchronous=False)))
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize("engine", [Scalar, TensorCore])
+@pytest.mark.parametrize("columns", [80, 96])
+def test_blocks_need_not_divide_a_step(engine, columns):
+    """Steps of 48 columns over blocks of 32; the last block of 80 columns is moved left."""
+    func, right_of = on_pocl("block", engine, *UNEVEN[columns], across=32)
+    assert right_of(scheduled(func, RULES[engine](asynchronous=False)))
+
+
+@pytest.mark.parametrize("columns", [80, 96])
+@pytest.mark.parametrize("across", [16, 32, 64])
+def test_vectors_of_activations_lie_in_one_block(columns, across):
+    """TVM refuses vectors that would look up a block for each of their elements."""
+    c, tile = UNEVEN[columns]
+    half = dataclasses.replace(c, dtype="float16")
+    matrix = masked(np.random.default_rng(0), "block", half, tile, across)
+    right = weights("block", half, tile, matrix, across=across)
+    text = source(scheduled(tiled(half, right, tile, TensorCore()), TileTensorCore()))
+    assert "cp.async" in text
 
 
 @needs_nvrtc

@@ -43,15 +43,20 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
             acc = T.sblock_alloc_buffer(int64((batch, *plane, c.features)), "float32")
             stage_window(c, x, xs)
             _contract(c, strip, (xs, taps, acc))
-            with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-                index = list(T.axis.remap("SSSS", axes))
-                value = acc[tuple(index)]
-                T.reads(value)
-                T.writes(y[tuple(index)])
-                if c.out_dtype != "float32":
-                    value = tirx.Cast(c.out_dtype, value)
-                T.buffer_store(y, value, index)
+            store_rounded(acc, y)
     return builder.get()
+
+
+def store_rounded(acc: Any, y: Any, name: str = "store") -> None:
+    """Emit the block that rounds sums to the output; ``acc`` may be larger than ``y``."""
+    with T.grid(*y.shape) as axes, T.sblock(name):
+        index = list(T.axis.remap("S" * len(y.shape), axes))
+        value = acc[tuple(index)]
+        T.reads(value)
+        T.writes(y[tuple(index)])
+        if str(y.dtype) != "float32":
+            value = tirx.Cast(str(y.dtype), value)
+        T.buffer_store(y, value, index)
 
 
 def window(c: Contraction, plane: tuple[int, int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.formats.arrays import index_dtype
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.depthwise import inside, window
+from tvm_sparse.ops.cuda.depthwise import inside, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import round_up
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, VECTOR, int64
@@ -78,14 +78,7 @@ def depthwise_taps(
             _places(c, tile, taps, places)
             _weights(values, weights)
             _contract(c, tile, (xs, places, weights), acc)
-            with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-                index = list(T.axis.remap("SSSS", axes))
-                value = acc[tuple(index)]
-                T.reads(value)
-                T.writes(y[tuple(index)])
-                if c.out_dtype != "float32":
-                    value = tirx.Cast(c.out_dtype, value)
-                T.buffer_store(y, value, index)
+            store_rounded(acc, y)
     return builder.get()
 
 

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.depthwise import stage_window, window
+from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Engine, Right, fp32
 from tvm_sparse.ops.cuda.tile import COPIES, Tile, round_up, store, unflat
 from tvm_sparse.ops.cuda.weights import DenseWeights
@@ -65,12 +65,7 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
             acc = T.sblock_alloc_buffer(int64(output), "float32")
             stage_window(c, x, xs, WINDOW)
             _sum_taps(c, xs, taps, acc)
-            with T.grid(*int64(output)) as axes, T.sblock("round"):
-                index = list(T.axis.remap("SSSS", axes))
-                T.reads(acc[tuple(index)])
-                T.writes(y[tuple(index)])
-                value = acc[tuple(index)]
-                T.buffer_store(y, value if c.out_dtype == "float32" else _as(c, value), index)
+            store_rounded(acc, y, "round")
     return builder.get()
 
 
@@ -147,7 +142,3 @@ def _stage_strips(c: Contraction, shape: SeparableTile, x: Any, xs: Any) -> None
         if int(columns) != c.columns:
             value = tirx.if_then_else(k < c.columns, value, tirx.const(0, c.dtype))
         T.buffer_store(xs, value, [block, piece * strip + pixel, k])
-
-
-def _as(c: Contraction, value: Any) -> Any:
-    return tirx.Cast(c.out_dtype, value)

@@ -16,9 +16,36 @@ from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.tile import Tile, round_up
 from tvm_sparse.ops.marks import VECTOR, int64
 
+EDGE = 8
+"""Columns of the widest vector that activations are copied in."""
+
+
+class AllColumns:
+    """Weights that leave no column out: reduction step ``k`` is column ``k``."""
+
+    @property
+    def columns(self) -> int:
+        """All columns, up to a whole step."""
+        raise NotImplementedError
+
+    @property
+    def run(self) -> int:
+        """Nothing is left out."""
+        return self.columns
+
+    def column(self, block: Any, k: Any) -> Any:
+        """Return ``k``."""
+        del block
+        return k
+
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return nothing."""
+        del block, k
+        return []
+
 
 @dataclass
-class DenseWeights:
+class DenseWeights(AllColumns):
     """Dense weights, ``tile.features`` rows side by side (``storage.lanes``)."""
 
     storage: DenseFormat
@@ -45,21 +72,6 @@ class DenseWeights:
         s = self.storage
         self._values = T.arg("V", T.Buffer(int64((s.row_blocks, s.cols, s.lanes)), dtype))
 
-    @property
-    def run(self) -> int:
-        """Nothing is left out."""
-        return self.columns
-
-    def column(self, block: Any, k: Any) -> Any:
-        """Return ``k``."""
-        del block
-        return k
-
-    def looked_up(self, block: Any, k: Any) -> list[Any]:
-        """Return nothing."""
-        del block, k
-        return []
-
     def stage(self, ws: Any) -> None:
         """Emit a plain copy."""
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
@@ -75,7 +87,7 @@ class DenseWeights:
 
 
 @dataclass
-class BalancedWeights:
+class BalancedWeights(AllColumns):
     """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
 
     ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
@@ -110,21 +122,6 @@ class BalancedWeights:
             T.arg("V", T.Buffer(int64((*tiles, s.lanes * s.slots)), dtype)),
             T.arg("I", T.Buffer(int64((*tiles, s.lanes * s.words)), "int32")),
         )
-
-    @property
-    def run(self) -> int:
-        """Nothing is left out."""
-        return self.columns
-
-    def column(self, block: Any, k: Any) -> Any:
-        """Return ``k``."""
-        del block
-        return k
-
-    def looked_up(self, block: Any, k: Any) -> list[Any]:
-        """Return nothing."""
-        del block, k
-        return []
 
     def stage(self, ws: Any) -> None:
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
@@ -204,9 +201,19 @@ class BlockWeights:
         self._kept = T.arg("I", T.Buffer(int64((s.down * self.slots,)), "int32"))
         T.arg("order", T.Buffer(int64((s.down,)), "int32"))
 
+    def _place(self, k: Any) -> tuple[Any, Any]:
+        """Return which of a row's stored blocks reduction step ``k`` lies in, and its column there.
+
+        Counted in vectors: TVM then sees that one lies in one block, also where the columns of a
+        tile are no multiple of those of a block.
+        """
+        unit = math.gcd(self.run, EDGE)
+        vectors = self.storage.block_cols // unit
+        return k // unit // vectors, k // unit % vectors * unit + k % unit
+
     def _slot(self, block: Any, k: Any) -> Any:
         """Return the stored block of a reduction step; steps past the end stay at the last one."""
-        slot = k // self.storage.block_cols
+        slot, _ = self._place(k)
         if self.columns > self.slots * self.storage.block_cols:
             slot = tirx.min(slot, tirx.const(self.slots - 1, "int64"))
         return block * self.slots + slot
@@ -217,7 +224,7 @@ class BlockWeights:
         first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * s.block_cols
         if s.cols % s.block_cols:
             first = tirx.min(first, tirx.const(s.cols - s.block_cols, "int64"))
-        return first + k % s.block_cols
+        return first + self._place(k)[1]
 
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return the block's number."""
@@ -228,7 +235,7 @@ class BlockWeights:
         s = self.storage
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
-            value = self._values[self._slot(block, k), k % s.block_cols, feature]
+            value = self._values[self._slot(block, k), self._place(k)[1], feature]
             T.reads(value)
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: s.block_rows})
