@@ -176,10 +176,31 @@ def vectorise_tile(
             sch.unroll(loop)
 
 
+def even(sch: s_tir.Schedule, block: Any) -> int | None:
+    """Return the greatest extent whose multiples never meet two pieces of the last axis.
+
+    ``None`` if the axis is symbolic. A block that joins tensors along it reads each of them at
+    ``axis - start``; vectors across a start would be taken apart into lanes.
+    """
+    body = sch.get(block)
+    axis = body.iter_vars[-1]
+    if not hasattr(axis.dom.extent, "value"):
+        return None
+    last = [read.region[-1].min for read in body.reads if len(read.region)]
+    starts = [int(e.b) for e in last if isinstance(e, tirx.Sub) and hasattr(e.b, "value")]
+    return math.gcd(int(axis.dom.extent), *starts)
+
+
 def vectorise_last(sch: s_tir.Schedule, block: Any) -> None:
-    """Vectorise the last loop of an element-wise block that is still a plain loop nest."""
+    """Vectorise the last loop of an element-wise block that is still a plain loop nest.
+
+    Where pieces are joined, vectors of two registers ask half as often which piece they meet.
+    """
     last = sch.get_loops(block)[-1]
-    width = lanes(extent(sch, last))
+    whole = even(sch, block)
+    width = lanes(whole)
+    if whole and whole != extent(sch, last) and whole % 32 == 0:
+        width = 32
     if width == 1:
         return
     _, lane = sch.split(last, [None, width])

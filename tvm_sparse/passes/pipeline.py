@@ -17,9 +17,11 @@ from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.lift_weights import LiftWeights
+from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
+from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.write_padding import WritePadding
@@ -37,6 +39,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         Simplify(),
         FoldConstants(),
         FoldBatchNorm(),
+        PoolFirst(),
         ChannelsLast(),
         Simplify(),
         FoldConstants(),
@@ -49,12 +52,13 @@ def lower(chooser: Chooser) -> list[Pass]:
     smaller = []
     if chooser.config.sparse:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
-    fused = [FuseDepthwise(chooser)] if chooser.target.kind.name == "cuda" else []
+    on_gpu = chooser.target.kind.name == "cuda"
     return [
         *smaller,
-        *fused,
+        *([FuseDepthwise(chooser)] if on_gpu else []),
         LowerContractions(chooser),
         LowerRows(),
+        *([] if on_gpu else [LowerConcatenate()]),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
