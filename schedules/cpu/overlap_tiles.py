@@ -40,40 +40,64 @@ class OverlapTiles:
 
 def overlapped(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` with its marked blocks rewritten."""
-    tile: dict[Any, int] = {}
+    loops = _Loops()
     groups: dict[str, list[Any]] = defaultdict(list)
 
     def see(node: Any) -> None:
         if isinstance(node, tirx.For):
-            if int(node.kind) in (UNROLLED, VECTORIZED) and hasattr(node.extent, "value"):
-                tile[node.loop_var] = int(node.extent)
+            loops.add(node)
         elif OVERLAP in node.block.annotations:
             groups[str(node.block.annotations[OVERLAP])].append(node)
 
     tvm_ffi.structural_walk(func.body, ((tirx.For, s_tir.SBlockRealize), see))
-    common = {name: _common([_shifts(r, tile) for r in group]) for name, group in groups.items()}
+    common = {name: _common([_shifts(r, loops) for r in group]) for name, group in groups.items()}
     if not any(common.values()):
         return func
 
     def rewrite(realize: Any) -> Any:
         group = realize.block.annotations.get(OVERLAP)
-        return _moved(realize, common[str(group)], tile) if group is not None else realize
+        return _moved(realize, common[str(group)], loops) if group is not None else realize
 
     body = tvm_ffi.structural_map(func.body, (s_tir.SBlockRealize, rewrite))
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+class _Loops:
+    """A function's loops: the extents of those in a tile, and what is known of all variables.
+
+    Fused loops leave indices like ``t % 50 * 4``, which their domain makes ``t * 4``.
+    """
+
+    def __init__(self) -> None:
+        self.tile: dict[Any, int] = {}
+        self.analyzer = Analyzer()
+
+    def add(self, loop: tirx.For) -> None:
+        """Remember ``loop``."""
+        if not hasattr(loop.extent, "value"):
+            return
+        self.analyzer.bind(loop.loop_var, tvm.ir.Range.from_min_extent(loop.min, loop.extent))
+        if int(loop.kind) in (UNROLLED, VECTORIZED):
+            self.tile[loop.loop_var] = int(loop.extent)
+
+    def is_axis(self, value: Any, index: Any) -> bool:
+        """Whether the value of a block's axis is the simplified ``index``."""
+        return bool(tvm_ffi.structural_equal(self.analyzer.simplify(value), index))
 
 
 @dataclass(frozen=True)
 class _Shift:
     """An index ``start + inner`` that a condition keeps below an extent.
 
-    ``inner`` counts from zero within the tile; ``latest`` is the last start of a whole tile.
+    ``index`` is simplified; ``inner`` counts from zero within the tile; ``latest`` is the last
+    start of a whole tile.
     """
 
     condition: Any
     index: Any
     start: Any
     latest: Any
+    inner: Any
 
     def same(self, other: _Shift) -> bool:
         """Whether two blocks shift alike."""
@@ -82,7 +106,7 @@ class _Shift:
 
     def shifted(self) -> Any:
         """Return the index of a tile that never reaches beyond the extent."""
-        return tirx.min(self.start, self.latest) + Analyzer().simplify(self.index - self.start)
+        return tirx.min(self.start, self.latest) + self.inner
 
 
 def _common(blocks: list[list[_Shift]]) -> list[_Shift]:
@@ -91,12 +115,12 @@ def _common(blocks: list[list[_Shift]]) -> list[_Shift]:
     return [s for s in first if all(any(s.same(o) for o in shifts) for shifts in others)]
 
 
-def _moved(realize: Any, allowed: list[_Shift], tile: dict[Any, int]) -> Any:
+def _moved(realize: Any, allowed: list[_Shift], loops: _Loops) -> Any:
     """Return a block without the conditions that ``allowed`` shifts make true."""
     values, predicate = list(realize.iter_values), None
-    shifts = [s for s in _shifts(realize, tile) if any(s.same(other) for other in allowed)]
+    shifts = [s for s in _shifts(realize, loops) if any(s.same(other) for other in allowed)]
     for shift in shifts:
-        at = next(i for i, v in enumerate(values) if tvm_ffi.structural_equal(v, shift.index))
+        at = next(i for i, v in enumerate(values) if loops.is_axis(v, shift.index))
         values[at] = shift.shifted()
     for term in _terms(realize.predicate):
         if not any(shift.condition.same_as(term) for shift in shifts):
@@ -104,13 +128,13 @@ def _moved(realize: Any, allowed: list[_Shift], tile: dict[Any, int]) -> Any:
     return s_tir.SBlockRealize(values, True if predicate is None else predicate, realize.block)
 
 
-def _shifts(realize: Any, tile: dict[Any, int]) -> list[_Shift]:
+def _shifts(realize: Any, loops: _Loops) -> list[_Shift]:
     """Return what can be shifted in a block: its axes under a condition that a tile makes up."""
-    found = [_shift(term, tile) for term in _terms(realize.predicate)]
+    found = [_shift(term, loops) for term in _terms(realize.predicate)]
     return [
         shift
         for shift in found
-        if shift and any(tvm_ffi.structural_equal(v, shift.index) for v in realize.iter_values)
+        if shift and any(loops.is_axis(v, shift.index) for v in realize.iter_values)
     ]
 
 
@@ -123,21 +147,23 @@ def _terms(condition: Any) -> Iterator[Any]:
         yield condition
 
 
-def _shift(condition: Any, tile: dict[Any, int]) -> _Shift | None:
+def _shift(condition: Any, loops: _Loops) -> _Shift | None:
     """Return the shift of ``index < extent``, or ``None`` if no tile makes the index up."""
     if not isinstance(condition, tirx.LT) or not hasattr(condition.b, "value"):
         return None
-    index, extent, analyzer = condition.a, int(condition.b), Analyzer()
+    index, extent = loops.analyzer.simplify(condition.a), int(condition.b)
     dtype = str(index.ty.dtype)
 
     def at(last: bool) -> Any:
         def place(var: Any) -> Any:
-            return tirx.const(last * (tile[var] - 1), dtype) if var in tile else var
+            inner = loops.tile.get(var)
+            return var if inner is None else tirx.const(last * (inner - 1), dtype)
 
         return tvm_ffi.structural_map(index, (tirx.Var, place))
 
-    start = analyzer.simplify(at(last=False))
-    beyond = analyzer.simplify(at(last=True) - start)
+    start = loops.analyzer.simplify(at(last=False))
+    beyond = loops.analyzer.simplify(at(last=True) - start)
     if not hasattr(beyond, "value") or not 0 < int(beyond) < extent:
         return None
-    return _Shift(condition, index, start, tirx.const(extent - int(beyond) - 1, dtype))
+    latest = tirx.const(extent - int(beyond) - 1, dtype)
+    return _Shift(condition, index, start, latest, loops.analyzer.simplify(index - start))

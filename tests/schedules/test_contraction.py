@@ -14,6 +14,7 @@ from tvm_sparse.ops.contraction import Contraction as Layer
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.schedules.cpu.contraction import Contraction
+from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.cpu.registers import accumulators
 
 wide = pytest.mark.skipif(accumulators(host()) < 16, reason="register tiles of AVX-512")
@@ -49,7 +50,20 @@ def test_dense_weights_of_few_columns_meet_each_row_tile():
     assert outer_loops(dense(wide_layer, DenseFormat(512, 128))) == [16, 8]
 
 
-@pytest.mark.parametrize(("lead", "share"), [((64,), 1), ((36,), 2), ((2, 33), 1)], ids=str)
+@wide
+@pytest.mark.parametrize(("features", "columns"), [(768, 768), (3072, 768), (768, 3072)])
+def test_rows_without_divisors_carry_no_conditions(features, columns):
+    func = balanced(
+        Layer((1, 197), columns, features), BalancedFormat(features, columns, 1), host()
+    )
+    scheduled = Contraction().apply(func, host(), tunable=False).mod
+    assert "T.where" in scheduled.script()
+    assert "T.where" not in OverlapTiles()(scheduled).script()
+
+
+@pytest.mark.parametrize(
+    ("lead", "share"), [((64,), 1), ((36,), 2), ((2, 33), 1), ((1, 37), 1)], ids=str
+)
 def test_chunks_of_features_compute_the_same(lead, share):
     rng = np.random.default_rng(0)
     matrix = keep_of_bank(rng, (512, 1024), 2)

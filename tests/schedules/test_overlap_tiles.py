@@ -49,6 +49,21 @@ def test_the_last_tile_begins_earlier(rows):
     np.testing.assert_array_equal(y.numpy(), 2 * (x + 1))
 
 
+def test_an_index_of_fused_loops_is_recognised():
+    """Fusing a loop of one step leaves ``t % 2 * 4`` in the condition and ``t * 4`` in the axis."""
+    x = te.placeholder((1, 5, 16), "float32", "x")
+    sch = s_tir.Schedule(te.create_prim_func([x, te.compute(x.shape, lambda *i: x[i] + 1.0, "y")]))
+    batch, row, lane = sch.get_loops(sch.get_sblock("y"))
+    row, inner = sch.split(row, [None, 4])
+    sch.fuse(batch, row)
+    sch.unroll(inner)
+    sch.vectorize(lane)
+    overlap(sch, sch.get_sblock("y"))
+    before = sch.mod["main"]
+    assert "%" in before.script() and conditions(before) == 1
+    assert conditions(overlapped(before)) == 0
+
+
 def test_whole_tiles_and_unmarked_functions_stay():
     whole = schedule(8).mod["main"]
     assert overlapped(whole).same_as(whole)
