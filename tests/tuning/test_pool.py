@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tvm_sparse.tuning.pool import WorkerPool
@@ -70,6 +71,14 @@ def test_a_worker_at_its_limit_is_replaced(limit):
     with WorkerPool(1, timeout=20, **limit) as pool:
         pids = {o.value for _ in range(2) for o in pool.map(os.getpid, [()])}
         assert len(pids) == pool.starts == 2
+
+
+def test_memory_of_the_parent_is_not_the_worker_s():
+    limit = 700 << 20
+    mine = np.ones(limit, np.uint8)
+    with WorkerPool(1, timeout=20, max_memory=limit) as pool:
+        pids = {o.value for _ in range(2) for o in pool.map(os.getpid, [()])}
+        assert len(pids) == pool.starts == mine[0]
 
 
 def test_workers_end_with_their_parent(tmp_path):
