@@ -95,7 +95,7 @@ def networks(rows: list[dict[str, Any]]) -> list[str]:
             str(row["tuning"]["trials"]),
             f"{row['times']['default']['median_us'] / 1e3:.3f}",
             f"{row['times']['tuned']['median_us'] / 1e3:.3f}",
-            f"**{row['gain']:.2f}x**",
+            f"**{row['gain']:.2f}x**" if row["tuned_layers"] else f"({row['gain']:.2f}x)",
             str(row["tuned_layers"]),
         ]
         for row in whole
@@ -105,7 +105,8 @@ def networks(rows: list[dict[str, Any]]) -> list[str]:
         "## Whole networks before and after",
         "",
         "`python -m benchmarks.tuning`: both compiled from the same weights, run in turns, outputs",
-        "verified against PyTorch, medians.",
+        "verified against PyTorch, medians. A network without a record is the same program twice:",
+        "the default schedules stay, and its ratio (in brackets) is what turns differ by.",
         "",
         *_table(head, table),
         *_environment(whole),
