@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
 
 PARTS = {
     "correct": "every operator, small shapes, outputs verified",
     "limits": "copy bandwidth, cuBLAS over rows of activations",
-    "models": "whole networks against PyTorch",
     "papers": "shapes of the papers",
     "depthwise": "depthwise layers of the mobile networks",
     "grid": "8192 x 8192 over sparsity and rows",
     "metrics": "counters of NVIDIA's profiler",
+    "models": "whole networks against PyTorch",
     "tune": "schedules that tuning finds for the papers' shapes, against the defaults",
 }
 """Part of ``benchmarks/gpu/run.sh`` -> what it measures."""
@@ -53,6 +54,7 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
             "",
         ]
     lines += _operators(compiled, measured["correct"])
+    lines += _usage()
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
@@ -61,17 +63,66 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
 
 
 def _operators(compiled: dict[str, Any], correct: dict[str, Any] | None) -> list[str]:
-    archs, date = ", ".join(compiled["archs"]), compiled["date"]
-    rows = []
+    """Return the table of what is proved for each operator: when, and the file that says so."""
+    state = f"{', '.join(compiled['archs'])}, {_dated(compiled['date'], 'gpu_compiled')}"
+    executed, measured, rows = _executed(), _measured_kernels(correct), []
     for layer, operator in OPERATORS.items():
         own = [row for row in compiled["rows"] if row["layer"] == layer]
         dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
         lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
-        state = f"{archs}, {date}" if lean else NOT_YET
-        found = _measured_kernels(correct).get((operator.storage, operator.kernel), NOT_YET)
-        rows.append([layer, operator.kernel, dtypes, state, f"`{operator.executed}`", found])
+        found = measured.get((operator.storage, operator.kernel), NOT_YET)
+        proofs = [state if lean else NOT_YET, executed.get(layer, NOT_YET), found]
+        rows.append([layer, operator.kernel, dtypes, *proofs])
     head = ["operator", "kernel", "dtypes", "compiled", "executed on PoCL", "measured on a GPU"]
-    return ["## What is proved", "", *_table(head, rows)]
+    content = _read("gpu_pocl")
+    lines = ["## What is proved", "", *_table(head, rows)]
+    if content is not None:
+        on = content["environment"]
+        lines += [f"PoCL: {on['opencl']} on {on['device']}.", ""]
+    return lines
+
+
+def _executed() -> dict[str, str]:
+    """Return how many cases equal the reference on PoCL, by layer; all of them must."""
+    content, found = _read("gpu_pocl"), {}
+    for row in content["rows"] if content else ():
+        if row["cases"] and row["equal"] == row["cases"]:
+            when = _dated(content["environment"]["date"], "gpu_pocl")
+            found[row["layer"]] = f"{row['cases']} cases, error {row['max_error']:g}, {when}"
+    return found
+
+
+def _dated(date: str, name: str) -> str:
+    """Return ``date`` as a link to the results ``name``."""
+    return f"[{date}](../../benchmarks/results/{name}.json)"
+
+
+def _usage() -> list[str]:
+    """Return how to measure, with a GPU at hand for minutes only."""
+    count = len(buildable(PARTS))
+    return [
+        "## Measure",
+        "",
+        "```sh",
+        "benchmarks/gpu/run.sh --build            # before: compile every kernel, needs no GPU",
+        "benchmarks/gpu/run.sh --minutes 9.5      # on the GPU machine; run it again to go on",
+        "benchmarks/gpu/run.sh --parts models     # or some parts",
+        "```",
+        "",
+        f"`--build` leaves machine code in `build/gpu` ({count} kernels of about 70 KB",
+        "each, and the networks), which may be copied to the GPU machine together with the same",
+        "sources: what is there is not compiled again, and other sources compile anew. Packed",
+        "weights are gigabytes; they are made from seeds on the GPU machine, on all cores,",
+        "before the first measurement. Each case is saved when it is measured and left out by",
+        "the next call. A case that fails or computes something else is named in the results,",
+        "and the next one goes on, in a fresh process where the GPU takes no more calls.",
+        "",
+        "A program is called 100 times, slow ones less often: a quarter of a second, but ten",
+        "calls at least. Parts run in the order below; networks are begun only while four",
+        "minutes are left, because `torch.compile` takes as long. `--tune-libraries` lets",
+        "Triton's block kernel search its parameters, up to a minute a case.",
+        "",
+    ]
 
 
 def _code(compiled: dict[str, Any]) -> list[str]:
@@ -128,11 +179,13 @@ def _measurements(measured: dict[str, dict[str, Any] | None]) -> list[str]:
             continue
         dates = {row["environment"]["date"] for row in content["rows"]}
         gpus = {row["environment"]["gpu"] for row in content["rows"]}
-        rows.append([f"`{part}`", about, ", ".join(sorted(gpus | dates)), f"`gpu_{part}.json`"])
+        failed = [f"{len(content['failed'])} failed"] if content.get("failed") else []
+        cells = [", ".join([*sorted(gpus | dates), *failed]), f"`gpu_{part}.json`"]
+        rows.append([f"`{part}`", about, *cells])
     lines += _table(["part", "measures", "measured on", "results"], rows)
     for part in ("papers", "depthwise", "grid", "models"):
         content = measured[part]
-        if content:
+        if content and content["rows"]:
             lines += [f"## {PARTS[part].capitalize()}", "", *_times(content["rows"])]
     tuned = measured["tune"]
     if tuned:
@@ -168,7 +221,7 @@ def _measured_kernels(correct: dict[str, Any] | None) -> dict[tuple[str, str], s
     """Return GPU and date by storage and kernel."""
     found = {}
     for row in correct["rows"] if correct else ():
-        on = f"{row['environment']['gpu']}, {row['environment']['date']}"
+        on = f"{row['environment']['gpu']}, {_dated(row['environment']['date'], 'gpu_correct')}"
         for storage, record in row["kernels"].items():
             found[storage, record["kernel"]] = on
     return found

@@ -19,7 +19,9 @@ SUMS = 2.0**-24
 """Half a unit in the last place of an fp32 sum."""
 
 
-def measure(case: Case, kernels: Sequence[Kernel], target: str, repeats: int) -> dict[str, Any]:
+def measure(
+    case: Case, kernels: Sequence[Kernel], target: str, repeats: int, tune_libraries: bool
+) -> dict[str, Any]:
     """Return the row of ``case``: times and records of our kernels and of all libraries.
 
     Raises
@@ -43,7 +45,7 @@ def measure(case: Case, kernels: Sequence[Kernel], target: str, repeats: int) ->
         if share > 1:
             raise ArithmeticError(f"{kernel.name}: {share:.3g} times the allowed error")
         programs[f"ours {kernel.storage}"] = program
-    found, missing = libraries.sparse(case, x, weight)
+    found, missing = libraries.sparse(case, x, weight, tune=tune_libraries)
     dense = libraries.dense(case, x, weight)
     for name, program in {**dense, **found}.items():
         errors[name] = error_share(case, program(), expected, magnitude)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -29,9 +30,19 @@ def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
     return found
 
 
-def sparse(case: Case, x: torch.Tensor, weight: torch.Tensor) -> tuple[Found, dict[str, str]]:
-    """Return the sparse programs, and why others are missing."""
-    makers = {"cusparse csr": _csr, "cusparselt 2:4": _two_of_four, "triton bsr": _triton_bsr}
+def sparse(
+    case: Case, x: torch.Tensor, weight: torch.Tensor, *, tune: bool
+) -> tuple[Found, dict[str, str]]:
+    """Return the sparse programs, and why others are missing.
+
+    ``tune`` lets Triton's block kernel search its parameters: up to a minute a case.
+    """
+    blocks = "triton bsr tuned" if tune else "triton bsr"
+    makers = {
+        "cusparse csr": _csr,
+        "cusparselt 2:4": _two_of_four,
+        blocks: functools.partial(_triton_bsr, tune=tune),
+    }
     found, missing = {}, {}
     if case.contraction.depthwise or case.pattern == "none":
         return found, missing
@@ -65,7 +76,7 @@ def _csr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
     return program
 
 
-def _triton_bsr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
+def _triton_bsr(case: Case, x: torch.Tensor, weight: torch.Tensor, *, tune: bool) -> Program:
     if not case.pattern.startswith("block"):
         raise ValueError("only blocks")
     from torch.sparse._triton_ops import bsr_dense_addmm
@@ -76,7 +87,8 @@ def _triton_bsr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
     zero = torch.zeros(len(weight), len(x), dtype=x.dtype, device=x.device)
     if len(x) % 16:
         raise ValueError(f"needs a multiple of 16 rows, found {len(x)}")
-    tune_bsr_dense_addmm(zero, stored, columns, store=True)
+    if tune:
+        tune_bsr_dense_addmm(zero, stored, columns, store=True)
     return lambda: bsr_dense_addmm(zero, stored, columns, beta=0).t()
 
 

@@ -12,7 +12,7 @@ import torch
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as rt
-from benchmarks.gpu.prepare import BUILT
+from benchmarks.gpu import prepare
 from benchmarks.gpu.timing import gpu_times
 from tvm_sparse.demo.separable import build_separable
 from tvm_sparse.patterns.balanced import Balanced
@@ -21,6 +21,9 @@ from tvm_sparse.pruning import deprune
 BATCH = 32
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2}
 """Largest difference, relative to the largest output."""
+
+CODE = (*prepare.KERNEL_CODE, "passes", "patterns", "pruning", "frontends", "artifact")
+"""Folders of the package that decide what an artifact is."""
 
 Built = tuple[torch.nn.Module, torch.Tensor]
 Maker = Callable[[], Built]
@@ -76,7 +79,7 @@ NETWORKS: dict[str, Maker] = {
 
 def place(name: str, level: str) -> Path:
     """Return the directory of a network's artifact."""
-    return BUILT / f"{name.replace(' ', '_')}_{level}.tvms"
+    return prepare.BUILT / prepare.code_version(*CODE) / f"{name.replace(' ', '_')}_{level}.tvms"
 
 
 def build_artifacts(name: str, target: str) -> None:
@@ -84,16 +87,15 @@ def build_artifacts(name: str, target: str) -> None:
     for level, config in (("sparse", ts.Config()), ("dense", ts.Config(sparse=False))):
         if not place(name, level).exists():
             model, x = NETWORKS[name]()
-            BUILT.mkdir(parents=True, exist_ok=True)
-            ts.compile(model, (x,), target=target, config=config).export(place(name, level))
+            path = place(name, level)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            ts.compile(model, (x,), target=target, config=config).export(path)
 
 
-def rows(done: set[str], repeats: int) -> Iterator[dict[str, Any]]:
-    """Yield times of each network that is built and not ``done``."""
-    for name, make in NETWORKS.items():
-        if name in done or not place(name, "sparse").exists():
-            continue
-        model, x = make()
+def rows(name: str, repeats: int) -> Iterator[dict[str, Any]]:
+    """Yield times of a network, if it is built."""
+    if place(name, "sparse").exists():
+        model, x = NETWORKS[name]()
         yield {"case": name, **_measured(name, model.cuda(), x.cuda(), repeats)}
 
 

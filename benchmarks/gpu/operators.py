@@ -33,13 +33,17 @@ FEATURES = 32
 
 @dataclass(frozen=True)
 class Operator:
-    """A layer with the storage and the kernel that compute it, and the test that executes it."""
+    """A layer with the storage and the kernel that compute it, and the test that executes it.
+
+    ``cases`` is how the parameters of the test begin that stand for this operator.
+    """
 
     layer: str
     contraction: Contraction
     storage: str
     kernel: str
     executed: str
+    cases: str = ""
 
 
 def _linear(rows: int) -> Contraction:
@@ -56,16 +60,16 @@ OPERATORS = {
             "stream",
             "test_stream.py::test_dense_rows_equal_the_reference",
         ),
-        Operator("dense", _linear(128), "dense", "tile", TILES),
-        Operator("dense convolution", CONVOLUTION, "dense", "tile", TILES),
+        Operator("dense", _linear(128), "dense", "tile", TILES, "dense-"),
+        Operator("dense convolution", CONVOLUTION, "dense", "tile", TILES, "dense-"),
         Operator("balanced, N = 1", _linear(1), "balanced", "stream", STREAMS),
         Operator("balanced, N = 8", _linear(8), "balanced", "stream", STREAMS),
-        Operator("balanced", _linear(128), "balanced", "tile", TILES),
-        Operator("balanced convolution", CONVOLUTION, "balanced", "tile", TILES),
-        Operator("unstructured convolution", CONVOLUTION, "balanced", "tile", TILES),
-        Operator("block", _linear(128), "block", "tile", TILES),
-        Operator("block convolution", CONVOLUTION, "block", "tile", TILES),
-        Operator("joint", _linear(128), "joint", "tile", TILES),
+        Operator("balanced", _linear(128), "balanced", "tile", TILES, "balanced-"),
+        Operator("balanced convolution", CONVOLUTION, "balanced", "tile", TILES, "balanced-"),
+        Operator("unstructured convolution", CONVOLUTION, "balanced", "tile", TILES, "balanced-"),
+        Operator("block", _linear(128), "block", "tile", TILES, "block-"),
+        Operator("block convolution", CONVOLUTION, "block", "tile", TILES, "block-"),
+        Operator("joint", _linear(128), "joint", "tile", TILES, "joint-"),
         Operator(
             "dense depthwise",
             DEPTHWISE,

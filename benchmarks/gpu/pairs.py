@@ -15,7 +15,7 @@ from tvm.target import Target
 
 from benchmarks.gpu import layers, prepare
 from benchmarks.gpu.cases import BATCHES, window
-from benchmarks.gpu.prepare import Program, load
+from benchmarks.gpu.prepare import load
 from benchmarks.gpu.timing import gpu_times
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import options
@@ -79,17 +79,20 @@ class PairKernel:
         """Return the directory of the built kernel; another definition has another one."""
         return prepare.place_of(f"{self.name} {self.pair} {target}")
 
-    def program(self, target: Target) -> Program:
-        """Return what is built: the option, and its packed weights."""
+    def option(self, target: Target) -> Option:
+        """Return what is built."""
         first, second = self.pair.first, self.pair.second
-        weights = self.pair.weights()
         if self.part == "fused":
-            option = pair_option(first, second, target)
-            packed = zip(option.storage, weights, strict=True)
-            return option, [a for s, w in packed for a in s.encode(w).values()]
-        c, weight = (first, weights[0]) if self.part == "depthwise" else (second, weights[1])
-        option = options.dense(c, target)
-        return option, list(option.storage.encode(weight).values())
+            return pair_option(first, second, target)
+        return options.dense(first if self.part == "depthwise" else second, target)
+
+    def arrays(self, storage: Any) -> list[np.ndarray]:
+        """Return the packed weights; a fused kernel has a storage for each of two."""
+        taps, weight = self.pair.weights()
+        if self.part == "fused":
+            return [*storage[0].encode(taps).values(), *storage[1].encode(weight).values()]
+        matrix = taps if self.part == "depthwise" else weight
+        return list(storage.encode(matrix).values())
 
 
 def pointwise_behind(first: Contraction, features: int) -> Contraction:
@@ -130,13 +133,6 @@ def pairs() -> Iterator[Pair]:
 def kernels() -> list[PairKernel]:
     """Return everything of ours that is measured."""
     return [PairKernel(pair, part) for pair in pairs() for part in PARTS]
-
-
-def rows(done: set[str], target: str, repeats: int) -> Iterator[dict[str, Any]]:
-    """Yield the row of each pair that is not ``done``."""
-    for pair in pairs():
-        if pair.name not in done:
-            yield measure(pair, target, repeats)
 
 
 def measure(pair: Pair, target: str, repeats: int) -> dict[str, Any]:

@@ -1,15 +1,20 @@
-"""Build kernels of the GPU benchmark: a library with machine code and the packed weight, on disk.
+"""Build kernels of the GPU benchmark: a library with machine code, and packed weights, on disk.
 
-Needs a CUDA compiler but no GPU, so that everything can be built before a GPU is at hand.
+Needs a CUDA compiler but no GPU, so that everything can be built before a GPU is at hand. Weights
+are made from seeds and packed where they are needed: machine code alone is small enough to carry.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import importlib
 import json
 import os
+import pickle
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +26,7 @@ from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packing
+from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import depthwise_options, options
 from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.schedules.build import build_function
@@ -30,9 +36,14 @@ BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"
 REARRANGED = "rearranged"
 """The papers' sub-GEMMs, built for depthwise layers besides the storage of the pattern."""
 
+MAKERS: dict[str, Callable[[Contraction, np.ndarray, Target], Iterable[Option | str]]] = {
+    "balanced": options.balanced,
+    "block": options.block,
+}
+"""Storages that are made without looking at the others, which takes seconds for large weights."""
 
-Program = tuple[Option, list[np.ndarray]]
-"""What is built of a kernel: its option, and the arrays that it reads."""
+KERNEL_CODE = ("ops", "formats", "schedules")
+"""Folders of the package that decide what a kernel is."""
 
 
 class Buildable(Protocol):
@@ -45,13 +56,27 @@ class Buildable(Protocol):
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel."""
 
-    def program(self, target: Target) -> Program:
+    def option(self, target: Target) -> Option:
         """Return what is built."""
+
+    def arrays(self, storage: Any) -> list[np.ndarray]:
+        """Return the packed weights, in the order in which the kernel takes them."""
 
 
 def place_of(definition: str) -> Path:
-    """Return the directory of what is built from ``definition``."""
-    return BUILT / hashlib.sha256(definition.encode()).hexdigest()[:16]
+    """Return the directory of what is built from ``definition`` by the present code."""
+    return BUILT / code_version(*KERNEL_CODE) / hashlib.sha256(definition.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def code_version(*folders: str) -> str:
+    """Return a digest of the compiler's code in ``folders``: what it built is built again."""
+    digest = hashlib.sha256(tvm.__version__.encode())
+    for folder in folders:
+        package = importlib.import_module(f"tvm_sparse.{folder}")
+        for file in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -70,12 +95,15 @@ class Kernel:
         """Return the directory of the built kernel; another definition has another one."""
         return place_of(f"{self.name} {self.case} {target}")
 
-    def program(self, target: Target) -> Program:
-        """Return what is built: the option of the storage, and the packed weight."""
+    def option(self, target: Target) -> Option:
+        """Return the option of the storage."""
+        return _option(self, self.case.weight(), target)
+
+    def arrays(self, storage: Any) -> list[np.ndarray]:
+        """Return the packed weight."""
         matrix = self.case.weight()
-        option = _option(self, matrix, target)
         encoded = depthwise_options.diagonal(matrix) if self.storage == REARRANGED else matrix
-        return option, list(option.storage.encode(encoded).values())
+        return list(storage.encode(encoded).values())
 
 
 def kernels(cases: Iterable[Case]) -> list[Kernel]:
@@ -89,12 +117,16 @@ def kernels(cases: Iterable[Case]) -> list[Kernel]:
 
 
 def build_all(
-    wanted: Iterable[Buildable], target: str, workers: int
+    wanted: Iterable[Buildable], target: str, workers: int, *, pack: bool
 ) -> Iterator[tuple[Buildable, str]]:
-    """Build what is not there yet; yield each kernel with its error, or an empty text."""
+    """Build what is not there yet; yield each kernel with its error, or an empty text.
+
+    ``pack`` also packs the weights, which take far more room than the machine code.
+    """
+    last = "arrays" if pack else "code"
     missing = []
     for kernel in wanted:
-        if (kernel.place(target) / "kernel.json").exists():
+        if (kernel.place(target) / last).exists():
             yield kernel, ""
         else:
             missing.append(kernel)
@@ -103,44 +135,66 @@ def build_all(
     # Fresh processes: CUDA, once used, does not survive a fork.
     with ProcessPoolExecutor(workers, initializer=_quiet, mp_context=_spawn()) as pool:
         waiting = {
-            pool.submit(build, kernel, target, kernel.place(target)): kernel for kernel in missing
+            pool.submit(build, kernel, target, kernel.place(target), pack=pack): kernel
+            for kernel in missing
         }
         for done in as_completed(waiting):
             error = done.exception()
             yield waiting[done], "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def build(kernel: Buildable, target: str, place: Path) -> None:
-    """Build one kernel into the directory ``place``, which appears whole or not at all."""
-    resolved = parse_target(target).target
-    option, arrays = kernel.program(resolved)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
-        work = Path(temporary, "kernel")
-        work.mkdir()
-        module = build_function(option.build(), resolved)
-        module.export_library(str(work / "kernel.so"), **packing(resolved))
-        for i, array in enumerate(arrays):
-            np.save(work / f"{i}.npy", np.ascontiguousarray(array))
-        record = {
-            "name": kernel.name,
-            "kernel": option.kernel,
-            "storage": repr(option.storage),
-            "modelled_us": option.seconds * 1e6,
-            "weight_bytes": int(sum(a.nbytes for a in arrays)),
-            "arrays": len(arrays),
-        }
-        (work / "kernel.json").write_text(json.dumps(record))
-        work.rename(place)
+def build(kernel: Buildable, target: str, place: Path, *, pack: bool = True) -> None:
+    """Build one kernel into the directory ``place``, and pack its weights if asked to."""
+    if not (place / "code").exists():
+        resolved = parse_target(target).target
+        option = kernel.option(resolved)
+        with _whole(place / "code") as work:
+            module = build_function(option.build(), resolved)
+            module.export_library(str(work / "kernel.so"), **packing(resolved))
+            (work / "storage").write_bytes(pickle.dumps(option.storage))
+            record = {
+                "name": kernel.name,
+                "kernel": option.kernel,
+                "storage": repr(option.storage),
+                "modelled_us": option.seconds * 1e6,
+            }
+            (work / "kernel.json").write_text(json.dumps(record))
+    if pack and not (place / "arrays").exists():
+        # Written by this function, for the same code: no foreign pickle.
+        storage = pickle.loads((place / "code" / "storage").read_bytes())
+        with _whole(place / "arrays") as work:
+            for i, array in enumerate(kernel.arrays(storage)):
+                np.save(work / f"{i}.npy", np.ascontiguousarray(array))
 
 
 def load(kernel: Buildable, target: str) -> tuple[Any, list[np.ndarray], dict[str, Any]]:
-    """Return a built kernel's function, its arrays and its record."""
-    place = kernel.place(target)
-    record = json.loads((place / "kernel.json").read_text())
-    module = tvm.runtime.load_module(str(place / "kernel.so"))
-    arrays = [np.load(place / f"{i}.npy", mmap_mode="r") for i in range(record["arrays"])]
-    return module["main"], arrays, record
+    """Return a built kernel's function, its arrays and its record; needs a GPU's driver."""
+    module = tvm.runtime.load_module(str(kernel.place(target) / "code" / "kernel.so"))
+    return module["main"], *packed(kernel.place(target))
+
+
+def packed(place: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Return the arrays of the kernel that was built in ``place``, and its record."""
+    record = json.loads((place / "code" / "kernel.json").read_text())
+    count = len(list((place / "arrays").glob("*.npy")))
+    arrays = [np.load(place / "arrays" / f"{i}.npy", mmap_mode="r") for i in range(count)]
+    return arrays, {**record, "weight_bytes": sum(a.nbytes for a in arrays)}
+
+
+def code_files() -> list[Path]:
+    """Return the files of everything built, without packed weights: what a GPU machine needs."""
+    return [f for f in BUILT.rglob("*") if f.is_file() and f.parent.name != "arrays"]
+
+
+@contextlib.contextmanager
+def _whole(place: Path) -> Iterator[Path]:
+    """Give a directory to write to, which appears at ``place`` whole or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+        work = Path(temporary, "whole")
+        work.mkdir()
+        yield work
+        work.rename(place)
 
 
 def _option(kernel: Kernel, matrix: np.ndarray, target: Any) -> Option:
@@ -150,7 +204,10 @@ def _option(kernel: Kernel, matrix: np.ndarray, target: Any) -> Option:
         return options.dense(c, target)
     if kernel.storage == REARRANGED:
         return depthwise_options.rearranged(c, matrix, target)
-    found = list(options.sparse(c, matrix, target))
+    if kernel.storage in MAKERS:
+        found = list(MAKERS[kernel.storage](c, matrix, target))
+    else:
+        found = list(options.sparse(c, matrix, target))
     known = [o for o in found if not isinstance(o, str)]
     named = [o for o in known if o.name == kernel.storage]
     if kernel.case.pattern.startswith("joint") and not named:

@@ -26,13 +26,13 @@ def test_every_operator_is_named_with_what_is_proved(results):
     text = gpu_pages.page(compiled(), None)
     for layer, operator in OPERATORS.items():
         (line,) = (x for x in text.splitlines() if x.startswith(f"| {layer} | {operator.kernel} "))
-        assert "sm_80, sm_90, 2026-11-20" in line
-        assert line.endswith("| not yet |")
+        assert "sm_80, sm_90, [2026-11-20](../../benchmarks/results/gpu_compiled.json)" in line
+        assert line.endswith("| not yet | not yet |")
     assert "No kernel was measured on a GPU yet" in text
 
 
 def test_spills_are_not_called_proved(results):
-    assert "sm_80, sm_90, 2026-11-20" not in gpu_pages.page(compiled(stack=8), None)
+    assert "sm_80, sm_90, [2026-11-20]" not in gpu_pages.page(compiled(stack=8), None)
 
 
 def test_measured_operators(results):
@@ -44,8 +44,31 @@ def test_measured_operators(results):
     text = gpu_pages.page(compiled(), None)
     assert "No kernel was measured" not in text
     lines = [x for x in text.splitlines() if x.startswith("| balanced, N = 1 ")]
-    assert lines[0].endswith("| NVIDIA H200, 2026-12-01 |")
+    where = "[2026-12-01](../../benchmarks/results/gpu_correct.json)"
+    assert lines[0].endswith(f"| NVIDIA H200, {where} |")
     assert "| c | ours balanced 4.0 | cublas 10.0 | 2.50x |" in text
+
+
+def test_executed_operators(results):
+    on = {"date": "2026-12-02", "opencl": "OpenCL 3.0 PoCL", "device": "cpu"}
+    proved = {"layer": "dense", "cases": 2, "equal": 2, "max_error": 0.0}
+    wrong = {"layer": "block", "cases": 2, "equal": 1, "max_error": None}
+    content = {"environment": on, "rows": [proved, wrong]}
+    (results / "gpu_pocl.json").write_text(json.dumps(content))
+    lines = gpu_pages.page(compiled(), None).splitlines()
+    where = "[2026-12-02](../../benchmarks/results/gpu_pocl.json)"
+    (line,) = (x for x in lines if x.startswith("| dense | tile "))
+    assert f"| 2 cases, error 0, {where} |" in line
+    (line,) = (x for x in lines if x.startswith("| block | tile "))
+    assert line.endswith("| not yet | not yet |")
+    assert "PoCL: OpenCL 3.0 PoCL on cpu." in lines
+
+
+def test_failed_cases_are_counted(results):
+    content = {"rows": [], "failed": {"c": "ArithmeticError: 3 times the allowed error"}}
+    (results / "gpu_grid.json").write_text(json.dumps(content))
+    text = gpu_pages.page(compiled(), None)
+    assert "| `grid` | 8192 x 8192 over sparsity and rows | 1 failed | `gpu_grid.json` |" in text
 
 
 def test_tuned_operators(results):
@@ -71,6 +94,8 @@ def test_the_page_is_up_to_date(tmp_path):
     """What the repository shows is what its results say, for every operator there is."""
     content = json.loads((ROOT / "benchmarks/results/gpu_compiled.json").read_text())
     assert {row["layer"] for row in content["rows"]} == OPERATORS.keys()
+    executed = json.loads((ROOT / "benchmarks/results/gpu_pocl.json").read_text())
+    assert {row["layer"] for row in executed["rows"]} == OPERATORS.keys()
     gpu_pages.write(tmp_path)
     shown = (ROOT / "docs/performance/gpu.md").read_text()
     assert shown == (tmp_path / "gpu.md").read_text()

@@ -1,7 +1,5 @@
 """Blocks of the benchmark: what is built of them, and the baseline's layout."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -36,17 +34,17 @@ def test_two_convolutions_are_the_pair():
 def test_a_pair_is_built(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "BUILT", tmp_path)
     kernel = pairs.PairKernel(SMALL, "fused")
-    place = kernel.place("cuda:sm_90")
-    prepare.build(kernel, "cuda:sm_90", place)
-    record = json.loads((place / "kernel.json").read_text())
-    assert (record["kernel"], record["arrays"]) == ("depthwise + pointwise", 2)
-    taps, values = (np.load(place / f"{i}.npy") for i in range(2))
+    prepare.build(kernel, "cuda:sm_90", kernel.place("cuda:sm_90"))
+    (taps, values), record = prepare.packed(kernel.place("cuda:sm_90"))
+    assert record["kernel"] == "depthwise + pointwise"
     assert np.array_equal(taps, SMALL.weights()[0].T)
     assert np.count_nonzero(values) == SMALL.weights()[1].size
 
 
 @pytest.mark.parametrize(("part", "layer"), [("depthwise", 0), ("pointwise", 1)])
 def test_each_layer_alone_is_dense(part, layer):
-    option, arrays = pairs.PairKernel(SMALL, part).program(target())
+    kernel = pairs.PairKernel(SMALL, part)
+    option = kernel.option(target())
+    arrays = kernel.arrays(option.storage)
     assert option.name == "dense"
     assert sum(map(np.count_nonzero, arrays)) == SMALL.weights()[layer].size

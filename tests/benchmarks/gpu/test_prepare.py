@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -22,30 +20,46 @@ def built(tmp_path, monkeypatch):
 def test_a_kernel_is_machine_code_and_packed_weights():
     kernel = prepare.Kernel(Case("small", LINEAR, "balanced", 0.75), "balanced")
     place = kernel.place(TARGET)
-    prepare.build(kernel, TARGET, place)
-    record = json.loads((place / "kernel.json").read_text())
-    arrays = [np.load(place / f"{i}.npy") for i in range(record["arrays"])]
+    prepare.build(kernel, TARGET, kernel.place(TARGET))
+    arrays, record = prepare.packed(place)
     assert record["weight_bytes"] == sum(a.nbytes for a in arrays)
     assert np.count_nonzero(arrays[0]) == np.count_nonzero(kernel.case.weight())
-    library = (place / "kernel.so").read_bytes()
+    library = (place / "code" / "kernel.so").read_bytes()
     assert b"__global__" not in library
     assert record["kernel"] == "stream"
 
 
 def test_joint_layers_without_empty_tiles_take_what_the_compiler_would():
     (case, *_) = (c for c in small() if c.pattern.startswith("joint"))
-    option, arrays = prepare.Kernel(case, case.storage).program(parse_target(TARGET).target)
+    kernel = prepare.Kernel(case, case.storage)
+    option = kernel.option(parse_target(TARGET).target)
     assert option.name in ("balanced", "block")
-    assert arrays
+    assert kernel.arrays(option.storage)
 
 
 @needs_nvrtc
 def test_what_is_built_is_not_built_again(monkeypatch):
-    case = Case("small", LINEAR, "none", 0.0)
-    (kernel,) = prepare.kernels([case])
+    """Code first, as it is carried to a GPU machine; weights are packed there."""
+    (kernel,) = prepare.kernels([Case("small", LINEAR, "none", 0.0)])
+    prepare.build(kernel, TARGET, kernel.place(TARGET), pack=False)
+    library = kernel.place(TARGET) / "code" / "kernel.so"
+    written = library.stat().st_mtime_ns
+    with monkeypatch.context() as patched:
+        patched.setattr(prepare, "ProcessPoolExecutor", None)
+        assert list(prepare.build_all([kernel], TARGET, 0, pack=False)) == [(kernel, "")]
     prepare.build(kernel, TARGET, kernel.place(TARGET))
+    assert library.stat().st_mtime_ns == written
     monkeypatch.setattr(prepare, "ProcessPoolExecutor", None)
-    assert list(prepare.build_all([kernel], TARGET, 0)) == [(kernel, "")]
+    assert list(prepare.build_all([kernel], TARGET, 0, pack=True)) == [(kernel, "")]
+    names = {path.name for path in prepare.code_files()}
+    assert names == {"kernel.so", "kernel.json", "storage"}
+
+
+def test_other_code_has_another_place(monkeypatch):
+    kernel = prepare.Kernel(Case("small", LINEAR, "none", 0.0), "dense")
+    before = kernel.place(TARGET)
+    monkeypatch.setattr(prepare, "KERNEL_CODE", ("ops",))
+    assert kernel.place(TARGET) != before
 
 
 def test_a_storage_that_does_not_fit_says_why():

@@ -1,0 +1,71 @@
+"""Rows of the GPU benchmark on disk, saved as soon as they are there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import sys
+import time
+from typing import Any
+
+from benchmarks import common
+
+
+class Results:
+    """The rows of one part, and the cases that failed when they were last tried."""
+
+    def __init__(self, part: str) -> None:
+        self.name = f"gpu_{part}"
+        path = common.RESULTS / f"{self.name}.json"
+        content = json.loads(path.read_text()) if path.exists() else {}
+        self.rows: list[dict[str, Any]] = content.get("rows", [])
+        self.failed: dict[str, str] = content.get("failed", {})
+
+    @property
+    def done(self) -> set[str]:
+        """Names of the cases that are measured."""
+        return {row["case"] for row in self.rows}
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Save one row with what a reader needs to believe it."""
+        self.rows.append({**row, "environment": environment()})
+        self.failed.pop(row["case"], None)
+        self._save()
+        tell(f"{self.name}: {row['case']}")
+
+    def fail(self, case: str, error: Exception) -> None:
+        """Save why ``case`` has no row."""
+        self.failed[case] = f"{type(error).__name__}: {error}"[:400]
+        self._save()
+        tell(f"{self.name}: {case}: {self.failed[case]}")
+
+    def _save(self) -> None:
+        failed = {"failed": self.failed} if self.failed else {}
+        common.save(self.name, {"rows": self.rows, **failed})
+
+
+def environment() -> dict[str, Any]:
+    """Return GPU, driver's CUDA, versions, date and how it was timed."""
+    import torch
+
+    names = ("tvm-sparse", "apache-tvm", "torch", "triton")
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "gpu": torch.cuda.get_device_name(0),
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+        "timing": "CUDA events, L2 flushed before each call, programs in turns",
+        "versions": versions,
+    }
+
+
+def tell(line: str) -> None:
+    """Print progress."""
+    print(line, file=sys.stderr, flush=True)
