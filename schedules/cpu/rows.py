@@ -8,7 +8,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.marks import KIND
-from tvm_sparse.ops.rows import KIND_PARTIAL, LANES
+from tvm_sparse.ops.rows import KIND_PARTIAL, LANES, TAIL
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -28,7 +28,9 @@ class Rows(ScheduleRule):
         sch = s_tir.Schedule(func)
         if b.marked(sch, (KIND_PARTIAL,)) is None:
             return None
-        b.inline(sch, keep=("exp", "centre", "inverse"))
+        names = [sch.get(block).name_hint for block in b.all_blocks(sch)]
+        tails = (name for name in names if name.endswith(TAIL))
+        b.inline(sch, keep=("exp", "centre", "inverse", *tails))
         *steps, final = b.all_blocks(sch)
         if len(b.domain(sch, final)) != len(sch.get_loops(final)) or b.is_reduction(sch, final):
             return None
@@ -39,9 +41,9 @@ class Rows(ScheduleRule):
         last, _ = sch.split(lead[-1], [None, together])
         row = sch.fuse(*lead[:-1], last)
         for step in reversed(steps):
+            # Small results stay in the default scope: TVM calls an allocator for "local" ones.
             sch.compute_at(step, row, preserve_unit_loops=True)
-            sch.set_scope(step, 0, "local")
-        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 8:
+        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 2:
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
         for step in (*steps, final):
             self._vectors(sch, step)

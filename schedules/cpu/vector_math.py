@@ -22,10 +22,10 @@ def _dtype(x: Any, scalar: str) -> str:
     return f"{scalar}x{lanes}" if lanes else scalar
 
 
-def _const(x: Any, value: float) -> Any:
-    """``value`` as fp32 (int32 if it is an int) with as many lanes as ``x``."""
+def _const(x: Any, value: float, dtype: str = "float32") -> Any:
+    """``value`` with as many lanes as ``x``."""
     _, _, lanes = str(x.ty.dtype).partition("x")
-    scalar = tirx.const(value, "int32" if isinstance(value, int) else "float32")
+    scalar = tirx.const(value, dtype)
     return tirx.Broadcast(scalar, int(lanes)) if lanes else scalar
 
 
@@ -43,52 +43,46 @@ def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def _clamp(x: Any, low: float, high: float) -> Any:
-    return tirx.max(tirx.min(x, _const(x, high)), _const(x, low))
-
-
-def _keep_nan(x: Any, result: Any) -> Any:
-    # The simplifier would fold `x != x` to false, so look at the bits.
-    bits = tirx.bitwise_and(tirx.reinterpret(_dtype(x, "int32"), x), _const(x, 0x7FFFFFFF))
-    return tirx.Select(bits > _const(x, 0x7F800000), x, result)
+    """``x`` within ``[low, high]``, NaN if it is NaN: a failed comparison yields the second."""
+    return tirx.max(_const(x, low), tirx.min(_const(x, high), x))
 
 
 LOG2_E = 1.44269504088896341
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
-EXP_LOW, EXP_HIGH = -86.6, 88.72283
+EXP_LOW, EXP_HIGH = -87.3, 88.8
+EXP_2 = (0.0027628867, 0.016737594, 0.08333679, 0.3333304, 0.99999987, 2.0, 2.0)
+"""Minimax polynomial of ``2 exp(r)`` for ``|r| <= 0.347``: relative error 3.1e-9."""
+
+BIASED = 126.0
+ROUND = 1.5 * 2.0**23 + BIASED
+"""Added to a small number, leaves it rounded, plus ``BIASED``, in the low bits."""
 
 
 def exp(x: Any) -> Any:
-    """Cephes' ``expf``: 2 ulp; results below 2.5e-38 become zero, overflow infinity."""
-    coefficients = (
-        1.9875691500e-4,
-        1.3981999507e-3,
-        8.3334519073e-3,
-        4.1665795894e-2,
-        1.6666665459e-1,
-        5.0000001201e-1,
-    )
+    """``2 exp(r) * 2**(n - 1)`` with ``x = n ln 2 + r``: 1 ulp.
 
-    def scaled(n: Any, r: Any) -> Any:
-        mantissa = _polynomial(r, coefficients) * r * r + r + _const(r, 1.0)
-        # 2**(n-1) twice: 2**128 itself is no float.
-        exponent = tirx.Cast(_dtype(r, "int32"), n) + _const(r, 126)
-        bits = tirx.shift_left(exponent, _const(r, 23))
-        return mantissa * tirx.reinterpret(_dtype(r, "float32"), bits) * _const(r, 2.0)
+    The range is that of ``n``: bits of ``2**-127`` are zero, so that results below 1.7e-38
+    become zero; beyond the largest fp32 the product overflows to infinity. ``2**(n - 1)``,
+    because ``2**128`` is no fp32.
+    """
 
-    def reduced(c: Any) -> Any:
-        nearest = tirx.floor(c * _const(c, LOG2_E) + _const(c, 0.5))
-        return _let(nearest, lambda n: _let(remainder(c, n), lambda r: scaled(n, r)))
+    def scaled(shifted: Any, r: Any) -> Any:
+        bits = tirx.shift_left(
+            tirx.reinterpret(_dtype(r, "uint32"), shifted), _const(r, 23, "uint32")
+        )
+        return _polynomial(r, EXP_2) * tirx.reinterpret(_dtype(r, "float32"), bits)
 
     def remainder(c: Any, n: Any) -> Any:
         return c - n * _const(c, LN2_HIGH) - n * _const(c, LN2_LOW)
 
-    def whole(v: Any) -> Any:
-        finite = _let(_clamp(v, EXP_LOW, EXP_HIGH), reduced)
-        low = tirx.Select(v < _const(v, EXP_LOW), _const(v, 0.0), finite)
-        huge = v > _const(v, EXP_HIGH)
-        return _keep_nan(v, tirx.Select(huge, _const(v, float("inf")), low))
+    def reduced(c: Any) -> Any:
+        def split(shifted: Any) -> Any:
+            rest = _let(shifted - _const(c, ROUND), lambda n: remainder(c, n))
+            return _let(rest, lambda r: scaled(shifted, r))
 
-    return _let(x, whole)
+        return _let(c * _const(c, LOG2_E) + _const(c, ROUND), split)
+
+    return _let(x, lambda v: _let(_clamp(v, EXP_LOW, EXP_HIGH), reduced))
 
 
 def sigmoid(x: Any) -> Any:
@@ -102,7 +96,7 @@ def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[fl
     def ratio(v: Any) -> Any:
         return _let(v * v, lambda q: v * _polynomial(q, top) / _polynomial(q, bottom))
 
-    return _let(x, lambda v: _keep_nan(v, _let(_clamp(v, -limit, limit), ratio)))
+    return _let(x, lambda v: _let(_clamp(v, -limit, limit), ratio))
 
 
 def tanh(x: Any) -> Any:

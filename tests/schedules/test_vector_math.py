@@ -13,7 +13,7 @@ from tests.kernels import host, run
 from tvm_sparse.schedules.build import build_context
 
 FUNCTIONS = {
-    "exp": (np.exp, 3e-7),
+    "exp": (np.exp, 1e-7),
     "sigmoid": (lambda v: 1 / (1 + np.exp(-v)), 3e-7),
     "tanh": (np.tanh, 5e-7),
     "erf": (np.vectorize(math.erf), 5e-7),

@@ -16,14 +16,23 @@ LANES = 16
 KIND_PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
 
+TAIL = "_tail"
+"""End of the names of blocks that add a row's last, partial vector to its partial results."""
+
+Reducer = tuple[Callable[..., Any], Callable[[Any, Any], Any]]
+"""A reduction over axes, and the same of two values."""
+
+SUM: Reducer = (te.sum, lambda a, b: a + b)
+LARGEST: Reducer = (te.max, tirx.max)
+
 
 def softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = exp(X - max) / sum(exp(X - max))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
     rows = _Rows(tuple(shape[:-1]), int(shape[-1]))
-    largest = rows.reduce(rows.of(x), te.max, tirx.min_value(dtype), "max")
+    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(dtype), "max")
     shifted = rows.map(lambda r, i: tirx.exp(rows.of(x)(r, i) - largest[r]), "exp")
-    total = rows.reduce(_element(shifted), te.sum, tirx.const(0, dtype), "sum")
+    total = rows.reduce(_element(shifted), SUM, tirx.const(0, dtype), "sum")
     inverse = te.compute(total.shape, lambda *r: tirx.const(1, dtype) / total[r], "inverse")
     y = rows.output(x, lambda r, i: shifted[(*r, i)] * inverse[r])
     return _function([x, y])
@@ -41,9 +50,9 @@ def layer_norm(shape: tuple[Any, ...], dtype: str, epsilon: float) -> tirx.PrimF
     beta = te.placeholder(int64((extent,)), dtype, "beta")
     share, zero = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype)
     rows = _Rows(tuple(shape[:-1]), extent)
-    total = rows.reduce(rows.of(x), te.sum, zero, "sum")
+    total = rows.reduce(rows.of(x), SUM, zero, "sum")
     centred = rows.map(lambda r, i: rows.of(x)(r, i) - total[r] * share, "centre")
-    spread = rows.reduce(lambda r, i: centred[(*r, i)] * centred[(*r, i)], te.sum, zero, "spread")
+    spread = rows.reduce(lambda r, i: centred[(*r, i)] * centred[(*r, i)], SUM, zero, "spread")
     inverse = te.compute(
         spread.shape,
         lambda *r: tirx.const(1, dtype) / tirx.sqrt(spread[r] * share + tirx.const(epsilon, dtype)),
@@ -98,28 +107,31 @@ class _Rows:
 
         return te.compute(x.shape, at, name="normalise")
 
-    def reduce(self, element: Element, reducer: Any, neutral: Any, name: str) -> Any:
+    def reduce(self, element: Element, reducer: Reducer, neutral: Any, name: str) -> Any:
         """Reduce each row by way of ``LANES`` partial results, in whole vectors.
 
         The last vector of a row that is no whole number of vectors is moved left until it ends
         with the row; lanes that it has in common with its neighbour do not count again.
         """
-        step = te.reduce_axis((0, math.ceil(self.extent / LANES)), "step")
-        start = step.var * LANES
-        moved = self.extent % LANES != 0
-        first = tirx.min(start, tirx.const(self.extent - LANES, "int64")) if moved else start
+        over, both = reducer
+        whole, rest = divmod(self.extent, LANES)
+        step = te.reduce_axis((0, whole), "step")
 
         def partial(*index: Any) -> Any:
             *row, lane = index
-            value = element(tuple(row), first + lane)
-            if moved:
-                value = tirx.Select(first + lane >= start, value, neutral)
-            return reducer(value, axis=[step])
+            return over(element(tuple(row), step.var * LANES + lane), axis=[step])
 
-        attrs = {KIND: KIND_PARTIAL}
-        parts = te.compute((*self.shape, LANES), partial, f"{name}_partial", attrs=attrs)
+        def tail(*index: Any) -> Any:
+            *row, lane = index
+            last = element(tuple(row), lane + (self.extent - LANES))
+            counts = lane >= tirx.const(LANES - rest, "int64")
+            return both(parts[index], tirx.Select(counts, last, neutral))
+
+        shape = (*self.shape, tirx.const(LANES, "int64"))
+        parts = te.compute(shape, partial, f"{name}_partial", attrs={KIND: KIND_PARTIAL})
+        full = te.compute(shape, tail, f"{name}{TAIL}") if rest else parts
         lane = te.reduce_axis((0, LANES), "lane")
-        return te.compute(self.shape, lambda *r: reducer(parts[(*r, lane.var)], axis=[lane]), name)
+        return te.compute(self.shape, lambda *r: over(full[(*r, lane.var)], axis=[lane]), name)
 
 
 def _function(tensors: list[Any]) -> tirx.PrimFunc:
