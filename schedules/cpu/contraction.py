@@ -32,10 +32,11 @@ VALUE_BYTES = 4.5
 
 @dataclass(frozen=True)
 class _Nest:
-    """Loops of a contraction: leading axes, feature blocks, lanes (or members), reduction.
+    """Loops of a contraction: leading axes, blocks of features, lanes (or members), reduction.
 
     ``images`` of the leading loops go before the feature blocks. ``flops`` count what time they
-    take: with few rows weights are loaded more than they are multiplied.
+    take: with few rows weights are loaded more than they are multiplied. A product of two
+    activations has ``features`` in one loop, which is cut into blocks here.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class _Nest:
     share: int
     flops: float
     images: int
+    features: int
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: Any) -> _Nest:
@@ -54,14 +56,21 @@ class _Nest:
         annotations = sch.get(anchor).annotations
         kind, axis = str(annotations[KIND]), int(annotations[ROWS])
         loops, spatial = sch.get_loops(anchor), b.spatial_count(sch, anchor)
-        lead, (block, inner) = loops[: spatial - 2], loops[spatial - 2 : spatial]
+        reduce = loops[spatial:]
+        if kind == "matmul":
+            *lead, feature = loops[:spatial]
+            features = b.extent(sch, feature)
+            block, inner = sch.split(feature, [None, min(LANES, features)])
+        else:
+            *lead, block, inner = loops[:spatial]
+            features = LANES * b.extent(sch, block)
         share = b.extent(sch, inner) if kind == "balanced" else 1
         flops = b.flops(sch, anchor) * (LANES if kind == "balanced" else 1)
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
         images = 0 if kind == "matmul" else b.images_first(sch, anchor, others)
-        return cls(kind, lead, axis, block, inner, loops[spatial:], share, flops, images)
+        return cls(kind, lead, axis, block, inner, reduce, share, flops, images, features)
 
     @property
     def others(self) -> list[Any]:
@@ -91,7 +100,8 @@ class Contraction(ScheduleRule):
         epilogue = b.isolate(sch, anchor, keep=(PACK,))
         nest = _Nest.of(sch, anchor)
         widths = [LANES] if nest.kind == "balanced" else vector_widths(target)
-        width = choose(sch, widths, LANES, tunable)
+        narrow = nest.features < LANES
+        width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, target, tunable)
         sch.reorder(*outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
@@ -99,8 +109,7 @@ class Contraction(ScheduleRule):
         b.vectorise_tile(sch, epilogue, len(outer) + len(near), width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
         if parallel and nest.flops > b.PARALLEL_FLOPS:
-            parallel = [sch.fuse(*parallel)]
-            sch.parallel(parallel[0])
+            parallel = b.tasks(sch, parallel)
         if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
         b.overlap(sch, anchor, epilogue)
@@ -114,8 +123,10 @@ class Contraction(ScheduleRule):
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
-        default = default_tile(rows, blocks, nest.share, accumulators(target))
-        tile = sampled_tile(sch, rows, blocks, default, tunable)
+        # Tiles may overlap, but not stick out: of a partial vector there is no block of its own.
+        widest = max(1, nest.features // LANES)
+        default = default_tile(rows, blocks, nest.share, accumulators(target), widest)
+        tile = sampled_tile(sch, rows, blocks, default, tunable, widest=widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
         body = self._order(sch, nest, (row_in, blk_in), width, tunable)
@@ -135,7 +146,11 @@ class Contraction(ScheduleRule):
             return
         if batches:
             sch.compute_at(pack, batches[-1], preserve_unit_loops=True)
-        sch.vectorize(sch.get_loops(pack)[-1])
+        *_, row, column = sch.get_loops(pack)
+        outer, lane = sch.split(column, [None, min(LANES, b.extent(sch, column))])
+        sch.reorder(outer, row, lane)  # columns of a transposed operand share cache lines
+        b.overlap(sch, pack)
+        sch.vectorize(lane)
 
     @staticmethod
     def _order(

@@ -27,36 +27,47 @@ class Tile:
 
 
 def default_tile(
-    rows: int | None, row_blocks: int, share: int = 1, most: int = ACCUMULATORS
+    rows: int | None,
+    row_blocks: int,
+    share: int = 1,
+    most: int = ACCUMULATORS,
+    widest: int = MAX_VECTORS,
 ) -> Tile:
     """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
-    lane vectors of the output, ``most`` the accumulators that registers hold. Without a good
-    divisor the last tile is partial.
+    lane vectors of the output, ``most`` the accumulators that registers hold, ``widest`` the
+    vectors that a tile may span. Without a good divisor the last tile is partial.
     """
     extent, most = rows or 1, max(most, share)
     tiles = [
         Tile(r, v)
         for r in divisors(extent, MAX_ROWS)
-        for v in divisors(row_blocks, MAX_VECTORS)
+        for v in divisors(row_blocks, min(MAX_VECTORS, widest))
         if r * v * share <= most
     ]
     tile = max(tiles, key=lambda t: (_reuse(t, share), -abs(t.rows - t.vectors * share)))
     if tile.rows * tile.vectors * share * 2 > most or extent < 4:
         return tile
-    vectors = max(v for v in divisors(row_blocks, 4) if v * share <= most)
+    vectors = max(v for v in divisors(row_blocks, min(4, widest)) if v * share <= most)
     return Tile(min(extent, most // (vectors * share)), vectors)
 
 
 def sampled_tile(
-    sch: s_tir.Schedule, rows: int | None, row_blocks: int, default: Tile, tunable: bool
+    sch: s_tir.Schedule,
+    rows: int | None,
+    row_blocks: int,
+    default: Tile,
+    tunable: bool,
+    *,
+    widest: int = MAX_VECTORS,
 ) -> Tile:
     """Return ``default``, or a tile of variables of the trace that begin with it."""
     partial = is_partial(rows, default)
     options = list(range(1, MAX_ROWS + 1)) if partial else divisors(rows or 1, MAX_ROWS)
     row = choose(sch, options, default.rows, tunable)
-    return Tile(row, choose(sch, divisors(row_blocks, MAX_VECTORS), default.vectors, tunable))
+    vectors = divisors(row_blocks, min(MAX_VECTORS, widest))
+    return Tile(row, choose(sch, vectors, default.vectors, tunable))
 
 
 def is_partial(rows: int | None, tile: Tile) -> bool:

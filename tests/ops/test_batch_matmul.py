@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels import integers, run
+from tests.kernels import host, integers, run
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
+from tvm_sparse.schedules.build import scheduled
+from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 
 
-@pytest.mark.parametrize("columns", [1, 15, 16, 48, 197])
+@pytest.mark.parametrize("columns", [1, 15, 16, 20, 40, 48, 197])
 @pytest.mark.parametrize("rows", [1, 14, 197])
 def test_exact_for_any_extent(rows, columns):
     rng = np.random.default_rng(rows)
@@ -28,6 +30,18 @@ def test_heads_are_read_in_place():
     func = batch_matmul(left, right, (1, 3, 20, 20), "float32")
     assert not right.contiguous()
     assert (run(func, [query, key], (1, 3, 20, 20)) == expected).all()
+
+
+def test_odd_columns_carry_no_conditions_and_only_transposed_operands_are_packed():
+    split = ("reshape", (20, 3, 16))
+    for axes, packed in (((1, 2, 0), True), ((1, 0, 2), False)):
+        right = View((20, 48), (split, ("permute_dims", axes)))
+        rows, columns = (16, 20) if packed else (20, 16)
+        left = View((3, 37, rows))
+        func = batch_matmul(left, right, (3, 37, columns), "float32")
+        module = OverlapTiles()(scheduled(func, host()))
+        assert ("pack" in module.script()) is packed
+        assert "T.where" not in module.script()
 
 
 def test_leading_axes_broadcast():

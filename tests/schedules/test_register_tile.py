@@ -30,3 +30,8 @@ def test_a_tile_is_partial_where_rows_are_left():
     assert is_partial(197, Tile(4, 4))
     assert not is_partial(196, Tile(4, 4))
     assert not is_partial(None, Tile(4, 4))
+
+
+def test_a_tile_is_no_wider_than_allowed():
+    assert default_tile(14, 4, widest=2).vectors <= 2
+    assert default_tile(197, 2, widest=1) == Tile(16, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,8 @@ from tvm import te, tirx, topi
 
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
 
-LANES = 16
 PACK = "pack"
-"""Name of the block that copies the right operand into lanes."""
+"""Name of the block that copies the right operand into rows."""
 
 
 @dataclass(frozen=True)
@@ -46,55 +44,24 @@ def batch_matmul(left: View, right: View, output: tuple[int, ...], dtype: str) -
     """Return ``f(A, B, Y)``: ``Y[..., m, n] = sum_k A[..., m, k] * B[..., k, n]``.
 
     ``A`` and ``B`` have the views' base shapes; leading axes of ``B`` broadcast as NumPy's do. A
-    right operand whose rows are not contiguous or not whole vectors is packed first.
+    right operand whose rows are not contiguous is packed first.
     """
     a_base = te.placeholder(int64(left.shape), dtype, "A")
     b_base = te.placeholder(int64(right.shape), dtype, "B")
     a, b = left.apply(a_base), right.apply(b_base)
-    columns = output[-1]
-    blocks = math.ceil(columns / LANES)
-    read = _direct(b)
-    if columns % LANES or not right.contiguous():
-        read = _packed(b, columns, blocks)
+    read = b if right.contiguous() else te.compute(b.shape, lambda *i: b[i], name=PACK)
     k = te.reduce_axis((0, a.shape[-1]), "k")
 
     def product(*index: Any) -> Any:
-        *lead, row, block, lane = index
+        *lead, row, column = index
         x = a[(*_broadcast(lead, a), row, k.var)]
-        return te.sum(x * read(_broadcast(lead, b), k.var, block, lane), axis=[k])
+        return te.sum(x * read[(*_broadcast(lead, b), k.var, column)], axis=[k])
 
     attrs = {KIND: "matmul", ROWS: row_axis(output[:-1])}
-    shape = int64((*output[:-1], blocks, LANES))
-    acc = te.compute(shape, product, name="contract", attrs=attrs)
-    y = te.compute(
-        int64(output), lambda *i: acc[(*i[:-1], i[-1] // LANES, i[-1] % LANES)], name="store"
-    )
+    acc = te.compute(int64(output), product, name="contract", attrs=attrs)
+    y = te.compute(int64(output), lambda *i: acc[i], name="store")
     func = te.create_prim_func([a_base, b_base, y]).with_attr("op_pattern", OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
-
-
-Read = Callable[[list[Any], Any, Any, Any], Any]
-
-
-def _direct(b: Any) -> Read:
-    return lambda lead, k, block, lane: b[(*lead, k, block * LANES + lane)]
-
-
-def _packed(b: Any, columns: int, blocks: int) -> Read:
-    """Copy ``b`` to ``(..., block, k, lane)``, the lanes past the last column zero."""
-
-    def value(*index: Any) -> Any:
-        *lead, block, k, lane = index
-        column = block * LANES + lane
-        if columns % LANES == 0:
-            return b[(*lead, k, column)]
-        limit = tirx.const(columns, "int64")
-        inside = b[(*lead, k, tirx.min(column, limit - 1))]
-        return tirx.Select(column < limit, inside, tirx.const(0, b.dtype))
-
-    *lead_shape, depth, _ = b.shape
-    packed = te.compute((*lead_shape, blocks, depth, LANES), value, name=PACK)
-    return lambda lead, k, block, lane: packed[(*lead, block, k, lane)]
 
 
 def _broadcast(lead: list[Any], tensor: Any) -> list[Any]:
