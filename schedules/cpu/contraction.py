@@ -109,7 +109,8 @@ class Contraction(ScheduleRule):
         b.vectorise_tile(sch, epilogue, len(outer) + len(near), width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
         if parallel and nest.flops > b.PARALLEL_FLOPS:
-            parallel = b.tasks(sch, parallel)
+            parallel = [sch.fuse(*parallel)]
+            sch.parallel(parallel[0])
         if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
         b.overlap(sch, anchor, epilogue)

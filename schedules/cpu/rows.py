@@ -43,7 +43,7 @@ class Rows(ScheduleRule):
         for step in reversed(steps):
             # Small results stay in the default scope: TVM calls an allocator for "local" ones.
             sch.compute_at(step, row, preserve_unit_loops=True)
-        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 2:
+        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 8:
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
         for step in (*steps, final):
             self._vectors(sch, step)
