@@ -17,6 +17,9 @@ UNROLLED = 3
 PARALLEL_FLOPS = 4e6
 """Smallest piece of work that is worth waking threads for (about 20-50 us of one core)."""
 
+PARALLEL_POINTS = 1 << 17
+"""Smallest element-wise block that is: 15 us of one core, where a region costs 3."""
+
 IMAGES_BYTES = 1 << 20
 """Size of a second-level cache."""
 
@@ -221,9 +224,15 @@ def finish(sch: s_tir.Schedule) -> None:
 
 def parallelise(sch: s_tir.Schedule, block: Any) -> None:
     """Run the outer loops of a large element-wise block on all threads."""
-    if flops(sch, block) > PARALLEL_FLOPS:
+    if flops(sch, block) > 2 * PARALLEL_POINTS:
         loops = sch.get_loops(block)
-        sch.parallel(sch.fuse(*loops[: max(1, len(loops) - 2)]))
+        tasks(sch, loops[: max(1, len(loops) - 2)])
+
+
+def tasks(sch: s_tir.Schedule, loops: list[Any]) -> None:
+    """Run ``loops`` as one loop on all threads, unless it would have a single step."""
+    if any(extent(sch, loop) != 1 for loop in loops):
+        sch.parallel(sch.fuse(*loops))
 
 
 def number_rows(sch: s_tir.Schedule, block: Any) -> None:

@@ -79,15 +79,15 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
     width = next((w for w in (64, 32, 16, 8, 4) if extent and extent % w == 0), None)
     if width is None:
         return
-    heavy = b.flops(sch, block) > b.PARALLEL_FLOPS
+    heavy = b.flops(sch, block) > 2 * b.PARALLEL_POINTS
     out, inner = sch.split(spatial[-1], [None, width])
     sch.reorder(*spatial[:-1], out, *reduced, inner)
     _vectors(sch, inner)
     stored = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
     _vectors(sch, sch.get_loops(stored)[-1])
-    if heavy and len(spatial) > 1:  # before the block is cut in two writers of its output
-        sch.parallel(sch.fuse(*spatial[:-1]))
+    if heavy:  # before the block is cut in two writers of its output
+        b.tasks(sch, [*spatial[:-1], out])
     sch.decompose_reduction(block, reduced[0])
 
 
