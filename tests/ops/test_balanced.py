@@ -90,13 +90,20 @@ WIDE = [
 
 
 @pytest.mark.parametrize(("contraction", "sparsity"), WIDE, ids=str)
-@pytest.mark.parametrize("share", [1, 2])
-def test_banks_of_32(contraction, sparsity, share):
+def test_banks_of_32(contraction, sparsity):
     matrix = integers(np.random.default_rng(4), contraction.matrix_shape, sparsity)
-    assert_exact(contraction, matrix, share, bank=32)
+    assert_exact(contraction, matrix, bank=32)
 
 
-@pytest.mark.parametrize("keep", [1, 2, 3, 4, 6, 7, 13])
+def test_rows_share_columns_of_banks_of_32():
+    kept = np.random.default_rng(3).random((1, 16, 3, 32)).argsort(-1) < 5
+    kept = np.broadcast_to(kept, (2, 16, 3, 32)).reshape(32, 96)
+    assert_exact(
+        Contraction((9,), 96, 32), integers(np.random.default_rng(4), kept.shape) * kept, 2, bank=32
+    )
+
+
+@pytest.mark.parametrize("keep", [1, 3, 7, 13])
 def test_every_keep_of_32(keep):
     kept = np.random.default_rng(keep).random((32, 3, 32)).argsort(-1) < keep
     matrix = integers(np.random.default_rng(5), (32, 96)) * kept.reshape(32, 96)

@@ -22,10 +22,10 @@ def masked(rng, shape, coarse, keep):
     return integers(rng, shape, 0.2) * fine * blocks.repeat(16, 0).repeat(16, 1)[:rows]
 
 
-def assert_exact(contraction, coarse=0.5, keep=4, target=None):
+def assert_exact(contraction, coarse=0.5, keep=4, target=None, slots=None, bank=16):
     rng = np.random.default_rng(1)
     matrix = masked(rng, contraction.matrix_shape, coarse, keep)
-    storage = CompressedBanksFormat.of(matrix)
+    storage = CompressedBanksFormat.of(matrix, keep=slots, bank=bank)
     x = integers(rng, contraction.input_shape)
     func = joint(contraction, storage, target or host())
     operands = [x, *storage.encode(matrix).values()]
@@ -49,6 +49,18 @@ def test_every_sparsity(coarse, keep):
     assert_exact(Contraction((9,), 96, 64), coarse, keep)
 
 
+@pytest.mark.parametrize("bank", [16, 32])
+@pytest.mark.parametrize("slots", [1, 3, 9])
+@pytest.mark.parametrize("lead", [(1,), (9,)], ids=str)
+def test_entries_that_hold_a_part_of_a_bank(bank, slots, lead):
+    assert_exact(Contraction(lead, 96, 37), 0.7, 11, slots=slots, bank=bank)
+
+
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+def test_convolutions_of_parts(extents):
+    assert_exact(window(extents, 32, 24), slots=3, bank=32)
+
+
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_convolutions(extents):
     assert_exact(window(extents, 32, 24))
@@ -62,6 +74,7 @@ def test_layers_that_are_worth_threads(lead):
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     assert_exact(Contraction((6,), 64, 32), target=host(cpu))
+    assert_exact(Contraction((6,), 64, 32), target=host(cpu), slots=3, bank=32)
 
 
 @settings(max_examples=10)

@@ -1,32 +1,52 @@
-"""When compressed banks are offered: empty banks, and whole banks in a tap."""
+"""When compressed banks are offered, with which entries: empty, uneven and cut banks."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from tests.kernels import host
+from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint_candidates import joint_candidates
 
 
-def offered(matrix, columns=None):
-    contraction = Contraction((9,), columns or matrix.shape[1], len(matrix))
-    return list(joint_candidates(contraction, matrix, host()))
+def offered(matrix, rows=9, cpu="skylake-avx512"):
+    contraction = Contraction((rows,), matrix.shape[1], len(matrix))
+    return list(joint_candidates(contraction, matrix, host(cpu)))
 
 
 def test_empty_banks_are_skipped():
     matrix = np.zeros((32, 64), np.float32)
     matrix[:16, 2:5] = 1
     matrix[16:, 48] = 1
-    (candidate,) = offered(matrix)
+    (candidate,) = offered(matrix, cpu="haswell")
     assert candidate.name == "joint"
-    assert candidate.storage.keep == 3
-    assert candidate.work == 2 / 8 * 3 / 16
+    assert candidate.work == candidate.storage.entries * candidate.storage.keep / (2 * 64)
+    assert candidate.work <= 2 / 8 * 3 / 16
 
 
-def test_no_empty_bank_is_a_reason():
-    (reason,) = offered(np.eye(16, 16, dtype=np.float32).repeat(2, 1))
-    assert reason == "joint: 100% of the banks hold a nonzero"
+def test_banks_of_a_joint_mask_are_one_entry_each():
+    rng = np.random.default_rng(0)
+    blocks = (rng.random((8, 16)) < 0.5).repeat(16, 0).repeat(16, 1)
+    (candidate,) = offered(keep_of_bank(rng, (128, 256), 4) * blocks, rows=128)
+    storage = candidate.storage
+    assert (storage.bank, storage.keep, storage.entries) == (16, 4, storage.outer.entries)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 128])
+def test_unstructured_zeros_are_not_padded_to_the_fullest_bank(rows):
+    matrix = integers(np.random.default_rng(0), (256, 512), 0.9) + np.float32(0)
+    matrix[matrix != 0] += np.float32(1e-3)
+    (candidate,) = offered(matrix, rows)
+    assert candidate.storage.keep < 4
+    assert candidate.work < 0.27  # 8 or 9 of 16, 12 or 13 of 32 if all banks were equally full
+    assert candidate.cost < 0.6
+
+
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "haswell"])
+def test_equally_full_banks_are_a_reason(cpu):
+    (reason,) = offered(np.eye(16, 16, dtype=np.float32).repeat(2, 1), cpu=cpu)
+    assert reason == "joint: 100% of the banks hold a nonzero, about as many each"
 
 
 def test_cut_banks_are_a_reason():

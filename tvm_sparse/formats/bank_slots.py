@@ -84,7 +84,7 @@ def pack_indices(index: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.int
     """Pack ``(..., slots)`` indices of ``bits`` into ``(..., words)``, lowest bits first."""
     per = WORD_BITS // bits
     padded = np.pad(index, [*[(0, 0)] * (index.ndim - 1), (0, -index.shape[-1] % per)])
-    words = padded.reshape(*index.shape[:-1], -1, per) << _shifts(bits)
+    words = padded.reshape(*index.shape[:-1], padded.shape[-1] // per, per) << _shifts(bits)
     return np.bitwise_or.reduce(words, axis=-1).view(np.int32)
 
 

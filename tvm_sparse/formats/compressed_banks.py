@@ -1,4 +1,4 @@
-"""Storage of joint matrices: only banks that hold a nonzero, each with few values a row."""
+"""Storage of the banks that hold a nonzero, as many entries of few values as each needs."""
 
 from __future__ import annotations
 
@@ -9,95 +9,148 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.arrays import chunks, index_dtype, itemsize
+from tvm_sparse.formats.bank_slots import WORD_BITS, bank_counts, pack_indices, unpack_indices
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.patterns.cost import index_bits
 
 WHERE = "compressed banks"
-INDEX_BITS = 4
-SLOTS_PER_WORD = 8
+BANKS = (16, 32)
+"""Columns that a lookup can have."""
 
 
 @dataclass(frozen=True)
 class CompressedBanksFormat:
-    """Blocks of lanes x 16 columns as ``outer`` keeps them, ``keep`` values a row inside.
+    """Blocks of lanes x bank as ``outer`` keeps them, in ``entries`` of ``keep`` values a row.
+
+    A block whose fullest row holds more takes several entries, all with the same first column, so
+    that it costs what its own fullest row needs and not what that of the matrix does.
 
     Arrays of :meth:`encode`:
 
     * ``values`` ``(entries, keep, lanes)``, the matrix's dtype; unused slots are zero.
-    * ``indices`` ``(entries, words, lanes)`` int32: eight in-bank columns of four bits a word,
-      lowest bits first.
-    * ``columns``, ``starts``: see :class:`CompressedRowsFormat`; an entry is one bank.
+    * ``indices`` ``(entries, words, lanes)``: in-bank columns of :attr:`index_bits` each, lowest
+      bits first; int32, or uint8 or uint16 where those of an entry fit.
+    * ``columns`` ``(entries,)``, uint8 to int32: first column of an entry's bank.
+    * ``starts`` ``(slots + 1,)`` int32: first entry of each block of lanes; ``longest`` is the
+      largest number of entries of one.
     """
 
     outer: CompressedRowsFormat
     keep: int
-
-    BANK = 16
+    entries: int
+    longest: int
 
     def __post_init__(self) -> None:
         """Refuse blocks that are no banks."""
-        if self.outer.run != self.BANK or not 1 <= self.keep <= self.BANK:
+        if self.bank not in BANKS or not 1 <= self.keep <= self.bank:
             raise UnsupportedError(
-                WHERE,
-                f"{self.keep} of {self.outer.run} columns",
-                f"1 to {self.BANK} of {self.BANK}",
+                WHERE, f"{self.keep} of {self.bank} columns", "1 to 16 of 16, or 1 to 32 of 32"
             )
+
+    @property
+    def bank(self) -> int:
+        """Columns of a bank."""
+        return self.outer.run
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of an in-bank index."""
+        return index_bits(self.bank)
+
+    @property
+    def slots_per_word(self) -> int:
+        """Indices that fit a word."""
+        return WORD_BITS // self.index_bits
 
     @property
     def words(self) -> int:
         """Words of indices of an entry."""
-        return math.ceil(self.keep / SLOTS_PER_WORD)
+        return math.ceil(self.keep / self.slots_per_word)
+
+    @property
+    def index_dtype(self) -> np.dtype:
+        """Type of ``indices``."""
+        choices = self.bank**self.keep
+        return index_dtype(choices) if choices <= 2**16 else np.dtype(np.int32)
 
     def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
-        o = self.outer
-        dense = o.entries * o.group * o.run * np.dtype(dtype).itemsize
-        inner = o.entries * o.group * (self.keep * np.dtype(dtype).itemsize + 4 * self.words)
-        return o.nbytes(dtype) - dense + inner
+        lane = self.keep * itemsize(dtype) + self.words * self.index_dtype.itemsize
+        entry = self.outer.group * lane + self.outer.column_dtype.itemsize
+        return self.entries * entry + 4 * (self.outer.slots + 1)
 
     @classmethod
-    def of(cls, matrix: np.ndarray, *, lanes: int = 16) -> CompressedBanksFormat:
-        """Return the smallest format that holds every nonzero of ``matrix``."""
-        outer = cls.kept(matrix, lanes=lanes)
-        counts = np.count_nonzero(outer.encode(matrix)["values"], axis=1)
-        return cls(outer, max(1, int(counts.max(initial=0))))
-
-    @classmethod
-    def kept(cls, matrix: np.ndarray, *, lanes: int = 16) -> CompressedRowsFormat:
-        """Return the format of the banks that hold a nonzero, whatever is inside."""
-        return CompressedRowsFormat.of(
-            matrix, group=lanes, run=cls.BANK, tile_rows=lanes, tile_cols=matrix.shape[1]
+    def of(
+        cls, matrix: np.ndarray, *, keep: int | None = None, bank: int = 16, lanes: int = 16
+    ) -> CompressedBanksFormat:
+        """Return the format of ``matrix`` in entries of ``keep``, by default one for each bank."""
+        outer = CompressedRowsFormat.of(
+            matrix, group=lanes, run=bank, tile_rows=lanes, tile_cols=matrix.shape[1]
         )
+        fullest = fullest_rows(matrix, bank, lanes)
+        keep = keep or max(1, int(fullest.max(initial=0)))
+        parts = -(-fullest // keep)
+        longest = int(parts.sum(1).max(initial=0))
+        return cls(outer, keep, max(1, int(parts.sum())), max(1, longest))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
+        """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it takes other entries."""
         arrays = self.outer.encode(matrix)
-        blocks = arrays.pop("values")
-        most = int(np.count_nonzero(blocks, axis=1).max(initial=0))
-        if most > self.keep:
+        blocks, starts = arrays["values"], arrays["starts"]
+        parts = np.concatenate([self._parts(some) for _, some in chunks(blocks)])
+        first = np.append(0, np.cumsum(parts)).astype(np.int32)
+        parts[starts[-1] :] = 1  # A matrix of zeros has one entry.
+        total, longest = int(parts.sum()), int(np.diff(first[starts]).max(initial=0))
+        if total != self.entries or longest > self.longest:
             raise UnsupportedError(
                 WHERE,
-                f"{most} nonzeros in a row of a bank",
-                f"at most {self.keep}",
+                f"{total} entries of {self.keep} values a row, at most {longest} in a block row",
+                f"{self.entries}, at most {self.longest}",
                 "use CompressedBanksFormat.of to size the format",
             )
-        order = np.argsort(blocks == 0, axis=1, kind="stable")[:, : self.keep]
-        values = np.take_along_axis(blocks, order, axis=1)
-        slots = np.zeros((len(blocks), self.words * SLOTS_PER_WORD, blocks.shape[2]), np.uint32)
-        slots[:, : self.keep] = order
-        shape = (len(blocks), self.words, SLOTS_PER_WORD, blocks.shape[2])
-        words = np.bitwise_or.reduce(slots.reshape(shape) << _shifts(), axis=2)
-        return {"values": values, "indices": words.view(np.int32), **arrays}
+        lanes = self.outer.group
+        values = np.zeros((total, self.keep, lanes), blocks.dtype)
+        words = np.zeros((total, self.words, lanes), self.index_dtype)
+        for at, some in chunks(blocks):
+            begin, end = first[at], first[at + len(some)]
+            values[begin:end], words[begin:end] = self._pack(some, first[at:] - begin)
+        columns = np.repeat(arrays["columns"], parts)
+        return {"values": values, "indices": words, "columns": columns, "starts": first[starts]}
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
-        values, words = arrays["values"], arrays["indices"].view(np.uint32)
-        slots = (words[:, :, None] >> _shifts()) & np.uint32(self.BANK - 1)
-        order = slots.reshape(len(values), -1, values.shape[2])[:, : self.keep].astype(np.int64)
-        blocks = np.zeros((len(values), self.BANK, values.shape[2]), values.dtype)
-        np.put_along_axis(blocks, order, values, axis=1)
-        return self.outer.decode({**arrays, "values": blocks})
+        values, lanes = arrays["values"], self.outer.group
+        words = np.ascontiguousarray(arrays["indices"].transpose(0, 2, 1)).astype(np.uint32)
+        index = unpack_indices(words.view(np.int32), self.index_bits, self.keep)
+        entry, slot, lane = np.nonzero(values)
+        block = np.searchsorted(arrays["starts"], entry, side="right") - 1
+        matrix = np.zeros((self.outer.slots * lanes, self.outer.cols), values.dtype)
+        column = arrays["columns"][entry].astype(np.int64) + index[entry, lane, slot]
+        matrix[block * lanes + lane, column] = values[entry, slot, lane]
+        return matrix[: self.outer.rows]
+
+    def _parts(self, blocks: np.ndarray) -> npt.NDArray[np.int64]:
+        """Return how many entries each block takes."""
+        fullest = np.count_nonzero(blocks, axis=1).max(axis=1, initial=0)
+        return np.asarray(-(-fullest // self.keep))
+
+    def _pack(self, blocks: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return values and words of the entries of ``blocks``; ``first`` is the first of each."""
+        used = blocks != 0
+        rank = np.cumsum(used, axis=1, dtype=np.int8) - 1
+        block, column, lane = np.nonzero(used)
+        part, slot = np.divmod(rank[block, column, lane], self.keep)
+        entry, count = first[block] + part, int(first[len(blocks)])
+        values = np.zeros((count, self.keep, blocks.shape[2]), blocks.dtype)
+        index = np.zeros((count, blocks.shape[2], self.keep), np.uint32)
+        values[entry, slot, lane] = blocks[block, column, lane]
+        index[entry, lane, slot] = column
+        words = pack_indices(index, self.index_bits).transpose(0, 2, 1)
+        return values, words.astype(self.index_dtype)
 
 
-def _shifts() -> np.ndarray:
-    """Return the position of each slot of a word, along the slots' axis."""
-    return (INDEX_BITS * np.arange(SLOTS_PER_WORD)).astype(np.uint32)[:, None]
+def fullest_rows(matrix: np.ndarray, bank: int, lanes: int = 16) -> npt.NDArray[np.int32]:
+    """Return the most nonzeros of a row in each block ``(row blocks, banks)`` of ``matrix``."""
+    counts = bank_counts(matrix, bank)
+    return np.maximum.reduceat(counts, np.arange(0, len(counts), lanes), axis=0)

@@ -1,4 +1,4 @@
-"""Joint-sparse linear layer and convolution: only kept banks, and a lookup for each kept value."""
+"""Joint-sparse linear layer and convolution: only what banks hold, and a lookup for each value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
-from tvm_sparse.formats.compressed_banks import INDEX_BITS, SLOTS_PER_WORD, CompressedBanksFormat
+from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import store_lanes, stored_dtype, unravel, whole, widen
 from tvm_sparse.ops.lookup import lookup_for
@@ -22,9 +22,9 @@ def joint(
     """Return ``f(X, values, indices, columns, starts, Y)``.
 
     ``Y[..., r*L + i] = sum_ek values[e, k, i] * X[..., columns[e] + index(e, k, i)]`` over the
-    banks ``e`` of lane block ``r``: the balanced operator's step behind the block operator's table.
-    No bank crosses a tap. Values may be ``stored`` in half precision. (Joint sparsity: Guo et al.,
-    section III.)
+    entries ``e`` of lane block ``r``, each of them a bank or a part of one: the balanced operator's
+    step behind the block operator's table. No bank crosses a tap. Values may be ``stored`` in half
+    precision. (Joint sparsity: Guo et al., section III.)
     """
     c, s, o = contraction, storage, storage.outer
     lanes = o.group
@@ -33,10 +33,10 @@ def joint(
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         values = T.arg(
-            "V", T.Buffer(int64((o.entries, s.keep, lanes)), stored_dtype(stored, c.dtype))
+            "V", T.Buffer(int64((s.entries, s.keep, lanes)), stored_dtype(stored, c.dtype))
         )
-        indices = T.arg("I", T.Buffer(int64((o.entries, s.words, lanes)), "int32"))
-        columns = T.arg("C", T.Buffer(int64((o.entries,)), str(o.column_dtype)))
+        indices = T.arg("I", T.Buffer(int64((s.entries, s.words, lanes)), str(s.index_dtype)))
+        columns = T.arg("C", T.Buffer(int64((s.entries,)), str(o.column_dtype)))
         starts = T.arg("S", T.Buffer(int64((o.slots + 1,)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
         with T.sblock("root"):
@@ -52,17 +52,17 @@ def _contract(
     """Emit the block that accumulates one lookup in one bank; axes as in ``ops/block.py``."""
     x, values, indices, columns, starts, acc = buffers
     target, stored = how
-    lookup = lookup_for(target)
+    lookup = lookup_for(target, s.bank)
     width = s.outer.group
     lanes = tirx.Ramp(0, 1, width)
-    grid = int64((*c.lead, s.outer.slots, 1, s.outer.longest, s.keep))
+    grid = int64((*c.lead, s.outer.slots, 1, s.longest, s.keep))
     with T.grid(*grid) as axes, T.sblock("contract"):
         *lead, slot, _, step, k = T.axis.remap("S" * (len(c.lead) + 2) + "RR", axes)
         entry = tirx.Cast("int64", starts[slot]) + step
         T.reads(
             whole(x),
             values[entry, k, 0:width],
-            indices[entry, k // SLOTS_PER_WORD, 0:width],
+            indices[entry, k // s.slots_per_word, 0:width],
             columns[entry],
             starts[slot : slot + 2],
         )
@@ -75,8 +75,10 @@ def _contract(
             column = tirx.Cast("int64", columns[entry])
             row = c.input_index(lead, unravel(column // c.columns, c.taps))
             start = column % c.columns if c.taps else column
-            shift = tirx.Cast("int32", k % SLOTS_PER_WORD * INDEX_BITS)
-            word = indices[entry, k // SLOTS_PER_WORD, lanes]
+            shift = tirx.Cast("int32", k % s.slots_per_word * s.index_bits)
+            word = indices[entry, k // s.slots_per_word, lanes]
+            if str(s.index_dtype) != "int32":
+                word = tirx.Cast(f"int32x{width}", word)
             index = tirx.shift_right(word, tirx.Broadcast(shift, width))
             weight = widen(values[entry, k, lanes], stored, width)
             product = weight * lookup(x, row, start, index)

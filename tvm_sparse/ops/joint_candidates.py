@@ -1,48 +1,107 @@
-"""Whether skipping empty banks beats storing all of them, and what it would cost."""
+"""Whether to store only what each bank holds instead of equally much of all, and what it costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from tvm.target import Target
 
-from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
+from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
+from tvm_sparse.ops.balanced_candidates import LOOKUP_ROWS
 from tvm_sparse.ops.candidates import Candidate
+from tvm_sparse.ops.compressed_rows_candidates import output_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
-from tvm_sparse.ops.lookup import lookup_cost
+from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
 from tvm_sparse.ops.narrow import narrowed, stored_as
 
-TABLE = 0.1
-"""Multiply-adds that the way through the table costs each of an entry's."""
+TABLE = {16: 0.1, 32: -0.3}
+ENTRY = {16: 0.6, 32: 0.75}
+"""Multiply-adds that the way through the table adds to each of an entry's, and to an entry.
 
-EMPTY = 0.05
-"""Share of empty banks below which a table of the others is not worth its loads."""
+By columns of a bank, fits at 4 to 16 rows of input: beside few accumulators a lookup in 32 columns
+takes less than in the balanced operator's larger tiles.
+"""
+
+LOADED = {16: 1.2, 32: 1.5}
+"""What a multiply-add costs, lookup included, where only its bytes count (1.2; ``TABLE`` apart)."""
+
+EMPTY, GAIN = 0.05, 0.9
+"""Share of empty banks below which a table is only worth its loads if the modelled cost is at most
+so much of that of equally full banks."""
+
+KEEPS = (1, 2, 3, 4, 6, 8)
+"""Values a row that an entry may have, besides those of the fullest row."""
+
+
+@dataclass(frozen=True)
+class _Option:
+    """Entries of ``keep`` values in banks of ``bank`` columns, which execute ``work``."""
+
+    bank: int
+    keep: int
+    work: float
+    penalty: float
+
+    @property
+    def cost(self) -> float:
+        """Modelled time relative to the dense operator."""
+        return self.work * self.penalty
 
 
 def joint_candidates(
     contraction: Contraction, matrix: np.ndarray, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the storage of the banks of ``matrix`` that hold a nonzero.
+    """Yield the cheapest storage of ``matrix`` whose banks take as many entries as they need.
 
-    The other ways to store a joint mask are candidates of their own: kept blocks dense (``block``)
-    and all banks padded (``balanced``).
+    It skips empty banks (a joint mask), and where some banks hold more than others (unstructured
+    zeros) no bank is padded to the fullest of the matrix. The other ways to store a joint mask are
+    candidates of their own: kept blocks dense (``block``) and all banks padded (``balanced``).
     """
-    c, bank = contraction, CompressedBanksFormat.BANK
+    c = contraction
     if c.depthwise or target.kind.name != "llvm":
         return
-    if c.columns % bank:
-        yield f"joint needs a multiple of {bank} columns a tap, found {c.columns}"
+    banks = [bank for bank in lookup_banks(target) if c.columns % bank == 0]
+    if not banks:
+        yield f"joint needs a multiple of 16 columns a tap, found {c.columns}"
         return
-    outer = CompressedBanksFormat.kept(matrix)
-    kept = outer.entries / (outer.slots * matrix.shape[1] // bank)
-    if kept > 1 - EMPTY:
-        yield f"joint: {kept:.0%} of the banks hold a nonzero"
+    fullest = {bank: fullest_rows(matrix, bank) for bank in banks}
+    best = min((o for b in banks for o in _options(c, fullest[b], b, target)), key=lambda o: o.cost)
+    padded = min(_padded(c, fullest[bank], bank, target) for bank in banks)
+    kept = np.count_nonzero(fullest[banks[0]]) / fullest[banks[0]].size
+    if kept > 1 - EMPTY and best.cost > GAIN * padded:
+        yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
-    storage = CompressedBanksFormat.of(matrix)
+    storage = CompressedBanksFormat.of(matrix, keep=best.keep, bank=best.bank)
     stored = stored_as(c, matrix, target)
     func = joint(c, storage, target, stored)
-    work = kept * storage.keep / bank
-    penalty = 1 + TABLE + lookup_cost(target)
-    yield Candidate("joint", narrowed(storage, stored), func, work, penalty)
+    yield Candidate("joint", narrowed(storage, stored), func, best.work, best.penalty)
+
+
+def _options(
+    c: Contraction, fullest: npt.NDArray[np.int32], bank: int, target: Target
+) -> Iterator[_Option]:
+    """Yield what entries of different sizes cost, given the fullest row of each block."""
+    most = max(1, int(fullest.max(initial=0)))
+    for keep in sorted({k for k in KEEPS if k < most} | {most}):
+        entries = int((-(-fullest // keep)).sum())
+        work = entries * keep / (fullest.size * bank)
+        penalty = _step(c, bank, target) + TABLE[bank] + ENTRY[bank] / keep
+        yield _Option(bank, keep, work, penalty)
+
+
+def _padded(c: Contraction, fullest: npt.NDArray[np.int32], bank: int, target: Target) -> float:
+    """Return the cost of storing each bank as full as the fullest, without a table."""
+    return max(1, int(fullest.max(initial=0))) / bank * _step(c, bank, target)
+
+
+def _step(c: Contraction, bank: int, target: Target) -> float:
+    """Return the cost of a multiply-add with its lookup.
+
+    With hardly any rows of input lookups are hidden behind the loads of weights and indices.
+    """
+    cost = lookup_cost(target, bank)
+    return LOADED[bank] if output_rows(c) < LOOKUP_ROWS and cost < 1 else 1 + cost
