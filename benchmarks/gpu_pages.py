@@ -76,6 +76,9 @@ def _operators(compiled: dict[str, Any], correct: dict[str, Any] | None) -> list
     head = ["operator", "kernel", "dtypes", "compiled", "executed on PoCL", "measured on a GPU"]
     content = _read("gpu_pocl")
     lines = ["## What is proved", "", *_table(head, rows)]
+    tried = [layer for layer, operator in OPERATORS.items() if operator.tried]
+    if tried and not all(OPERATORS[layer].kernel in {k for _, k in measured} for layer in tried):
+        lines += [f"The compiler does not choose {', '.join(tried)}: no GPU has verified it.", ""]
     if content is not None:
         on = content["environment"]
         lines += [f"PoCL: {on['opencl']} on {on['device']}.", ""]

@@ -25,6 +25,7 @@ TAPS = 0.78
 Mask = Callable[[np.ndarray], np.ndarray]
 
 MASKS: dict[str, Callable[[float], Mask]] = {
+    "2:4": lambda s: Balanced(4, 2).project,
     "balanced": lambda s: Balanced(BANK, max(1, round(BANK * (1 - s)))).project,
     "block 32x32": lambda s: lambda scores: Block(32, 32).project(scores, s),
     "block 64x64": lambda s: lambda scores: Block(64, 64).project(scores, s),
@@ -34,7 +35,13 @@ MASKS: dict[str, Callable[[float], Mask]] = {
 }
 """Pattern -> (sparsity -> mask of scores)."""
 
-STORAGES = {"balanced": "balanced", "block": "block", "joint": "joint", "taps": "depthwise_taps"}
+STORAGES = {
+    "2:4": "two_four",
+    "balanced": "balanced",
+    "block": "block",
+    "joint": "joint",
+    "taps": "depthwise_taps",
+}
 """First word of a pattern -> the storage that is made for it."""
 
 
@@ -88,6 +95,8 @@ def small() -> Iterator[Case]:
             c = Contraction((rows,), 1000, 333, dtype=dtype)
             for pattern in ("none", "balanced", "block 32x32", "joint p=0.25"):
                 yield Case("333x1000", c, pattern, 0.0 if pattern == "none" else 0.75)
+            if dtype == "float16":
+                yield Case("333x1000", c, "2:4", 0.5)
         for kernel, stride in ((3, 1), (5, 2)):
             c = window((28, 72, kernel, stride), 2, dtype)
             yield Case(f"depthwise {kernel}x{kernel}/{stride} 28x28x72", c, "none", 0.0)
@@ -96,7 +105,7 @@ def small() -> Iterator[Case]:
 
 def grid() -> Iterator[Case]:
     """Yield 8192 x 8192 over sparsities and rows: dense, balanced and blocks."""
-    patterns = [("none", 0.0)]
+    patterns = [("none", 0.0), ("2:4", 0.5)]
     for sparsity in SPARSITIES:
         patterns += [(pattern, sparsity) for pattern in ("balanced", "block 32x32", "block 64x64")]
     for pattern, sparsity in patterns:

@@ -35,7 +35,8 @@ FEATURES = 32
 class Operator:
     """A layer with the storage and the kernel that compute it, and the test that executes it.
 
-    ``cases`` is how the parameters of the test begin that stand for this operator.
+    ``cases`` is how the parameters of the test begin that stand for this operator. The compiler may
+    choose it unless it is ``tried`` only: compiled and executed, but verified by no GPU yet.
     """
 
     layer: str
@@ -44,6 +45,8 @@ class Operator:
     kernel: str
     executed: str
     cases: str = ""
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    tried: bool = False
 
 
 def _linear(rows: int) -> Contraction:
@@ -70,6 +73,15 @@ OPERATORS = {
         Operator("block", _linear(128), "block", "tile", TILES, "block-"),
         Operator("block convolution", CONVOLUTION, "block", "tile", TILES, "block-"),
         Operator("joint", _linear(128), "joint", "tile", TILES, "joint-"),
+        Operator(
+            "2:4",
+            _linear(128),
+            "two_four",
+            "2:4 tile",
+            "test_two_four.py::test_equals_the_reference",
+            dtypes=("float16", "bfloat16"),
+            tried=True,
+        ),
         Operator(
             "dense depthwise",
             DEPTHWISE,
@@ -125,13 +137,16 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
         return pair_option(c, pointwise_behind(c, FEATURES), target)
     if operator.storage == "dense":
         return options.dense(c, target)
+    if operator.tried:
+        (option,) = options.two_four(c, matrix, target)
+        return option
     found = options.sparse(c, matrix, target)
     (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.storage)
     return option
 
 
 def weight(operator: Operator, rng: np.random.Generator) -> np.ndarray:
-    """Return small integers: 4 of 16 for balanced layers, else 70 % zeros anywhere.
+    """Return small integers: 4 of 16 for balanced layers, 2 of 4, or 70 % zeros anywhere.
 
     Coarse masks keep a third of the 64 x 64 blocks.
     """
@@ -139,6 +154,8 @@ def weight(operator: Operator, rng: np.random.Generator) -> np.ndarray:
     values = rng.integers(1, 5, shape).astype(np.float32)
     if operator.layer.startswith("balanced"):
         return values * Balanced(16, 4).project(rng.random(shape, dtype=np.float32))
+    if operator.storage == "two_four":
+        return values * Balanced(4, 2).project(rng.random(shape, dtype=np.float32))
     values *= rng.random(shape) >= 0.7
     if operator.storage in ("block", "joint"):
         blocks = np.zeros((-(-shape[0] // 64), -(-shape[1] // 64)), bool)

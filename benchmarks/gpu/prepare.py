@@ -39,6 +39,7 @@ REARRANGED = "rearranged"
 MAKERS: dict[str, Callable[[Contraction, np.ndarray, Target], Iterable[Option | str]]] = {
     "balanced": options.balanced,
     "block": options.block,
+    "two_four": options.two_four,
 }
 """Storages that are made without looking at the others, which takes seconds for large weights."""
 

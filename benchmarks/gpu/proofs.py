@@ -27,7 +27,6 @@ from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.targets import parse_target
 
 ARCHS = ("sm_80", "sm_90")
-DTYPES = ("float32", "float16", "bfloat16")
 SIZE = 2048
 ROWS = (1, 8, 32, 64, 256, 4096)
 PATTERNS = ("balanced", "block 32x32", "block 64x64")
@@ -44,7 +43,7 @@ def main(wanted: Sequence[str]) -> None:
 def compiled() -> Iterator[dict[str, Any]]:
     """Yield registers, stack and instructions of every operator, dtype and architecture."""
     for layer, operator in OPERATORS.items():
-        for dtype in DTYPES:
+        for dtype in operator.dtypes:
             for arch in ARCHS:
                 target = parse_target(f"cuda:{arch}").target
                 option = option_of(operator, dtype, target)

@@ -12,6 +12,7 @@ from tvm_sparse.schedules.cuda.separable import Separable
 from tvm_sparse.schedules.cuda.stream import Stream
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
+from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
 from tvm_sparse.schedules.rule import ScheduleRule
 
 __all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
@@ -21,6 +22,7 @@ RULES: tuple[ScheduleRule, ...] = (
     Separable(),
     TileScalar(),
     TileTensorCore(),
+    TileTwoFour(),
     DepthwiseStrip(),
     DepthwiseTapsLane(),
     *REST,

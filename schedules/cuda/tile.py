@@ -43,9 +43,14 @@ class Parts:
         return [name for name in COPIES if name in names]
 
     @property
-    def decodes(self) -> bool:
+    def packed(self) -> bool:
         """Whether the weights are packed."""
         return COPIES[1] not in self.copies
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a dense tile is made of packed weights."""
+        return DECODE in {self.sch.get(block).name_hint for block in b.all_blocks(self.sch)}
 
 
 def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Parts | None:
@@ -65,9 +70,9 @@ def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Par
 def split_features(parts: Parts, loop: Any, inner: list[int], tunable: bool) -> list[Any]:
     """Split a block of features into parts for grid, threads, and one thread; return the factors.
 
-    What is packed is decoded whole: one part.
+    What is packed is used whole: one part.
     """
-    if parts.decodes and tunable:
+    if parts.packed and tunable:
         return [1, *factors(parts.sch, loop, inner[1:], tunable)]
     return factors(parts.sch, loop, inner, tunable)
 
@@ -75,7 +80,7 @@ def split_features(parts: Parts, loop: Any, inner: list[int], tunable: bool) -> 
 def split_columns(parts: Parts, loop: Any, columns: int, tunable: bool) -> tuple[Any, Any]:
     """Split the reduction into steps; those of packed weights are the storage's."""
     step, inner = parts.sch.split(
-        loop, factors(parts.sch, loop, [columns], tunable and not parts.decodes)
+        loop, factors(parts.sch, loop, [columns], tunable and not parts.packed)
     )
     return step, inner
 
@@ -97,7 +102,8 @@ def stage(parts: Parts, loop: Any, threads: t.Threads) -> None:
         first = -2
         sch.compute_at(block, loop, preserve_unit_loops=True, index=first)
         sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
-    for name in (COPIES[0], DECODE if parts.decodes else COPIES[1]):
+    packed = (DECODE,) if parts.decodes else ()
+    for name in (COPIES[0], *(packed if parts.packed else COPIES[1:2])):
         block = sch.get_sblock(name)
         offset = t.VECTOR_BYTES // t.item_bytes(sch, block)
         sch.storage_align(block, 0, axis=-2, factor=32, offset=offset)

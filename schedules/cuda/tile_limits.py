@@ -69,11 +69,12 @@ def shared(sch: s_tir.Schedule, tile: tuple[int, int, int]) -> int:
     size = t.item_bytes(sch, sch.get_sblock(COPIES[0]))
     offset = t.VECTOR_BYTES // size
     x, w = rows * _padded(columns, offset), features * _padded(columns, offset)
-    if DECODE not in names:
+    if COPIES[1] in names:
         w = columns * _padded(features, offset)
         staged, decoded = (x + w) * size, 0
     else:
-        staged, decoded = x * size + sum(_packed(sch, name) for name in copies[1:]), w * size
+        staged = x * size + sum(_packed(sch, name) for name in copies[1:])
+        decoded = w * size if DECODE in names else 0
     result = rows * _padded(features, 8) * 4 if "unfold" in names else 0
     return max(depth(sch) * staged + decoded + len(copies) * ROUNDING, result)
 

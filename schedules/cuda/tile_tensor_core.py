@@ -8,7 +8,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.cuda.multiply import EDGE, REGISTERS
+from tvm_sparse.ops.cuda.multiply import EDGE
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
 from tvm_sparse.schedules.cuda.tile_limits import Shape, extents, fits
@@ -40,13 +40,16 @@ class Warps:
         )
 
 
-def default_warps(rows: int, features: int) -> Warps:
-    """Return at least four warps where the tile has enough 16 x 16 tiles, at most 64 x 32 each."""
+def default_warps(rows: int, features: int, edges: tuple[int, int] = (EDGE, EDGE)) -> Warps:
+    """Return at least four warps where the tile has enough small ones, at most 64 x 32 each.
+
+    ``edges`` are the rows and features of a small tile.
+    """
     down, across = max(1, rows // WARP_ROWS), max(1, features // WARP_FEATURES)
     while down * across < 4:
-        if features // across > EDGE and (features // across) % (2 * EDGE) == 0:
+        if features // across > edges[1] and (features // across) % (2 * edges[1]) == 0:
             across *= 2
-        elif rows // down > EDGE and (rows // down) % (2 * EDGE) == 0:
+        elif rows // down > edges[0] and (rows // down) % (2 * edges[0]) == 0:
             down *= 2
         else:
             break
@@ -62,6 +65,13 @@ class TileTensorCore(ScheduleRule):
     ``asynchronous`` copies are ``cp.async``, which other languages than CUDA do not have.
     """
 
+    kind = "tile_tensor_core"
+    edges = (EDGE, EDGE, EDGE)
+    """Rows, features and columns of a product of one warp."""
+
+    pairs = True
+    """Whether two neighbouring registers of a sum are neighbouring features."""
+
     def __init__(self, *, asynchronous: bool = True) -> None:
         self.asynchronous = asynchronous
 
@@ -69,36 +79,38 @@ class TileTensorCore(ScheduleRule):
         """Whether a thread block fits an SM, and its code is not too long."""
         _, _, _, across, down, lanes, _, k_in, row_in, inner = extents(schedule)
         products = row_in * inner
-        shape = Shape(across * down * lanes, REGISTERS * products, UNROLL * products * k_in)
+        sums = self.edges[0] * self.edges[1] // t.WARP * products
+        shape = Shape(across * down * lanes, sums, UNROLL * products * k_in)
         return fits(schedule, shape, self.tile(schedule))
 
-    @staticmethod
-    def tile(schedule: s_tir.Schedule) -> tuple[int, int, int]:
+    def tile(self, schedule: s_tir.Schedule) -> tuple[int, int, int]:
         """Return the rows, features and columns of a thread block."""
         _, _, _, across, down, _, _, k_in, row_in, inner = extents(schedule)
-        return EDGE * down * row_in, EDGE * across * inner, EDGE * k_in
+        rows, features, columns = self.edges
+        return rows * down * row_in, features * across * inner, columns * k_in
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked ``tile_tensor_core``."""
-        parts = tl.take_apart(func, "tile_tensor_core", own=FRAGMENTS)
+        """Schedule ``func`` if it holds a block marked :attr:`kind`."""
+        parts = tl.take_apart(func, self.kind, own=FRAGMENTS)
         if parts is None:
             return None
         sch, anchor, (rows, features, columns) = parts.sch, parts.anchor, parts.tile
-        warps = default_warps(rows, features)
+        small = self.edges
+        warps = default_warps(rows, features, small[:2])
         row, block, feature, lane, k = sch.get_loops(anchor)
-        down = factors(sch, row, [warps.rows, rows // EDGE // warps.rows], tunable)
-        inner = [warps.features, features // EDGE // warps.features]
+        down = factors(sch, row, [warps.rows, rows // small[0] // warps.rows], tunable)
+        inner = [warps.features, features // small[1] // warps.features]
         across = tl.split_features(parts, feature, inner, tunable)
         warps = Warps(down[1], across[1])
         row_block, row_warp, row_in = sch.split(row, down)
         part, warp, feature_in = sch.split(feature, across)
-        k_step, k_in = tl.split_columns(parts, k, columns // EDGE, tunable)
+        k_step, k_in = tl.split_columns(parts, k, columns // small[2], tunable)
         sch.reorder(row_block, block, part, warp, row_warp, lane, k_step, k_in, row_in, feature_in)
         for loop, axis in zip((row_block, block, part), "xyz", strict=True):
             sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((warp, row_warp, lane), warps.threads, strict=True):
             sch.bind(loop, tag)
-        through_shared(parts, part, lane, warps.threads)
+        through_shared(parts, part, lane, warps.threads, pairs=self.pairs)
         load_fragments(sch, k_in)
         sch.set_scope(anchor, 0, "local")
         tl.stage(parts, k_step, warps.threads)
@@ -111,7 +123,9 @@ class TileTensorCore(ScheduleRule):
         return tl.finish(parts, target)
 
 
-def through_shared(parts: tl.Parts, block: Any, lane: Any, threads: t.Threads) -> None:
+def through_shared(
+    parts: tl.Parts, block: Any, lane: Any, threads: t.Threads, *, pairs: bool = True
+) -> None:
     """Take the sums through shared memory, so that the epilogue sees whole rows.
 
     ``block`` is the loop of a thread block's tile, ``lane`` that of its threads.
@@ -121,8 +135,9 @@ def through_shared(parts: tl.Parts, block: Any, lane: Any, threads: t.Threads) -
     sch.set_scope(unfold, 0, tl.staged(parts).scope())
     sch.reverse_compute_at(unfold, lane, preserve_unit_loops=True)
     *rest, pair = sch.get_loops(unfold)[-6:]
-    sch.vectorize(pair)
-    for loop in rest:
+    if pairs:
+        sch.vectorize(pair)
+    for loop in rest if pairs else (*rest, pair):
         sch.unroll(loop)
     sch.storage_align(unfold, 0, axis=-2, factor=32, offset=8)
     sch.reverse_compute_at(parts.last, block, preserve_unit_loops=True)

@@ -47,6 +47,29 @@ int ts_product(__private float* c, __private float* last, __private float* a, __
   }
   return 0;
 }
+int ts_kept(__private float* held, __private float* last, __local float* values,
+            __local int* metadata) {
+  ((__private ulong*)held)[0] = (ulong)values;
+  ((__private ulong*)held)[1] = (ulong)metadata;
+  return 0;
+}
+int ts_product_kept(__private float* c, __private float* last, __private float* a,
+                    __private float* b) {
+  __local float* left = (__local float*)*(__private ulong*)a;
+  __local float* values = (__local float*)((__private ulong*)b)[0];
+  __local uint* metadata = (__local uint*)((__private ulong*)b)[1];
+  int down = ((__private int*)a)[2], lane = get_local_id(0);
+  for (int r = 0; r < 16; ++r) {
+    int row = r / 4 % 2 * 8 + lane % 4 * 2 + r % 2, part = r / 8, below = r / 2 % 2;
+    for (int i = 0; i < 16; ++i) {
+      uint word = metadata[lane / 4 * 4 + 2 * part + i / 8] >> 16 * below;
+      int holder = 32 * part + lane / 4 * 4 + i % 8 / 2;
+      float value = values[8 * holder + i / 8 * 4 + below * 2 + i % 2];
+      c[r] += left[row * down + i / 2 * 4 + (word >> 2 * (i % 8) & 3)] * value;
+    }
+  }
+  return 0;
+}
 """
 """Tensor-core instructions in OpenCL. Lanes cannot exchange registers on a CPU: a load notes where
 its tile lies, a product reads the tiles there. Gather, pipeline, barriers and epilogue are real."""
@@ -55,9 +78,18 @@ its tile lies, a product reads the tiles there. Gather, pipeline, barriers and e
 class StandIns:
     """Calls of :data:`STAND_INS` in place of :class:`tvm_sparse.ops.cuda.ptx.Intrinsics`."""
 
-    def load(self, ends: Any, source: Any, lane: Any, pitch: Any, form: Form) -> Any:
+    def load(self, form: Form, ends: Any, source: Any, lane: Any, pitch: Any) -> Any:
         strides = (1, pitch) if form is Form.RIGHT else (pitch, 1)
         return T.call_extern("int32", "ts_tile", *ends, source, *strides)
+
+    def load_wide(self, ends: Any, source: Any, lane: Any, pitch: Any) -> Any:
+        return self.load(Form.LEFT, ends, source, lane, pitch)
+
+    def load_kept(self, ends: Any, values: Any, metadata: Any, lane: Any) -> Any:
+        return T.call_extern("int32", "ts_kept", *ends, values, metadata)
+
+    def multiply_kept(self, ends: Any, rows: Any, features: Any, dtype: str) -> Any:
+        return T.call_extern("int32", "ts_product_kept", *ends, rows, features)
 
     def __init__(self) -> None:
         self.decoders: dict[str, str] = {}

@@ -11,12 +11,12 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.tile import Tile
-from tvm_sparse.ops.cuda.weights import BalancedWeights
+from tvm_sparse.ops.cuda.weights import BalancedWeights, DenseTiles
 from tvm_sparse.ops.marks import int64
 
 
 @dataclass
-class JointWeights:
+class JointWeights(DenseTiles):
     """Steps of the reduction that hold a nonzero, named by a table; decoded on chip like banks.
 
     ``storage.banks.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,6 +22,13 @@ REGISTERS = 8
 
 Extents = tuple[int, int, int]
 Region = Callable[[Any, Any, Any], Any]
+"""Block and the numbers of a small tile -> that region of a staged one."""
+
+Load = Callable[[tuple[Any, Any], Any, Any, Any], Any]
+"""Ends of the registers, address, lane and pitch -> the call that loads a tile."""
+
+Place = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""Lane, pair of registers, and which of the pair -> row and feature in the tile."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +51,10 @@ class Engine(Protocol):
     def scope(self) -> str:
         """Memory in which both lie."""
 
-    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
         """Emit the product and return the buffer ``[row, block * features + feature]``.
 
-        Its dtype is fp32 or ``result``.
+        ``ws`` is what the weights staged. The result's dtype is fp32 or ``result``.
         """
 
 
@@ -96,36 +104,18 @@ class TensorCore:
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
         acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), "float32")
         out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
-        self._load("load_a", lambda at, row, k: xs[at, row, k], a, ptx.Form.LEFT)
+        left = self._load(ptx.Form.LEFT)
+        load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k)], a, self.scope, left)
         form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
-        self._load("load_b", lambda at, feature, k: ws.at(at, k, feature), b, form)
+        right = self._load(form)
+        load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, self.scope, right)
         self._contract(a, b, acc, tile)
-        _unfold(acc, out)
+        unfold(acc, out, (EDGE, EDGE), _place)
         return out
 
-    def _load(self, name: str, source: Region, fragment: Any, form: ptx.Form) -> None:
-        """Emit one ``ldmatrix``: a 16 x 16 tile of shared memory to the registers of a warp."""
-        with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
-            # The last axis has one point: compute_at wants a variable in each written dimension.
-            block, tile, k, lane, one = T.axis.remap("SSSSS", axes)
-            region = source(block, _edge(tile), _edge(k))
-            T.reads(region)
-            T.writes(fragment[block, tile, k, lane, one * REGISTERS : one * REGISTERS + REGISTERS])
-            pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
-            # A view with access_ptr("r"): the synchronisation pass must see that this reads.
-            view = T.match_buffer(
-                region,
-                (EDGE, EDGE),
-                str(fragment.dtype),
-                strides=[pitch, unit],
-                offset_factor=REGISTERS,
-                scope=self.scope,
-            )
-            held = fragment[block, tile, k, lane, one * REGISTERS]
-            last = fragment[block, tile, k, lane, one * REGISTERS + REGISTERS - 1]
-            ends = (T.address_of(held), T.address_of(last))
-            place = tirx.Cast("int32", lane)
-            T.evaluate(self.intrinsics.load(ends, view.access_ptr("r"), place, pitch, form))
+    def _load(self, form: ptx.Form) -> Load:
+        """Return the call of one ``ldmatrix``: a 16 x 16 tile to the registers of a warp."""
+        return functools.partial(self.intrinsics.load, form)
 
     def _contract(self, a: Any, b: Any, acc: Any, tile: Extents) -> None:
         """Emit the product of two fragments."""
@@ -139,38 +129,73 @@ class TensorCore:
                 )
                 T.writes(acc[(*here, slice(0, REGISTERS))])
                 T.sblock_attr({KIND: "tile_tensor_core", TILE: list(tile)})
-                with T.init(), T.unroll(tirx.const(REGISTERS, "int64")) as register:
-                    T.buffer_store(acc, tirx.const(0, "float32"), [*here, register])
+                zero_sums(acc, here)
                 ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, REGISTERS - 1)]))
                 left = T.address_of(a[block, row, k, lane, 0])
                 right = T.address_of(b[block, feature, k, lane, 0])
                 T.evaluate(self.intrinsics.multiply(ends, left, right, str(a.dtype)))
 
 
-def _edge(tile: Any) -> slice:
-    """Return the rows of a 16 x 16 tile."""
-    return slice(tile * EDGE, tile * EDGE + EDGE)
+def load_tile(name: str, source: Region, fragment: Any, scope: str, load: Load) -> None:
+    """Emit the block that takes tiles in shared memory to the registers of warps."""
+    held = int(fragment.shape[4])
+    with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
+        # The last axis has one point: compute_at wants a variable in each written dimension.
+        block, tile, k, lane, one = T.axis.remap("SSSSS", axes)
+        region = source(block, tile, k)
+        T.reads(region)
+        T.writes(fragment[block, tile, k, lane, one * held : one * held + held])
+        pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
+        # A view with access_ptr("r"): the synchronisation pass must see that this reads.
+        view = T.match_buffer(
+            region,
+            [int(axis.extent) for axis in region.region[1:]],
+            str(fragment.dtype),
+            strides=[pitch, unit],
+            offset_factor=REGISTERS,
+            scope=scope,
+        )
+        first = fragment[block, tile, k, lane, one * held]
+        last = fragment[block, tile, k, lane, one * held + held - 1]
+        ends = (T.address_of(first), T.address_of(last))
+        T.evaluate(load(ends, view.access_ptr("r"), tirx.Cast("int32", lane), pitch))
 
 
-def _unfold(acc: Any, out: Any) -> None:
-    """Emit the block that gives each register of the sum its row and feature.
+def edge(tile: Any, size: int = EDGE) -> slice:
+    """Return the rows or columns of a tile."""
+    return slice(tile * size, tile * size + size)
 
-    Register ``r`` of lane ``l`` is row ``l // 4 + 8 * (r // 2 % 2)`` and feature
-    ``2 * (l % 4) + r % 2 + 8 * (r // 4)`` of its tile (PTX ISA, "Matrix Fragments for
-    mma.m16n8k16").
+
+def zero_sums(acc: Any, here: tuple[Any, ...]) -> None:
+    """Emit the start of a lane's sums."""
+    with T.init(), T.unroll(tirx.const(int(acc.shape[4]), "int64")) as register:
+        T.buffer_store(acc, tirx.const(0, "float32"), [*here, register])
+
+
+def unfold(acc: Any, out: Any, sides: tuple[int, int], place_of: Place) -> None:
+    """Emit the block that gives each register of the sums its row and feature.
+
+    ``sides`` are the rows and features of a tile.
     """
     rows, blocks, across = acc.shape[:3]
-    with T.grid(rows, blocks, across, *int64((LANES, 4, 2))) as axes, T.sblock("unfold"):
+    pairs = int(acc.shape[4]) // 2
+    with T.grid(rows, blocks, across, *int64((LANES, pairs, 2))) as axes, T.sblock("unfold"):
         row, block, feature, lane, high, low = T.axis.remap("SSSSSS", axes)
         value = acc[row, block, feature, lane, high * 2 + low]
-        place = [
-            row * EDGE + high % 2 * 8 + lane // 4,
-            (block * across + feature) * EDGE + high // 2 * 8 + lane % 4 * 2 + low,
-        ]
+        down, right = place_of(lane, high, low)
+        place = [row * sides[0] + down, (block * across + feature) * sides[1] + right]
         T.reads(value)
         T.writes(out[tuple(place)])
         dtype = str(out.dtype)
         T.buffer_store(out, value if dtype == "float32" else tirx.Cast(dtype, value), place)
+
+
+def _place(lane: Any, high: Any, low: Any) -> tuple[Any, Any]:
+    """Return where register ``2 high + low`` of two ``mma.m16n8k16`` lies in a 16 x 16 tile.
+
+    (PTX ISA, "Matrix Fragments for mma.m16n8k16".)
+    """
+    return high % 2 * 8 + lane // 4, high // 2 * 8 + lane % 4 * 2 + low
 
 
 def fp32(value: Any) -> Any:

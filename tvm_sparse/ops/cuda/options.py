@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import depthwise_options, stream
 from tvm_sparse.ops.cuda import tile_choice as model
@@ -18,12 +19,16 @@ from tvm_sparse.ops.cuda.chip import Chip, chip
 from tvm_sparse.ops.cuda.multiply import engine
 from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
 from tvm_sparse.ops.cuda.weights import BlockWeights, DenseWeights
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
+
+TWO_FOUR_STEP = 64
+"""Columns that a thread block stages at a time of 2:4 weights."""
 
 
 def dense(c: Contraction, target: Target) -> Option:
@@ -86,3 +91,20 @@ def block(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
     storage = BlockFormat.of(matrix, pattern, limit=1)
     weights, kernel = BlockWeights(storage, tile), engine(c.dtype)
     yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
+
+
+def two_four(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+    """Yield 2:4 weights on sparse tensor cores; no candidate yet, as no GPU has verified them."""
+    if c.dtype == "float32" or c.depthwise:
+        yield "two_four: fp16 and bf16 linear layers and convolutions only"
+        return
+    on, rows = chip(target), model.known_rows(c.lead)
+    sizes = [Tile(r, f, TWO_FOUR_STEP) for r in model.ROWS for f in (128, 64, 32)]
+    size = (rows, c.features, c.matrix_shape[1] // 2)
+    tile = min(sizes, key=lambda t: (model.tile_clocks(size, t, c.dtype, on), t.rows, t.features))
+    storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
+    clocks = model.tile_clocks(size, tile, c.dtype, on)
+    time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
+    weights, kernel = TwoFourWeights(storage, tile), SparseTensorCore()
+    name = "two_four"
+    yield Option(name, "2:4 tile", storage, 0.5, time, lambda: tiled(c, weights, tile, kernel))

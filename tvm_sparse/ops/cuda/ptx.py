@@ -6,6 +6,7 @@ import enum
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 _LOAD = """
@@ -28,6 +29,57 @@ __device__ __forceinline__ void {name}(float* c, const void*, const void* left,
       : "+f"(c[4 * half]), "+f"(c[4 * half + 1]), "+f"(c[4 * half + 2]), "+f"(c[4 * half + 3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * half]), "r"(b[2 * half + 1]));
 }}
+"""
+
+_LOAD_WIDE = """
+__device__ __forceinline__ void ts_ldmatrix_wide(void* d, const void*, const void* s, int offset,
+                                                 int below) {
+  unsigned* r = (unsigned*)d;
+  for (int half = 0; half < 2; ++half) {
+    unsigned at = (unsigned)__cvta_generic_to_shared((const short*)s + offset + half * below);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+      : "=r"(r[4 * half]), "=r"(r[4 * half + 1]), "=r"(r[4 * half + 2]), "=r"(r[4 * half + 3])
+      : "r"(at) : "memory");
+  }
+}
+"""
+
+_LOAD_KEPT = """
+__device__ __forceinline__ void ts_load_kept(void* d, const void*, const void* values,
+                                             const void* metadata, int lane) {
+  unsigned* r = (unsigned*)d;
+  for (int half = 0; half < 2; ++half) {
+    uint4 v = ((const uint4*)values)[32 * half + lane];
+    r[4 * half] = v.x; r[4 * half + 1] = v.y; r[4 * half + 2] = v.z; r[4 * half + 3] = v.w;
+  }
+  r[8] = ((const unsigned*)metadata)[lane];
+}
+"""
+
+_MULTIPLY_KEPT = """
+#define TS_MMA_SP(SELECTOR) \\
+  asm volatile("mma.sp.sync.aligned.m16n8k32.row.col.f32.{kind}.{kind}.f32 " \\
+    "{{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, {{%8,%9,%10,%11}}, {{%0,%1,%2,%3}}, %12, " #SELECTOR ";" \\
+    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \\
+    : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), \\
+      "r"(metadata))
+__device__ __forceinline__ void {name}(float* c, const void*, const void* rows,
+                                       const void* features) {{
+  const unsigned* w = (const unsigned*)features;
+  unsigned metadata = w[8];
+  for (int half = 0; half < 2; ++half) {{
+    const unsigned* x = (const unsigned*)rows + 4 * half;
+    TS_MMA_SP(0x0);
+    c += 4;
+  }}
+  w += 4;
+  for (int half = 0; half < 2; ++half) {{
+    const unsigned* x = (const unsigned*)rows + 4 * half;
+    TS_MMA_SP(0x1);
+    c += 4;
+  }}
+}}
+#undef TS_MMA_SP
 """
 
 _DECODE = """
@@ -97,7 +149,7 @@ class Intrinsics:
     keeps whatever lies between.
     """
 
-    def load(self, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any, form: Form) -> Any:
+    def load(self, form: Form, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
         """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
         row, column = form.place(lane)
         transposed = form is Form.RIGHT_TRANSPOSED
@@ -110,6 +162,28 @@ class Intrinsics:
         name = f"ts_mma_{dtype}"
         code = _MULTIPLY.format(name=name, kind=_KINDS[dtype])
         return T.cuda.func_call(name, *ends, left, right, source_code=code)
+
+    def load_wide(self, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
+        """Return the call that reads a tile of 16 rows x 32 columns: eight rows, then eight more.
+
+        The right operand of ``mma.sp.m16n8k32``: registers in the order of columns.
+        """
+        place = (*ends, source, lane % 8 * pitch + lane // 8 * 8, pitch * 8)
+        return T.cuda.func_call("ts_ldmatrix_wide", *place, source_code=_LOAD_WIDE)
+
+    def load_kept(self, ends: tuple[Any, Any], values: Any, metadata: Any, lane: Any) -> Any:
+        """Return the call that reads a lane's values of a 2:4 piece, and its word of metadata."""
+        name, place = "ts_load_kept", tirx.Cast("int32", lane)
+        return T.cuda.func_call(name, *ends, values, metadata, place, source_code=_LOAD_KEPT)
+
+    def multiply_kept(self, ends: tuple[Any, Any], rows: Any, features: Any, dtype: str) -> Any:
+        """Return the call that adds a product of 16 rows, 32 features and 32 columns.
+
+        Halves of the features first, as the metadata is selected, then halves of the rows.
+        """
+        name = f"ts_mma_sp_{dtype}"
+        code = _MULTIPLY_KEPT.format(name=name, kind=_KINDS[dtype])
+        return T.cuda.func_call(name, *ends, rows, features, source_code=code)
 
     def decode(self, out: Any, values: Any, words: Any, place: Any, bank: Bank) -> Any:
         """Return the call that clears a bank of shared memory and fills in its values.

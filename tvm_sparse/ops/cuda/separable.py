@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
-from tvm_sparse.ops.cuda.multiply import Engine, Right, fp32
+from tvm_sparse.ops.cuda.multiply import Engine, fp32
 from tvm_sparse.ops.cuda.tile import COPIES, Tile, round_up, store, unflat
 from tvm_sparse.ops.cuda.weights import DenseWeights
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
@@ -91,12 +91,10 @@ def pointwise(
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
             xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
-            staged = (weights.blocks, weights.columns, tile.features)
-            ws = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
             _stage_strips(c, shape, x, xs)
-            weights.stage(ws)
+            right = weights.right(c.dtype, engine.scope)
             extents = (tile.rows, tile.features, tile.columns)
-            out = engine.multiply(xs, Right(ws, weights.features_first), extents, c.out_dtype)
+            out = engine.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()
 

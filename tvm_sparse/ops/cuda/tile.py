@@ -15,7 +15,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.multiply import Engine, Right
+from tvm_sparse.ops.cuda.multiply import Engine
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 
 VECTOR_BITS = 128
@@ -49,10 +49,6 @@ class Weights(Protocol):
         """Reduction length of a block, a multiple of ``tile.columns``."""
 
     @property
-    def features_first(self) -> bool:
-        """Whether a staged tile is ``[block, feature, k]``, else ``[block, k, feature]``."""
-
-    @property
     def run(self) -> int:
         """Neighbouring reduction steps that are neighbouring columns, aligned to as many."""
 
@@ -65,8 +61,8 @@ class Weights(Protocol):
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return what :meth:`column` reads."""
 
-    def stage(self, ws: Any) -> None:
-        """Emit the blocks that fill the tile ``ws``."""
+    def right(self, dtype: str, scope: str) -> Any:
+        """Emit the blocks that stage a tile, and return what an engine multiplies."""
 
 
 def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
@@ -85,13 +81,9 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
             xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
-            sides = (weights.columns, tile.features)
-            staged = (weights.blocks, *(sides[::-1] if weights.features_first else sides))
-            ws = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
             stage_activations(c, x, xs, weights)
-            weights.stage(ws)
+            right = weights.right(c.dtype, engine.scope)
             extents = (tile.rows, tile.features, tile.columns)
-            right = Right(ws, weights.features_first)
             out = engine.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()

@@ -13,6 +13,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.cuda.multiply import Right
 from tvm_sparse.ops.cuda.tile import Tile, round_up
 from tvm_sparse.ops.marks import VECTOR, int64
 
@@ -44,8 +45,41 @@ class AllColumns:
         return []
 
 
+class DenseTiles:
+    """Weights whose tile is dense once it is staged."""
+
+    tile: Tile
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> int:
+        """Reduction length of a block."""
+        raise NotImplementedError
+
+    @property
+    def features_first(self) -> bool:
+        """Whether a staged tile is ``[block, feature, k]``, else ``[block, k, feature]``."""
+        raise NotImplementedError
+
+    def stage(self, ws: Any) -> None:
+        """Emit the blocks that fill the tile ``ws``."""
+        raise NotImplementedError
+
+    def right(self, dtype: str, scope: str) -> Right:
+        """Emit the blocks that stage a tile, and return it."""
+        sides = (self.columns, self.tile.features)
+        sides = sides[::-1] if self.features_first else sides
+        ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=scope)
+        self.stage(ws)
+        return Right(ws, self.features_first)
+
+
 @dataclass
-class DenseWeights(AllColumns):
+class DenseWeights(AllColumns, DenseTiles):
     """Dense weights, ``tile.features`` rows side by side (``storage.lanes``)."""
 
     storage: DenseFormat
@@ -87,7 +121,7 @@ class DenseWeights(AllColumns):
 
 
 @dataclass
-class BalancedWeights(AllColumns):
+class BalancedWeights(AllColumns, DenseTiles):
     """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
 
     ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
@@ -127,7 +161,7 @@ class BalancedWeights(AllColumns):
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
         names = ("stage_v", "stage_i")
         values, indices = (
-            _copied(name, source, self.scope)
+            copied(name, source, self.scope)
             for name, source in zip(names, self._packed, strict=True)
         )
         s, per_step = self.storage, self.storage.step // self.storage.bank
@@ -155,7 +189,7 @@ class BalancedWeights(AllColumns):
 
 
 @dataclass
-class BlockWeights:
+class BlockWeights(DenseTiles):
     """The kept blocks of each block row one after another; a tile is one block row high.
 
     ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
@@ -204,12 +238,14 @@ class BlockWeights:
     def _place(self, k: Any) -> tuple[Any, Any]:
         """Return which of a row's stored blocks reduction step ``k`` lies in, and its column there.
 
-        Counted in vectors: TVM then sees that one lies in one block, also where the columns of a
-        tile are no multiple of those of a block.
+        Counted in vectors where neither the columns of a tile nor those of a block are a multiple
+        of the other: TVM then sees that a vector lies in one block. Else it sees that by itself.
         """
+        across, step = self.storage.block_cols, self.tile.columns
+        if step % across == 0 or across % step == 0:
+            return k // across, k % across
         unit = math.gcd(self.run, EDGE)
-        vectors = self.storage.block_cols // unit
-        return k // unit // vectors, k // unit % vectors * unit + k % unit
+        return k // unit // (across // unit), k // unit % (across // unit) * unit + k % unit
 
     def _slot(self, block: Any, k: Any) -> Any:
         """Return the stored block of a reduction step; steps past the end stay at the last one."""
@@ -252,8 +288,8 @@ def _pointer(region: Any, extent: int, scope: str, mode: str) -> Any:
     return view.access_ptr(mode)
 
 
-def _copied(name: str, source: Any, scope: str) -> Any:
-    """Emit a plain copy of ``source`` to ``scope``."""
+def copied(name: str, source: Any, scope: str) -> Any:
+    """Emit a plain copy of ``source`` to ``scope``, and return it."""
     out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=scope)
     with T.grid(*source.shape) as axes, T.sblock(name):
         place = list(T.axis.remap("S" * len(source.shape), axes))

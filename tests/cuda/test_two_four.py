@@ -1,0 +1,83 @@
+"""2:4 contractions against the naive reference on PoCL, and their machine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.cuda import pocl
+from tests.cuda.kernels import (
+    ARCHS,
+    StandIns,
+    assert_lean,
+    blank,
+    needs_nvrtc,
+    scheduled,
+    source,
+    target,
+)
+from tests.kernels import integers
+from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda import options
+from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
+from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.schedules.cuda import nvrtc
+from tvm_sparse.schedules.cuda.instructions import instruction_counts
+from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
+
+LINEAR = Contraction((2, 50), 200, 70)
+STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))
+CASES = {
+    "linear": (LINEAR, Tile(32, 64, 64)),
+    "one step": (LINEAR, Tile(16, 32, 256)),
+    "strided": (STRIDED, Tile(64, 32, 32)),
+}
+
+
+def pruned(rng, shape, keep=2):
+    return integers(rng, shape, 0.0) * Balanced(4, keep).project(
+        rng.random(shape, dtype=np.float32)
+    )
+
+
+@pocl.needs_pocl
+@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_equals_the_reference(case, keep):
+    c, tile = CASES[case]
+    rng, stand_ins = np.random.default_rng(0), StandIns()
+    matrix, x = pruned(rng, c.matrix_shape, keep), integers(rng, c.input_shape)
+    storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
+    func = tiled(c, TwoFourWeights(storage, tile), tile, SparseTensorCore("shared", stand_ins))
+    func = scheduled(func, TileTwoFour(asynchronous=False))
+    arrays = [x, *storage.encode(matrix).values()]
+    out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
+    assert np.array_equal(out, reference(c, x, matrix))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_machine_code(arch, dtype):
+    c = Contraction((256,), 512, 256, dtype=dtype)
+    matrix = pruned(np.random.default_rng(0), c.matrix_shape)
+    (option,) = options.two_four(c, matrix, target(arch))
+    func = scheduled(option.build(), TileTwoFour(), arch)
+    assert_lean(func, arch)
+    (counts,) = instruction_counts(nvrtc.compile_source(source(func, arch), arch)).values()
+    assert counts["HMMA.SP"] > 0
+    assert counts["HMMA"] == 0
+
+
+def test_it_is_no_candidate_yet():
+    """No GPU has verified it: the compiler must not choose it."""
+    c = replace(LINEAR, dtype="float16")
+    matrix = pruned(np.random.default_rng(0), c.matrix_shape)
+    found = options.sparse(c, matrix, target())
+    assert "two_four" not in {o.name for o in found if not isinstance(o, str)}
+    (reason,) = options.two_four(LINEAR, matrix, target())
+    assert "fp16 and bf16" in reason
