@@ -109,8 +109,8 @@ class Contraction(ScheduleRule):
         b.vectorise_tile(sch, epilogue, len(outer) + len(near), width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
         if parallel and nest.flops > b.PARALLEL_FLOPS:
-            parallel = [sch.fuse(*parallel)]
-            sch.parallel(parallel[0])
+            planes = [] if nest.kind == "matmul" else nest.others
+            parallel = b.few_tasks(sch, parallel, planes, target)
         if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
         b.overlap(sch, anchor, epilogue)

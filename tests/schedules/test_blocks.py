@@ -1,12 +1,54 @@
+import math
+
+import numpy as np
 import pytest
+import tvm
+from tvm import s_tir, te
+from tvm.target import Target
 
 from benchmarks.kernel_cases import conv
 from tests.kernels import host
 from tvm_sparse.ops.candidates import dense_candidate
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.schedules.cpu import blocks
 
 
 @pytest.mark.parametrize("size", [112, 224])
 def test_a_tile_with_as_many_loops_as_axes_is_not_scheduled_again(size):
     """The first convolution of VGG: large enough for the loops to be fused for all threads."""
     build_function(dense_candidate(conv(size, 3, 64, 3).contraction, host()).func, host())
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "steps"),
+    [
+        (14, 2, 12),  # six feature tiles, each plane in two parts
+        (14, 1, 6),  # the feature tiles alone
+        (7, 8, 42),  # a prime plane is taken whole
+    ],
+)
+def test_threads_share_as_few_steps_as_are_even(size, cores, steps):
+    sch = s_tir.Schedule(te.create_prim_func(_grid(6, size)))
+    loops = sch.get_loops(sch.get_sblock("Y"))
+    target = Target({"kind": "llvm", "num-cores": cores})
+    left = blocks.few_tasks(sch, loops[:3], loops[1:2], target)
+    assert blocks.extent(sch, left[0]) == steps
+    assert f"T.parallel({steps})" in sch.mod.script()
+    assert math.prod(blocks.extent(sch, loop) for loop in left) == 6 * size * 5
+    built = tvm.compile(sch.mod, target="llvm")
+    x = np.random.default_rng(0).standard_normal((6, size, 5, 16)).astype(np.float32)
+    y = tvm.runtime.tensor(np.zeros_like(x))
+    built["main"](tvm.runtime.tensor(x), y)
+    np.testing.assert_array_equal(y.numpy(), x + np.float32(1))
+
+
+def test_one_step_stays_serial():
+    sch = s_tir.Schedule(te.create_prim_func(_grid(1, 1)))
+    loops = sch.get_loops(sch.get_sblock("Y"))[:2]
+    assert blocks.tasks(sch, loops) == loops
+    assert "T.parallel" not in sch.mod.script()
+
+
+def _grid(features, size):
+    x = te.placeholder((features, size, 5, 16), name="X")
+    return [x, te.compute(x.shape, lambda *i: x(*i) + 1.0, name="Y")]
