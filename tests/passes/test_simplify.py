@@ -15,6 +15,10 @@ WEIGHT = np.arange(12, dtype=np.float32).reshape(4, 3)
 R = relax.op
 
 
+def take(x, index, axis):
+    return R.take(x, relax.const(np.array(index, np.int64)), axis=axis)
+
+
 @pytest.mark.parametrize(
     "body, shape, expected",
     [
@@ -26,6 +30,9 @@ R = relax.op
         (lambda x: R.clip(x, 0, 6), (2, 3), {"maximum": 1, "minimum": 1}),
         (lambda x: R.add(x, constant(np.zeros((1, 3), np.float32))), (2, 3), {}),
         (lambda x: R.add(x, constant(np.zeros((2, 3), np.float32))), (1, 3), {"add": 1}),
+        (lambda x: take(x, 1, 0), (2, 3), {"strided_slice": 1, "reshape": 1}),
+        (lambda x: take(x, 2, -1), (2, 3), {"strided_slice": 1, "reshape": 1}),
+        (lambda x: take(x, [1, 0], 1), (2, 3), {"take": 1}),
     ],
 )
 def test_rewrites(body, shape, expected):

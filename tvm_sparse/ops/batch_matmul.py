@@ -17,10 +17,10 @@ PACK = "pack"
 
 @dataclass(frozen=True)
 class View:
-    """An activation seen through reshapes and transposes that cost nothing here.
+    """An activation seen through reshapes, transposes and slices that cost nothing here.
 
-    ``steps`` are applied in order to a tensor of ``shape``: ``("reshape", shape)`` or
-    ``("permute_dims", axes)``.
+    ``steps`` are applied in order to a tensor of ``shape``: ``("reshape", shape)``,
+    ``("permute_dims", axes)`` or ``("strided_slice", (*begins, *extents))`` of all axes.
     """
 
     shape: tuple[int, ...]
@@ -29,15 +29,41 @@ class View:
     def apply(self, x: Any) -> Any:
         """Return the viewed TE tensor."""
         for step, argument in self.steps:
-            x = topi.reshape(x, argument) if step == "reshape" else topi.transpose(x, argument)
+            if step == "reshape":
+                x = topi.reshape(x, argument)
+            elif step == "permute_dims":
+                x = topi.transpose(x, argument)
+            else:
+                x = _sliced(x, argument)
         return x
 
     def contiguous(self) -> bool:
         """Whether neighbours along the last viewed axis are neighbours in memory."""
         index = np.arange(math.prod(self.shape)).reshape(self.shape)
         for step, argument in self.steps:
-            index = index.reshape(argument) if step == "reshape" else index.transpose(argument)
+            if step == "reshape":
+                index = index.reshape(argument)
+            elif step == "permute_dims":
+                index = index.transpose(argument)
+            else:
+                begins, extents = _halves(argument)
+                index = index[tuple(slice(b, b + e) for b, e in zip(begins, extents, strict=True))]
         return bool((np.diff(index, axis=-1) == 1).all())
+
+
+def _sliced(x: te.Tensor, argument: tuple[int, ...]) -> te.Tensor:
+    begins, extents = _halves(argument)
+    return te.compute(
+        int64(extents),
+        lambda *i: x[tuple(a + b for a, b in zip(i, begins, strict=True))],
+        name="strided_slice",
+    )
+
+
+def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the begins and the extents of a slice."""
+    rank = len(argument) // 2
+    return argument[:rank], argument[rank:]
 
 
 def batch_matmul(left: View, right: View, output: tuple[int, ...], dtype: str) -> tirx.PrimFunc:

@@ -15,6 +15,7 @@ from tvm_sparse.passes.rewrite import (
     rewrite,
     same_shape,
     shape_of,
+    static_shape,
 )
 
 
@@ -86,6 +87,18 @@ def _add(sweep: Rewriter, call: relax.Call) -> Any | None:
     return None
 
 
+def _take(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``take`` of one constant position --> ``reshape(strided_slice)``: it fuses, is a view."""
+    index, shape = sweep.constant(call.args[1]), static_shape(call.args[0])
+    if index is None or index.value.ndim > 0 or shape is None or call.attrs.axis is None:
+        return None
+    axis, position = int(call.attrs.axis) % len(shape), int(array_of(index))
+    if not 0 <= position < shape[axis]:
+        return None  # what happens outside depends on the mode
+    slice_ = relax.op.strided_slice(call.args[0], [axis], [position], [position + 1])
+    return relax.op.reshape(sweep.emit(slice_), call.ty.shape)
+
+
 _RULES = {
     "squeeze": _as_reshape,
     "expand_dims": _as_reshape,
@@ -94,6 +107,7 @@ _RULES = {
     "broadcast_to": _broadcast_to,
     "clip": _clip,
     "add": _add,
+    "take": _take,
 }
 
 
