@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm_sparse import registry
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
-from tvm_sparse.targets import cuda_archs
+from tvm_sparse.targets import cuda_archs, threads_of
 
 PASS_CONFIG: dict[str, Any] = {"s_tir.LoopPartition": {"partition_const_loop": True}}
 """Partial tiles are cut off by loop partition, so that full tiles carry no conditions."""
@@ -63,10 +63,19 @@ def build_function(
 
 def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
     """Build a module of scheduled functions."""
-    from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
-
     with build_context(target):
-        return tvm.compile(tvm.transform.Sequential([OverlapTiles()])(module), target=target)
+        finished = tvm.transform.Sequential(after_scheduling(target))(module)
+        return tvm.compile(finished, target=target)
+
+
+def after_scheduling(target: Target) -> list[Any]:
+    """Return the passes over scheduled functions that see them as they will run."""
+    from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+    from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
+
+    if target.kind.name == "llvm" and threads_of(target) == 1:
+        return [OverlapTiles(), SerialLoops()]
+    return [OverlapTiles()]
 
 
 def scheduled(

@@ -62,6 +62,12 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     return ResolvedTarget(target, _runs_here(target))
 
 
+def threads_of(target: Target) -> int:
+    """Return how many threads code for ``target`` runs on: ``TVM_NUM_THREADS``, or its cores."""
+    cores = target.attrs.get("num-cores") or os.cpu_count() or 1
+    return int(os.environ.get("TVM_NUM_THREADS") or cores)
+
+
 def cuda_archs(target: Target) -> tuple[str, ...]:
     """Return the architectures that the machine code of a CUDA target is made for."""
     named = tuple(key for key in map(str, target.keys) if key.startswith("sm_"))

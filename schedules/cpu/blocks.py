@@ -9,10 +9,12 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.marks import KIND, flat
+from tvm_sparse.targets import threads_of
 
 REDUCTION = 2
 SPATIAL = 0
 SERIAL = 0
+PARALLEL = 1
 VECTORIZED = 2
 UNROLLED = 3
 PARALLEL_FLOPS = 1e6
@@ -249,9 +251,12 @@ def few_tasks(
 
     As few as share the work evenly, and only a part of one of ``planes``: weights that stay
     decoded for all rows of a loop would be loaded and decoded again in each step (64 to 384
-    channels on 14 x 14, 87.5 % zeros, took a third more time).
+    channels on 14 x 14, 87.5 % zeros, took a third more time). One thread has nothing to share.
     """
-    least = TASKS_A_CORE * int(target.attrs.get("num-cores", 1))
+    threads = threads_of(target)
+    if threads == 1:
+        return loops
+    least = TASKS_A_CORE * threads
     taken: list[Any] = []
     rest = list(loops)
     count = 1

@@ -23,11 +23,11 @@ def test_a_tile_with_as_many_loops_as_axes_is_not_scheduled_again(size):
     ("size", "cores", "steps"),
     [
         (14, 2, 12),  # six feature tiles, each plane in two parts
-        (14, 1, 6),  # the feature tiles alone
         (7, 8, 42),  # a prime plane is taken whole
     ],
 )
-def test_threads_share_as_few_steps_as_are_even(size, cores, steps):
+def test_threads_share_as_few_steps_as_are_even(size, cores, steps, monkeypatch):
+    monkeypatch.delenv("TVM_NUM_THREADS", raising=False)
     sch = s_tir.Schedule(te.create_prim_func(_grid(6, size)))
     loops = sch.get_loops(sch.get_sblock("Y"))
     target = Target({"kind": "llvm", "num-cores": cores})
@@ -40,6 +40,13 @@ def test_threads_share_as_few_steps_as_are_even(size, cores, steps):
     y = tvm.runtime.tensor(np.zeros_like(x))
     built["main"](tvm.runtime.tensor(x), y)
     np.testing.assert_array_equal(y.numpy(), x + np.float32(1))
+
+
+def test_one_thread_has_nothing_to_share(monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    sch = s_tir.Schedule(te.create_prim_func(_grid(6, 14)))
+    loops = sch.get_loops(sch.get_sblock("Y"))[:3]
+    assert blocks.few_tasks(sch, loops, loops[1:2], host()) == loops
 
 
 def test_one_step_stays_serial():

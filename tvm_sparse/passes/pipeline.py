@@ -25,8 +25,7 @@ from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.write_padding import WritePadding
-from tvm_sparse.schedules.build import rules_for
-from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+from tvm_sparse.schedules.build import after_scheduling, rules_for
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 
 Pass: TypeAlias = Any
@@ -96,7 +95,7 @@ def finalise(target: Target) -> list[Pass]:
     """Phase 4: Relax to virtual machine code, memory planned statically."""
     stock = cuda if target.kind.name == "cuda" else cpu_generic
     return [
-        OverlapTiles(),
+        *after_scheduling(target),
         *stock.pipeline.dataflow_lower_passes(target),
         *stock.pipeline.finalize_passes(target),
     ]

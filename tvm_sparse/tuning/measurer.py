@@ -15,12 +15,13 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.targets import threads_of
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 from tvm_sparse.tuning.tasks import Task
-from tvm_sparse.tuning.workload import target_name, threads_of
+from tvm_sparse.tuning.workload import target_name
 
 BUILD_SECONDS = {"cpu": 30.0, "cuda": 120.0}
 RUN_SECONDS = 60.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from tvm.tirx import IndexMap
 
 from tvm_sparse.ops.marks import KIND
 from tvm_sparse.schedules.cpu.blocks import REDUCTION, SPATIAL, all_blocks
+from tvm_sparse.targets import threads_of
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,6 @@ def target_name(target: Target) -> str:
     features = ",".join(sorted(str(f) for f in attrs.get("mattr") or ()))
     name = f"{target.kind.name} {processor}" + (f" {features}" if features else "")
     return f"{name} {threads_of(target)} threads" if target.kind.name == "llvm" else name
-
-
-def threads_of(target: Target) -> int:
-    """Return how many threads code for ``target`` runs on: ``TVM_NUM_THREADS``, or its cores."""
-    cores = target.attrs.get("num-cores") or os.cpu_count() or 1
-    return int(os.environ.get("TVM_NUM_THREADS") or cores)
 
 
 def _computation(block: Any) -> str:
