@@ -18,12 +18,13 @@ from tvm_sparse.formats.bank_slots import (
     pack_indices,
     unpack_indices,
 )
+from tvm_sparse.formats.tile_grid import TileGrid
 
 WHERE = "tile bank format"
 
 
 @dataclass(frozen=True)
-class TileBanksFormat(BankSlots):
+class TileBanksFormat(BankSlots, TileGrid):
     """Every bank of ``bank`` columns stores ``keep`` values, step by step of ``step`` columns.
 
     ``lanes`` rows and ``step`` columns make a tile; a tile's values lie side by side, row after
@@ -51,16 +52,6 @@ class TileBanksFormat(BankSlots):
             raise UnsupportedError(
                 WHERE, f"steps of {self.step} columns", f"a multiple of {self.bank} (the bank)"
             )
-
-    @property
-    def row_blocks(self) -> int:
-        """Tiles down."""
-        return math.ceil(self.rows / self.lanes)
-
-    @property
-    def steps(self) -> int:
-        """Tiles across."""
-        return math.ceil(self.cols / self.step)
 
     @property
     def slots(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.formats.tile_grid import TileGrid
 
 WHERE = "2:4 format"
 QUAD, KEEP = 4, 2
@@ -24,7 +24,7 @@ HELD = EDGE * EDGE * KEEP // QUAD // LANES
 
 
 @dataclass(frozen=True)
-class TwoFourFormat:
+class TwoFourFormat(TileGrid):
     """Two of four neighbouring columns are stored, tile by tile, as ``mma.sp`` takes them.
 
     ``lanes`` rows and ``step`` columns make a tile of pieces of 32 x 32, pieces of the same rows
@@ -52,16 +52,6 @@ class TwoFourFormat:
         if self.lanes % EDGE or self.step % EDGE:
             found = f"tiles of {self.lanes} x {self.step}"
             raise UnsupportedError(WHERE, found, f"multiples of {EDGE}")
-
-    @property
-    def row_blocks(self) -> int:
-        """Tiles down."""
-        return math.ceil(self.rows / self.lanes)
-
-    @property
-    def steps(self) -> int:
-        """Tiles across."""
-        return math.ceil(self.cols / self.step)
 
     @property
     def pieces(self) -> int:

@@ -11,8 +11,9 @@ from tvm_sparse.formats.two_four import EDGE, HELD, LANES, TwoFourFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import EDGE as ROWS
 from tvm_sparse.ops.cuda.multiply import Extents, edge, load_tile, unfold, zero_sums
+from tvm_sparse.ops.cuda.staging import copied, pointer
 from tvm_sparse.ops.cuda.tile import Tile
-from tvm_sparse.ops.cuda.weights import AllColumns, copied
+from tvm_sparse.ops.cuda.weights import AllColumns
 from tvm_sparse.ops.marks import KIND, TILE, int64
 
 WORD = 2
@@ -104,9 +105,7 @@ class SparseTensorCore:
             T.reads(*regions)
             T.writes(b[block, tile, k, lane, one * held : one * held + held])
             values, metadata = (
-                T.match_buffer(
-                    region, (size,), str(region.source.dtype), scope=self.scope, offset_factor=1
-                ).access_ptr("r")
+                pointer(region, size, self.scope, "r")
                 for region, size in zip(regions, sizes, strict=True)
             )
             first, last = (b[block, tile, k, lane, one * held + i] for i in (0, held - 1))

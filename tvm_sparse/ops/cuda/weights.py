@@ -14,6 +14,7 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import Right
+from tvm_sparse.ops.cuda.staging import copied, pointer
 from tvm_sparse.ops.cuda.tile import Tile, round_up
 from tvm_sparse.ops.marks import VECTOR, int64
 
@@ -179,9 +180,9 @@ class BalancedWeights(AllColumns, DenseTiles):
             # although one thread does both.
             T.evaluate(
                 self.intrinsics.decode(
-                    _pointer(written, s.bank, self.scope, "w"),
-                    _pointer(read, s.slots, self.scope, "r"),
-                    _pointer(packed, s.words, self.scope, "r"),
+                    pointer(written, s.bank, self.scope, "w"),
+                    pointer(read, s.slots, self.scope, "r"),
+                    pointer(packed, s.words, self.scope, "r"),
                     tirx.Cast("int32", bank),
                     ptx.Bank(s.bank, s.keep, s.index_bits, str(ws.dtype)),
                 )
@@ -279,22 +280,3 @@ class BlockWeights(DenseTiles):
             if self.columns != total:
                 value = tirx.if_then_else(k < total, value, tirx.const(0, str(ws.dtype)))
             T.buffer_store(ws, value, [block, k, feature])
-
-
-def _pointer(region: Any, extent: int, scope: str, mode: str) -> Any:
-    """Return the address of a one-dimensional region; passes see what is done there."""
-    dtype = str(region.source.dtype)
-    view = T.match_buffer(region, (extent,), dtype, scope=scope, offset_factor=1)
-    return view.access_ptr(mode)
-
-
-def copied(name: str, source: Any, scope: str) -> Any:
-    """Emit a plain copy of ``source`` to ``scope``, and return it."""
-    out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=scope)
-    with T.grid(*source.shape) as axes, T.sblock(name):
-        place = list(T.axis.remap("S" * len(source.shape), axes))
-        T.reads(source[tuple(place)])
-        T.writes(out[tuple(place)])
-        T.sblock_attr({VECTOR: int(source.shape[-1])})
-        T.buffer_store(out, source[tuple(place)], place)
-    return out
