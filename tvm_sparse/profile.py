@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ class Kernel:
 
     ``layer`` is the fully qualified name of the layer whose weight it reads, or empty;
     ``rule`` the schedule rule that made its code, ``None`` if no rule took it; ``us`` the median
-    microseconds of one call, builtins of the virtual machine excluded.
+    microseconds of one call (of all parts, where a batch goes through in parts), builtins of the
+    virtual machine excluded.
     """
 
     function: str
@@ -31,19 +32,32 @@ class Kernel:
 def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Kernel]:
     """List the kernels that ``main`` calls, in order, before it is lowered.
 
-    ``rules`` names the schedule rule of each function.
+    ``rules`` names the schedule rule of each function. Where ``main`` calls the parts of a batch,
+    the kernels of one part are listed, between what takes and what joins parts.
     """
-    kernels: list[Kernel] = []
-    for block in mod["main"].body.blocks:
+    calls = list(_calls(mod["main"]))
+    parts = [i for i, call in enumerate(calls) if isinstance(call.op, tvm.ir.GlobalVar)]
+    if parts:
+        inside = _calls(mod[calls[parts[0]].op])
+        calls = [*calls[: parts[0]], *inside, *calls[parts[-1] + 1 :]]
+    kernels = []
+    for call in calls:
+        name = call.args[0].name_hint
+        operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []
+        layers = (_layer(getattr(operand, "name", "")) for operand in operands)
+        kernels.append(Kernel(name, next(filter(None, layers), ""), rules.get(name)))
+    return kernels
+
+
+def _calls(func: relax.Function) -> Iterator[relax.Call]:
+    """Yield the calls of kernels and of other functions of the module in order."""
+    for block in func.body.blocks:
         for binding in block.bindings:
             call = getattr(binding, "value", None)
-            if not isinstance(call, relax.Call) or op_name(call) != "call_tir":
-                continue
-            name = call.args[0].name_hint
-            operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []
-            layers = (_layer(getattr(operand, "name", "")) for operand in operands)
-            kernels.append(Kernel(name, next(filter(None, layers), ""), rules.get(name)))
-    return kernels
+            if isinstance(call, relax.Call) and (
+                op_name(call) == "call_tir" or isinstance(call.op, tvm.ir.GlobalVar)
+            ):
+                yield call
 
 
 def _layer(parameter: str) -> str:
@@ -71,25 +85,37 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
     arguments = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
     arguments += [tvm.runtime.tensor(w) for w in library.weights.values()]
-    runs: list[list[float]] = []
+    runs: list[list[tuple[str, float]]] = []
+    functions = {k.function for k in library.kernels}
     started = 0.0
 
     def instrument(_func: Any, name: str, before: bool, _ret: Any, *_args: Any) -> None:
         nonlocal started
         now = time.perf_counter()
-        if name.startswith("vm."):
+        if name not in functions:  # builtins, and the function of a part
             return
         if before:
             started = now
         else:
-            runs[-1].append((now - started) * 1e6)
+            runs[-1].append((name, (now - started) * 1e6))
 
     vm.set_instrument(instrument)
     for _ in range(repeat + 1):  # the first run warms up
         runs.append([])
         vm["main"](*arguments)
-    medians = np.median(np.array(runs[1:]), axis=0)
+    medians = np.median([_summed(run, library.kernels) for run in runs[1:]], axis=0)
     return [
         Kernel(k.function, k.layer, k.rule, float(us))
         for k, us in zip(library.kernels, medians, strict=True)
     ]
+
+
+def _summed(run: list[tuple[str, float]], kernels: Sequence[Kernel]) -> list[float]:
+    """Return the microseconds of each kernel, those of all parts of a batch together."""
+    sums, place = [0.0] * len(kernels), 0
+    for name, us in run:
+        if place == len(kernels) or name != kernels[place].function:
+            place = 0  # the next part begins
+        sums[place] += us
+        place += 1
+    return sums

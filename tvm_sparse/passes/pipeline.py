@@ -11,6 +11,7 @@ from tvm.relax.backend import cpu_generic, cuda
 from tvm.target import Target
 
 from tvm_sparse.passes.bind_weights import BindWeights
+from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
@@ -24,6 +25,7 @@ from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
@@ -53,6 +55,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     on_gpu = chooser.target.kind.name == "cuda"
     return [
+        *([] if on_gpu else [SplitBatch()]),
         *smaller,
         *([FuseDepthwise(chooser)] if on_gpu else []),
         LowerContractions(chooser),
@@ -83,11 +86,14 @@ def schedule(
         rules[name] = rule
         report(name, rule)
 
+    apply = ApplySchedules(target, (*first, *rules_for(target)), told)
     return [
-        ApplySchedules(target, (*first, *rules_for(target)), told),
+        apply,
         WritePadding(rules, report),
         LiftWeights(packed),
         relax.transform.RewriteDataflowReshape(),
+        CallParts(),
+        apply,
     ]
 
 
