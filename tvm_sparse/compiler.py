@@ -21,6 +21,7 @@ from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.memory import give_back
 from tvm_sparse.passes.rewrite import errors_through_tvm
+from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.targets import parse_target
@@ -156,6 +157,7 @@ def compile(
             mod = _run(pipeline.canonicalise(source.weights, len(source.inputs)), source.module)
         with phases.next(count_contractions(mod)):
             mod = _run(pipeline.lower(chooser), mod)
+            decisions.parts = parts_of(mod)
         rules: dict[str, str | None] = {}
         with phases.next():
             mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded), mod)

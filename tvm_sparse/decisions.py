@@ -31,11 +31,13 @@ class Decisions:
     """All records of one compilation, in network order.
 
     ``places`` are those of layers in the network, for passes that do not decide in its order;
-    layers without one come last, in the order in which they were decided.
+    layers without one come last, in the order in which they were decided. A large batch goes
+    through the network in ``parts``; times of layers are those of one part.
     """
 
     records: list[Decision] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
+    parts: int = 1
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""

@@ -15,7 +15,8 @@ from tests.random_networks import random_network
 from tvm_sparse.passes import split_batch
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.lift_weights import LiftWeights
-from tvm_sparse.passes.split_batch import PARTS, SplitBatch
+from tvm_sparse.passes.split_batch import SplitBatch, parts_of
+from tvm_sparse.report.html import render
 
 R = relax.op
 RNG = np.random.default_rng(0)
@@ -34,7 +35,7 @@ def small_cache(monkeypatch):
 
 def parts(mod):
     """Return how many parts ``main`` goes through."""
-    return int(SplitBatch()(mod)["main"].attrs.get(PARTS, 1))
+    return parts_of(SplitBatch()(mod))
 
 
 TOKEN = np.repeat(RNG.standard_normal((1, 1, 8)).astype(np.float32), BATCH, 0)
@@ -59,7 +60,7 @@ def test_parts_joined_are_the_whole(name, small_cache):
     before = module(body, (BATCH, *shape))
     split = SplitBatch()(before)
     count = 6 if name == "concat" else 3
-    assert int(split["main"].attrs[PARTS]) == count
+    assert parts_of(split) == count
     assert [int(e) for e in split["main"].params[0].ty.shape] == [BATCH // count, *shape]
     weights: dict[str, np.ndarray] = {}
     after = CallParts()(LiftWeights(weights)(split))
@@ -103,6 +104,19 @@ def test_small_symbolic_and_plain_batches_stay_whole(monkeypatch):
     assert parts(module(R.add, (4, 8, 8), (1, 8, 8))) == 1, "two extents"
 
 
+def test_tokens_are_items(small_cache):
+    table = const(9, 8)
+    before = module(lambda x: R.nn.relu(R.take(table, x, axis=0)), (BATCH, 5), dtype="int64")
+    split = SplitBatch()(before)
+    assert parts_of(split) == 2, "three items of 40 values fit"
+    weights: dict[str, np.ndarray] = {}
+    after = CallParts()(LiftWeights(weights)(split))
+    x = RNG.integers(0, 9, (BATCH, 5))
+    np.testing.assert_array_equal(evaluate(after, x, *weights.values()), evaluate(before, x))
+    rows = module(lambda x: R.take(x, relax.const([1, 0]), axis=0), (BATCH, 8, 8))
+    assert parts(rows) == 1, "places within the batch"
+
+
 class _Two(nn.Module):
     """Two inputs and two outputs, one of them an input's own."""
 
@@ -126,6 +140,8 @@ def test_several_inputs_and_outputs(monkeypatch):
     assert [n.startswith("take_part") for n in names].count(True) == 2
     assert [n.startswith("join_parts") for n in names].count(True) == 2
     assert all(k.us > 0 for k in kernels)
+    assert library.decisions.parts == 3
+    assert "in 3 parts" in render(library, kernels)
     assert [k.layer for k in kernels if k.layer] == ["conv", "conv"]
 
 

@@ -91,7 +91,10 @@ def _show(library: Any, written: str | None, json: bool) -> None:
     decisions = list(library.decisions)
     if json:
         records = library.decisions.to_json()
-        console.show_json({"artifact": written, "decisions": records})
+        parts = library.decisions.parts
+        console.show_json({"artifact": written, "batch_parts": parts, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
+    if library.decisions.parts > 1:
+        console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
     console.show(f"wrote {written}" if written else "dry run: nothing was written")

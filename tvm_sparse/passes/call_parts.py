@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from tvm_sparse.passes.lower_concatenate import concatenate
-from tvm_sparse.passes.split_batch import PARTS
+from tvm_sparse.passes.split_batch import parts_of
 
 
 @tvm.transform.module_pass(opt_level=0, name="CallParts")
@@ -26,7 +26,7 @@ class CallParts:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` for the whole batch."""
         main = mod["main"]
-        parts = int(main.attrs.get(PARTS, 1))
+        parts = parts_of(mod)
         if parts == 1:
             return mod
         inputs = int(main.attrs["num_input"])

@@ -21,6 +21,11 @@ CACHE_BYTES = 2 << 20
 """What the largest result of a layer in a part may take: one core keeps twice that near."""
 
 
+def parts_of(mod: tvm.IRModule) -> int:
+    """Return in how many parts a batch goes through ``main``."""
+    return int(mod["main"].attrs.get(PARTS, 1))
+
+
 class _WholeBatch(Exception):
     """Some operator does not treat the items of a batch one by one."""
 
@@ -59,10 +64,13 @@ class SplitBatch:
 def _batch(main: relax.Function) -> int | None:
     """Return the extent that the first axes of all inputs share, if it can be a batch.
 
-    Rows of a matrix are none: weights would be read again for every few of them.
+    Rows of a matrix are none, unless of integers (tokens, of which each becomes a row): weights
+    would be read again for every few of them.
     """
-    shapes = [static_shape(param) for param in main.params]
-    extents = {shape[0] if shape and len(shape) > 2 else 1 for shape in shapes}
+    extents = set()
+    for param in main.params:
+        shape, plain = static_shape(param) or (), "float" in str(param.ty.dtype)
+        extents.add(shape[0] if len(shape) > 1 + plain else 1)
     return extents.pop() if len(extents) == 1 else None
 
 
@@ -226,6 +234,14 @@ def _reshape(call: Any, flags: list[bool]) -> bool:
     return flags[0] and known and bool(old[0] == new[0])
 
 
+def _take(call: Any, flags: list[bool]) -> bool:
+    """Rows of a table for batched indices, or fixed places of batched tensors."""
+    if call.attrs.axis is None:
+        return False
+    first = int(call.attrs.axis) % len(shape_of(call.args[0]) or (0,)) == 0
+    return flags == [not first, first]
+
+
 def _slice(call: Any, flags: list[bool]) -> bool:
     rank = len(shape_of(call.args[0]) or ())
     axes = getattr(call.args[1], "fields", None)
@@ -253,5 +269,6 @@ RULES: dict[str, Rule] = {
     "permute_dims": _permute,
     "reshape": _reshape,
     "strided_slice": _slice,
+    "take": _take,
 }
 """The operators that a batch can be followed through."""

@@ -58,6 +58,7 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         target=str(library.target),
         nbytes=library.nbytes,
         decisions=list(library.decisions),
+        parts=library.decisions.parts,
         kernels=_bars(kernels, total),
         total=total,
         leftovers=[k for k in kernels if k.rule not in OWN_RULES],
