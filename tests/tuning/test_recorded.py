@@ -91,6 +91,10 @@ def test_records_of_the_package_are_used_last(models, database, tmp_path, monkey
     recorded._shipped.cache_clear()
     assert compiled(models[0], tmp_path / "none")[1]["0"] == "shipped record"
     assert compiled(models[0], database.path)[1]["0"] == "tuned"
+    slower = [r.model_copy(update={"microseconds": r.default_microseconds}) for r in database]
+    Database(tmp_path / "tried").add(slower)
+    tried = compiled(models[0], tmp_path / "tried")[1]["0"]
+    assert tried == "default", "measured here, and nothing was faster"
     recorded._shipped.cache_clear()
 
 

@@ -50,6 +50,20 @@ def test_faster_schedules_are_found_and_confirmed(network, tmp_path):
     assert session.trials == 40
 
 
+def test_hints_are_tried_first(network, tmp_path):
+    _, known = tuned(network, tmp_path / "known")
+    settings = Settings(trials=2 * len(network), per_task=2, batch=1, population=12)
+    own = Database(tmp_path / "own")
+    session = Tuner(FakeMeasurer(host()), own, settings, hints=known).run(network)
+    for state in session.states:
+        task = state.task
+        points = [r.point for r in known.of(task.workload, task.space)]
+        mine = [
+            r for r in own.of(task.workload, task.space) if r.function == task.workload.function
+        ]
+        assert [r.point in points for r in mine if not r.confirmed] == [True, True]
+
+
 def test_no_schedule_is_measured_twice(network, tmp_path):
     measurer = FakeMeasurer(host())
     session, database = tuned(network, tmp_path, 60, measurer)

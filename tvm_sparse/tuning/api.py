@@ -26,7 +26,7 @@ from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.database import Database, default_path
 from tvm_sparse.tuning.interrupt import stop_on_interrupt
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
-from tvm_sparse.tuning.recorded import recorded_rules
+from tvm_sparse.tuning.recorded import recorded_rules, shipped
 from tvm_sparse.tuning.report import TuningReport, report_of
 from tvm_sparse.tuning.state import Session
 from tvm_sparse.tuning.storages import RememberingChooser, storage_tasks
@@ -86,7 +86,8 @@ def tune(
     tasks = tasks_of(source, resolved, config, recorded, skipped, storages=storages)
     wanted = replace(settings or Settings(), trials=trials)
     with stop_on_interrupt() as stop, _measurer(resolved.target, tracker, key) as measurer:
-        tuner = Tuner(measurer, records, wanted, progress, stop)
+        hints = shipped(resolved.target)
+        tuner = Tuner(measurer, records, wanted, progress, stop, hints=hints)
         tuner.session.skipped.update(skipped)
         return _run(tuner, tasks)
 

@@ -115,6 +115,14 @@ class Database:
         record = self.best(workload, space) if workload and space else None
         return space.schedule(record.point) if space and record else None
 
+    def tried(self, func: tirx.PrimFunc, target: Target) -> bool:
+        """Return whether schedules of exactly ``func`` were compared with its present default."""
+        workload = workload_of(func, target) if self._records else None
+        space = space_of(func, target, rules_for(target)) if workload else None
+        if workload is None or space is None:
+            return False
+        return any(r.function == workload.function for r in self.of(workload, space))
+
     def merge(self, records: Iterable[Record]) -> int:
         """Append those of ``records`` that are not here yet; return how many those were."""
         known = {r.model_dump_json() for r in self}

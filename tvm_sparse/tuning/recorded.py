@@ -33,9 +33,21 @@ class Tuned(ScheduleRule):
 
 
 class Shipped(Tuned):
-    """The same out of the records that come with the package."""
+    """The same out of the records that come with the package.
+
+    What ``own`` has tried on this machine it knows better: tuning measures shipped schedules, too.
+    """
 
     origin = "shipped record"
+
+    def __init__(self, database: Database, own: Database) -> None:
+        super().__init__(database)
+        self.own = own
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Return ``func`` scheduled by its best record, unless it was tuned here."""
+        found = super().apply(func, target, tunable)
+        return None if found is None or self.own.tried(func, target) else found
 
 
 def recorded_rules(
@@ -44,7 +56,12 @@ def recorded_rules(
     """Return the rules that look into ``database`` (the user's own by default), then ours."""
     if not isinstance(database, Database):
         database = Database(default_path() if database is None else database)
-    return (Tuned(database), Shipped(_shipped(shipped_path(target))))
+    return (Tuned(database), Shipped(shipped(target), database))
+
+
+def shipped(target: Target) -> Database:
+    """Return the package's records for ``target``."""
+    return _shipped(shipped_path(target))
 
 
 def shipped_path(target: Target) -> Path:

@@ -64,7 +64,7 @@ class Tuner:
     """Tunes tasks with one measurer and one database.
 
     ``notify`` hears of every step; when ``stop`` becomes true, the tuner ends after the step that
-    it is at.
+    it is at. Schedules of ``hints`` are tried first.
     """
 
     def __init__(
@@ -74,8 +74,11 @@ class Tuner:
         settings: Settings,
         notify: Callable[[Session], None] = lambda session: None,
         stop: Stop | None = None,
+        *,
+        hints: Database | None = None,
     ) -> None:
         self.measurer, self.database, self.settings = measurer, database, settings
+        self.hints = hints
         self.notify, self.stop = notify, Stop() if stop is None else stop
         self.session = Session(settings.trials)
         self._model = cost_model(settings.threads)
@@ -160,7 +163,9 @@ class Tuner:
             seed=self.settings.seed,
             threads=self.settings.threads,
         )
-        search.suggest(_distinct(r for r in known if r.function != task.workload.function))
+        hints = self.hints.of(task.workload, task.space) if self.hints else []
+        others = [r for r in known if r.function != task.workload.function]
+        search.suggest(_distinct([*hints, *others]))
         confirmed = [r.ratio for r in confirmations(mine) if r.ratio]
         return TaskState(
             task,
