@@ -77,6 +77,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     dense = {n: t["median_us"] for n, t in times.items() if n not in facts}
     best = min(dense, key=dense.__getitem__)
     ratios = {n: dense[best] / times[n]["median_us"] for n in facts}
+    waterfalls = {n: kernel_times(p, f, x, options.threads) for n, (p, f) in facts.items()}
     noted = (
         "compile_cpu_seconds",
         "compile_peak_bytes",
@@ -95,9 +96,8 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "two_over_one": {n: both[n, 1] / both[n, 2] for n in ours if both},
         "errors": errors,
         **{key: {n: f[key] for n, (_, f) in facts.items() if key in f} for key in noted},
-        "layers": {
-            name: kernel_times(folder, f, x, options.threads) for name, (folder, f) in facts.items()
-        },
+        "layers": {name: kernels for name, (kernels, _) in waterfalls.items()},
+        "layers_total_us": {name: total for name, (_, total) in waterfalls.items()},
         "environment": environment(options.threads),
         "summary": {
             "network": network,

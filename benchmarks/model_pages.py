@@ -115,7 +115,7 @@ def _shares(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     body = []
     for row in rows:
         for level in (n for n in SHOWN if n in row["layers"] and row["threads"] == 1):
-            spent, total = shares(row["layers"][level]), row["times"][level]["median_us"]
+            spent, total = shares(row["layers"][level]), row["layers_total_us"][level]
             kernels = sum(spent.values())
             cells = [f"{spent.get(name, 0) / kernels:.0%}" for name in sorts]
             name = f"{row['network']}, batch {row['batch']}"
@@ -200,7 +200,7 @@ def waterfall(rows: list[Row], path: Path) -> None:
                 width = spent.get(name, 0.0) / best
                 axes.barh(at, width, left=left, height=0.8, color=colour)
                 left += width
-            axes.plot([row["times"][level]["median_us"] / best], [at], "k|", markersize=9)
+            axes.plot([row["layers_total_us"][level] / best], [at], "k|", markersize=9)
             ticks.append((at, f"{row['network']} {level.removeprefix('ours ')}"))
             at -= 1
         at -= 0.7

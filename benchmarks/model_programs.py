@@ -22,7 +22,7 @@ import torch
 import tvm_sparse as ts
 from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
 from tvm_sparse.passes.memory import give_back
-from tvm_sparse.profile import Kernel, profile
+from tvm_sparse.profile import Kernel, timed
 
 INPUT, EXPECTED, FACTS, ARTIFACT = "input.npy", "expected.npy", "facts.json", "model.tvms"
 LEVELS = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
@@ -127,8 +127,8 @@ def facts_of(place: Path) -> dict[str, dict[str, Any]]:
 
 def kernel_times(
     folder: Path, facts: dict[str, Any], x: np.ndarray, threads: int
-) -> list[dict[str, Any]]:
-    """Return the kernels of an artifact with their times, in call order."""
+) -> tuple[list[dict[str, Any]], float]:
+    """Return the kernels of an artifact with their times, in call order, and that of all in us."""
     import tvm
 
     from tvm_sparse_runtime import load
@@ -141,10 +141,12 @@ def kernel_times(
         weights=weights,
         kernels=[Kernel(*k) for k in facts["kernels"]],
     )
-    return [
+    kernels, total = timed(library, (x,), repeat=9)
+    rows = [
         {"function": k.function, "layer": k.layer, "rule": k.rule, "us": round(k.us, 2)}
-        for k in profile(library, (x,), repeat=7)
+        for k in kernels
     ]
+    return rows, total
 
 
 def opened(place: Path, threads: int) -> dict[str, tuple[Callable[[], Any], Path]]:

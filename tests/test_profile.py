@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.profile import timed
 
 
 def test_every_kernel_is_named_and_timed():
@@ -19,3 +20,11 @@ def test_every_kernel_is_named_and_timed():
     assert [k.layer for k in kernels if k.layer] == ["0", "3"]
     assert {k.rule for k in kernels if k.layer} == {"Contraction"}
     assert all(k.us > 0 and k.rule for k in kernels)
+
+
+def test_whole_runs_are_timed_with_their_kernels():
+    model, x = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64)), torch.randn(64, 64)
+    library = ts.compile(model.eval(), (x,), config=ts.Config(measure=False))
+    kernels, total = timed(library, (x,), repeat=3)
+    assert len(kernels) == len(library.kernels)
+    assert total > 0

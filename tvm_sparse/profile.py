@@ -80,9 +80,20 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     repeat
         Runs; each kernel reports the median.
     """
+    return timed(library, inputs, repeat)[0]
+
+
+def timed(
+    library: Any, inputs: Sequence[Any], repeat: int = 10, pause: float = 0.0
+) -> tuple[list[Kernel], float]:
+    """Return what :func:`profile` returns, and the median microseconds of whole runs.
+
+    Whole runs without instruments are in turns with those that time kernels, ``pause`` seconds
+    before each, so that both meet the same machine.
+    """
     import numpy as np
 
-    vm = relax.VirtualMachine(library.executable, tvm.cpu())
+    plain, vm = (relax.VirtualMachine(library.executable, tvm.cpu()) for _ in range(2))
     arguments = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
     arguments += [tvm.runtime.tensor(w) for w in library.weights.values()]
     runs: list[list[tuple[str, float]]] = []
@@ -100,14 +111,21 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
             runs[-1].append((name, (now - started) * 1e6))
 
     vm.set_instrument(instrument)
+    whole = []
     for _ in range(repeat + 1):  # the first run warms up
         runs.append([])
+        time.sleep(pause)
         vm["main"](*arguments)
+        time.sleep(pause)
+        begin = time.perf_counter()
+        plain["main"](*arguments)
+        whole.append((time.perf_counter() - begin) * 1e6)
     medians = np.median([_summed(run, library.kernels) for run in runs[1:]], axis=0)
-    return [
+    kernels = [
         Kernel(k.function, k.layer, k.rule, float(us))
         for k, us in zip(library.kernels, medians, strict=True)
     ]
+    return kernels, float(np.median(whole[1:]))
 
 
 def _summed(run: list[tuple[str, float]], kernels: Sequence[Kernel]) -> list[float]:
