@@ -83,13 +83,11 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     return timed(library, inputs, repeat)[0]
 
 
-def timed(
-    library: Any, inputs: Sequence[Any], repeat: int = 10, pause: float = 0.0
-) -> tuple[list[Kernel], float]:
+def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[Kernel], float]:
     """Return what :func:`profile` returns, and the median microseconds of whole runs.
 
-    Whole runs without instruments are in turns with those that time kernels, ``pause`` seconds
-    before each, so that both meet the same machine.
+    Whole runs without instruments are in turns with those that time kernels, so that both meet
+    the same machine.
     """
     import numpy as np
 
@@ -114,9 +112,7 @@ def timed(
     whole = []
     for _ in range(repeat + 1):  # the first run warms up
         runs.append([])
-        time.sleep(pause)
         vm["main"](*arguments)
-        time.sleep(pause)
         begin = time.perf_counter()
         plain["main"](*arguments)
         whole.append((time.perf_counter() - begin) * 1e6)
