@@ -84,6 +84,7 @@ MIXED = {
     "a matrix for each item": lambda x: R.matmul(x, const(BATCH, 8, 4)),
     "broadcast in front": lambda x: R.add(const(2, BATCH, 8, 8), x),
     "a result without input": lambda x: R.add(const(8), const(8)),
+    "one such result of two": lambda x: relax.Tuple([R.nn.relu(x), const(8)]),
 }
 
 
@@ -99,6 +100,8 @@ def test_small_symbolic_and_plain_batches_stay_whole(monkeypatch):
     monkeypatch.setattr(split_batch, "CACHE_BYTES", 1)
     assert parts(module(body, (BATCH, 8, 8))) == BATCH
     assert parts(module(body, (1, 8, 8))) == 1
+    assert parts(module(body, (256, 8, 8))) == 64, "no more parts than that"
+    assert parts(module(body, (257, 8, 8))) == 1, "a prime number of items"
     assert parts(module(body, (64, 8))) == 1, "rows of a matrix"
     assert parts(module(R.nn.relu, (tvm.tirx.Var("n", "int64"), 8, 8))) == 1
     assert parts(module(R.add, (4, 8, 8), (1, 8, 8))) == 1, "two extents"

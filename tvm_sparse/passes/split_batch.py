@@ -20,6 +20,9 @@ PARTS = "tvm_sparse.parts"
 CACHE_BYTES = 2 << 20
 """What the largest result of a layer in a part may take: one core keeps twice that near."""
 
+MOST_PARTS = 64
+"""Each part is a call in the program, and its results are operands of what joins them."""
+
 
 def parts_of(mod: tvm.IRModule) -> int:
     """Return in how many parts a batch goes through ``main``."""
@@ -75,11 +78,14 @@ def _batch(main: relax.Function) -> int | None:
 
 
 def _part(batch: int, values: list[Any]) -> int:
-    """Return the largest divisor of ``batch`` with which every value fits the cache."""
+    """Return the largest divisor of ``batch`` with which every value fits the cache.
+
+    If that made too many parts, the smallest that does not.
+    """
     sizes = [math.prod(s) for v in values if (s := static_shape(v)) and s[0] == batch]
     item = 4 * max(sizes, default=0) / batch
-    divisors = [d for d in range(1, batch + 1) if batch % d == 0]
-    return max(d for d in divisors if d == 1 or d * item <= CACHE_BYTES)
+    divisors = [d for d in range(1, batch + 1) if batch % d == 0 and batch // d <= MOST_PARTS]
+    return max(d for d in divisors if d == divisors[0] or d * item <= CACHE_BYTES)
 
 
 class _Split:
@@ -105,7 +111,8 @@ class _Split:
                     self._emit(binding.var, binding.value)
                 out = self.builder.emit_output(self._of(main.body.body))
             self.builder.emit_func_output(out)
-        if not self._is_batched(main.body.body):
+        result = main.body.body
+        if not all(map(self._is_batched, getattr(result, "fields", [result]))):
             raise _WholeBatch
         return self.builder.finalize()["main"]
 
