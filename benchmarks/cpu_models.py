@@ -77,7 +77,10 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     dense = {n: t["median_us"] for n, t in times.items() if n not in facts}
     best = min(dense, key=dense.__getitem__)
     ratios = {n: dense[best] / times[n]["median_us"] for n in facts}
-    waterfalls = {n: kernel_times(p, f, x, options.threads) for n, (p, f) in facts.items()}
+    waterfalls = {
+        name: kernel_times(folder, f, x, options.threads, _repeat(times[name]["median_us"]))
+        for name, (folder, f) in facts.items()
+    }
     noted = (
         "compile_cpu_seconds",
         "compile_peak_bytes",
@@ -106,6 +109,11 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
             **{n: f"{r:.2f}x" for n, r in ratios.items()},
         },
     }
+
+
+def _repeat(us: float) -> int:
+    """Return how many runs of ``us`` show where the time goes: half a second, or a few."""
+    return max(9, min(500, int(0.5e6 / us)))
 
 
 def _arguments() -> argparse.Namespace:

@@ -126,7 +126,7 @@ def facts_of(place: Path) -> dict[str, dict[str, Any]]:
 
 
 def kernel_times(
-    folder: Path, facts: dict[str, Any], x: np.ndarray, threads: int
+    folder: Path, facts: dict[str, Any], x: np.ndarray, threads: int, repeat: int
 ) -> tuple[list[dict[str, Any]], float]:
     """Return the kernels of an artifact with their times, in call order, and that of all in us."""
     import tvm
@@ -141,7 +141,7 @@ def kernel_times(
         weights=weights,
         kernels=[Kernel(*k) for k in facts["kernels"]],
     )
-    kernels, total = timed(library, (x,), repeat=9)
+    kernels, total = timed(library, (x,), repeat)
     rows = [
         {"function": k.function, "layer": k.layer, "rule": k.rule, "us": round(k.us, 2)}
         for k in kernels
