@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.passes.lower_concatenate import concatenate
 from tvm_sparse.passes.split_batch import parts_of
 
@@ -39,20 +40,15 @@ class CallParts:
         with builder.function("main", [*params, *weights], attrs={"num_input": inputs}):
             with builder.dataflow():
                 results = []
-                for index in range(parts):
+                for index in int64(tuple(range(parts))):
                     taken = [
-                        builder.emit(relax.call_tir(taker, [x, int64(index)], out_ty=small.ty))
+                        builder.emit(relax.call_tir(taker, [x, index], out_ty=small.ty))
                         for taker, x, small in zip(takers, params, main.params, strict=False)
                     ]
                     results.append(builder.emit(relax.Call(part, [*taken, *weights])))
                 out = builder.emit_output(_joined(builder, results, main.ret_ty))
             builder.emit_func_output(out)
         return builder.get()
-
-
-def int64(value: int) -> tirx.IntImm:
-    """Return an index."""
-    return tirx.IntImm("int64", value)
 
 
 def _private(main: relax.Function) -> relax.Function:

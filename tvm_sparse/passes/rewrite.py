@@ -44,7 +44,12 @@ def layer_name(weight: Any) -> str:
 
 def shape_of(expr: Any) -> Shape | None:
     """Return extents (int where static) of a tensor expression, ``None`` if unknown."""
-    shape = getattr(getattr(expr, "ty", None), "shape", None)
+    return shape_of_type(getattr(expr, "ty", None))
+
+
+def shape_of_type(ty: Any) -> Shape | None:
+    """Return the same of the type of a tensor."""
+    shape = getattr(ty, "shape", None)
     if shape is None:
         return None
     values = shape.values if hasattr(shape, "values") else shape

@@ -12,7 +12,15 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.passes.memory import array_of
-from tvm_sparse.passes.rewrite import constant, name_of, op_name, shape_of, static_shape
+from tvm_sparse.passes.rewrite import (
+    constant,
+    name_of,
+    op_name,
+    same_shape,
+    shape_of,
+    shape_of_type,
+    static_shape,
+)
 
 PARTS = "tvm_sparse.parts"
 """Attribute of ``main``: how many times its batch goes into that of the model."""
@@ -51,7 +59,7 @@ class SplitBatch:
         main = mod["main"]
         batch = _batch(main)
         blocks = list(main.body.blocks)
-        if batch in (None, 1) or len(blocks) != 1:
+        if len(blocks) != 1:
             return mod
         part = _part(batch, [*main.params, *(b.var for b in blocks[0].bindings)])
         if part == batch:
@@ -60,12 +68,12 @@ class SplitBatch:
             split = _Split(batch, part).function(main)
         except _WholeBatch:
             return mod
-        others = {name: f for name, f in mod.functions_items() if name.name_hint != "main"}
-        return tvm.IRModule({**others, mod.get_global_var("main"): split}, attrs=mod.attrs)
+        functions = {**dict(mod.functions_items()), mod.get_global_var("main"): split}
+        return tvm.IRModule(functions, attrs=mod.attrs)
 
 
-def _batch(main: relax.Function) -> int | None:
-    """Return the extent that the first axes of all inputs share, if it can be a batch.
+def _batch(main: relax.Function) -> int:
+    """Return the extent that the first axes of all inputs share if it can be a batch, else 1.
 
     Rows of a matrix are none, unless of integers (tokens, of which each becomes a row): weights
     would be read again for every few of them.
@@ -74,7 +82,7 @@ def _batch(main: relax.Function) -> int | None:
     for param in main.params:
         shape, plain = static_shape(param) or (), "float" in str(param.ty.dtype)
         extents.add(shape[0] if len(shape) > 1 + plain else 1)
-    return extents.pop() if len(extents) == 1 else None
+    return extents.pop() if len(extents) == 1 else 1
 
 
 def _part(batch: int, values: list[Any]) -> int:
@@ -185,14 +193,9 @@ class _Split:
             for old, new in zip(before.fields, after.fields, strict=True):
                 self._check(old, new)
             return
-        old, new = _extents(before), _extents(after)
-        if not old or old[0] != self.batch or new != [self.part, *old[1:]]:
+        old, new = shape_of_type(before), shape_of_type(after)
+        if not old or old[0] != self.batch or not same_shape(new, [self.part, *old[1:]]):
             raise _WholeBatch
-
-
-def _extents(ty: Any) -> list[int] | None:
-    values = getattr(getattr(ty, "shape", None), "values", None)
-    return None if values is None else [int(v) if hasattr(v, "value") else -1 for v in values]
 
 
 Rule = Callable[[Any, list[bool]], bool]
