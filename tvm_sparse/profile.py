@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +80,7 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     repeat
         Runs; each kernel reports the median.
     """
-    return timed(library, inputs, repeat)[0]
+    return _profiled(library, _arguments(library, inputs), repeat)
 
 
 def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[Kernel], float]:
@@ -91,9 +91,36 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     """
     import numpy as np
 
-    plain, vm = (relax.VirtualMachine(library.executable, tvm.cpu()) for _ in range(2))
-    arguments = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
-    arguments += [tvm.runtime.tensor(w) for w in library.weights.values()]
+    main = relax.VirtualMachine(library.executable, tvm.cpu())["main"]
+    arguments, whole = _arguments(library, inputs), []
+
+    def run() -> None:
+        begin = time.perf_counter()
+        main(*arguments)
+        whole.append((time.perf_counter() - begin) * 1e6)
+
+    kernels = _profiled(library, arguments, repeat, run)
+    return kernels, float(np.median(whole[1:]))
+
+
+def _arguments(library: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Return what ``main`` takes: the inputs, then the weights."""
+    import numpy as np
+
+    given = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
+    return [*given, *(tvm.runtime.tensor(w) for w in library.weights.values())]
+
+
+def _profiled(
+    library: Any,
+    arguments: list[Any],
+    repeat: int,
+    between: Callable[[], None] = lambda: None,
+) -> list[Kernel]:
+    """Time the kernels of ``repeat`` runs after one that warms up; call ``between`` after each."""
+    import numpy as np
+
+    vm = relax.VirtualMachine(library.executable, tvm.cpu())
     runs: list[list[tuple[str, float]]] = []
     functions = {k.function for k in library.kernels}
     started = 0.0
@@ -109,19 +136,15 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
             runs[-1].append((name, (now - started) * 1e6))
 
     vm.set_instrument(instrument)
-    whole = []
-    for _ in range(repeat + 1):  # the first run warms up
+    for _ in range(repeat + 1):
         runs.append([])
         vm["main"](*arguments)
-        begin = time.perf_counter()
-        plain["main"](*arguments)
-        whole.append((time.perf_counter() - begin) * 1e6)
+        between()
     medians = np.median([_summed(run, library.kernels) for run in runs[1:]], axis=0)
-    kernels = [
+    return [
         Kernel(k.function, k.layer, k.rule, float(us))
         for k, us in zip(library.kernels, medians, strict=True)
     ]
-    return kernels, float(np.median(whole[1:]))
 
 
 def _summed(run: list[tuple[str, float]], kernels: Sequence[Kernel]) -> list[float]:
