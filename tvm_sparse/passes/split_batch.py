@@ -113,16 +113,27 @@ class _Split:
         self.batched |= set(main.params)
         params = [self.new[param] for param in main.params]
         attrs = {**dict(main.attrs.items()), PARTS: self.batch // self.part}
+        failed: _WholeBatch | None = None
         with self.builder.function("main", params, attrs=attrs):
             with self.builder.dataflow():
-                for binding in main.body.blocks[0].bindings:
-                    self._emit(binding.var, binding.value)
-                out = self.builder.emit_output(self._of(main.body.body))
+                try:
+                    result = self._result(main)
+                except _WholeBatch as error:  # the builder wants its blocks to end
+                    failed, result = error, params[0]
+                out = self.builder.emit_output(result)
             self.builder.emit_func_output(out)
+        if failed:
+            raise failed
+        return self.builder.finalize()["main"]
+
+    def _result(self, main: relax.Function) -> Any:
+        """Emit the bindings of ``main`` and return its result."""
+        for binding in main.body.blocks[0].bindings:
+            self._emit(binding.var, binding.value)
         result = main.body.body
         if not all(map(self._is_batched, getattr(result, "fields", [result]))):
             raise _WholeBatch
-        return self.builder.finalize()["main"]
+        return self._of(result)
 
     def _emit(self, var: Any, value: Any) -> None:
         if self._is_batched(value):
