@@ -26,8 +26,9 @@ class Config(BaseModel):
     ignore
         Layers that stay dense: globs on fully qualified names.
     force
-        Layer glob to ``"dense"`` or a format name (``"balanced"``, ``"block"``, …), stronger than
-        any measurement; a format that does not fit the layer is an error.
+        Layer glob to ``"dense"`` (the direct sum), ``"winograd"`` (3x3 convolutions) or a format
+        name (``"balanced"``, ``"block"``, …), stronger than any measurement; what does not fit the
+        layer is an error.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,8 +40,12 @@ class Config(BaseModel):
     ignore: tuple[str, ...] = ()
     force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)
 
+    def ignored(self, layer: str) -> bool:
+        """Whether ``layer`` stays dense."""
+        return any(fnmatchcase(layer, glob) for glob in self.ignore)
+
     def forced(self, layer: str) -> str | None:
         """Return the storage that the user asked for in ``layer``, if any."""
-        if any(fnmatchcase(layer, glob) for glob in self.ignore):
+        if self.ignored(layer):
             return "dense"
         return next((v for glob, v in self.force.items() if fnmatchcase(layer, glob)), None)

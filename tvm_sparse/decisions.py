@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 class Decision:
     """One layer's record. Times are microseconds of one call on the compiling machine.
 
-    ``chosen`` is ``"dense"`` or the name of a sparse format; ``reason`` says why in a sentence.
+    ``chosen`` is ``"dense"``, ``"winograd"`` (dense, with fewer products) or the name of a sparse
+    format; ``reason`` says why in a sentence. ``dense_us`` is the faster of the two dense ways.
     """
 
     layer: str

@@ -8,10 +8,12 @@ from tvm_sparse.schedules.cpu.contraction import Contraction
 from tvm_sparse.schedules.cpu.depthwise import Depthwise
 from tvm_sparse.schedules.cpu.generic import Generic
 from tvm_sparse.schedules.cpu.rows import Rows
+from tvm_sparse.schedules.cpu.winograd import Winograd
 from tvm_sparse.schedules.rule import ScheduleRule
 
 RULES: tuple[ScheduleRule, ...] = (
     Contraction(),
+    Winograd(),
     Block(),
     CompressedRows(),
     Depthwise(),

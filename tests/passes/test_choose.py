@@ -8,6 +8,7 @@ import pytest
 import tvm_sparse as ts
 from tvm_sparse.decisions import Decisions
 from tvm_sparse.errors import InputError
+from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes import choose
 from tvm_sparse.passes.choose import Chooser, Layer
@@ -81,3 +82,57 @@ def test_weights_that_are_not_finite_are_refused_with_their_place(monkeypatch):
     broken.weight[21, 7] = np.nan
     with pytest.raises(InputError, match=r"weight\[21, 7\] is nan"):
         chooser().choose(broken)
+
+
+def convolution(zeros: bool = False) -> Layer:
+    weight = np.random.default_rng(0).standard_normal((32, 16, 3, 3), dtype=np.float32)
+    weight[:, ::8] *= not zeros
+    extents = ((3, 3), (1, 1), (1, 1), (10, 10))
+    return Layer("conv", "conv2d", Contraction((1, 8, 8), 16, 32, *extents), weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, "winograd"),
+        ({"sparse": False}, "winograd"),
+        ({"ignore": ("conv",)}, "winograd"),
+        ({"force": {"conv": "winograd"}}, "winograd"),
+        ({"force": {"conv": "dense"}}, "dense"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_dense_convolution_takes_the_cheaper_sum(options, chosen, zeros):
+    one = chooser(**options)
+    assert one.choose(convolution(zeros)).candidate.name == chosen
+
+
+@pytest.mark.parametrize(
+    ("times", "chosen"),
+    [
+        ({"dense": 100, "winograd": 98}, "dense"),
+        ({"dense": 100, "winograd": 90}, "winograd"),
+        ({"dense": 100, "winograd": 90, "balanced": 88}, "winograd"),
+        ({"dense": 100, "winograd": 98, "balanced": 90}, "balanced"),
+        ({"balanced": 50}, "balanced"),
+    ],
+    ids=str,
+)
+def test_plainer_ways_are_left_for_more_than_noise(times, chosen):
+    candidates = [Candidate(name, None, None, 1.0) for name in times]
+    assert Chooser._pick(candidates, times)[0].name == chosen
+
+
+def test_winograd_s_time_is_a_dense_one(monkeypatch):
+    monkeypatch.setattr(choose, "measure", lambda *_a, **_o: {"dense": 100.0, "winograd": 50.0})
+    one = chooser(measure=True, cache=False)
+    assert one.choose(convolution()).candidate.name == "winograd"
+    (decision,) = one.decisions
+    assert (decision.dense_us, decision.sparse_us) == (50.0, None)
+    assert decision.reason == "no zeros; measured 50.0 us against dense 100.0 us"
+
+
+def test_a_layer_that_winograd_does_not_fit_cannot_be_forced():
+    with pytest.raises(InputError, match="does not fit 'winograd'"):
+        chooser(force={"*": "winograd"}).choose(layer(0.5))

@@ -11,12 +11,14 @@ import tvm
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
+from tvm_sparse.ops.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.winograd import winograd
 from tvm_sparse.schedules.build import build_context, rules_for
 from tvm_sparse.schedules.cpu import blocks as cpu_blocks
 from tvm_sparse.schedules.rule import first_schedule
@@ -49,6 +51,8 @@ def scattered(shape):
 def operator(kind, contraction, share=1):
     if kind == "dense":
         return dense(contraction, DenseFormat(*contraction.matrix_shape))
+    if kind == "winograd":
+        return winograd(contraction, WinogradFormat(contraction.features, contraction.columns))
     if kind == "depthwise":
         return depthwise(replace(contraction, columns=contraction.features))
     if kind == "matmul":
@@ -62,6 +66,7 @@ OPERATORS = {
     "dense linear": operator("dense", LINEAR),
     "dense partial": operator("dense", PARTIAL),
     "dense conv": operator("dense", CONV),
+    "winograd conv": operator("winograd", CONV),
     "balanced linear": operator("balanced", LINEAR),
     "balanced partial": operator("balanced", PARTIAL),
     "balanced shared": operator("balanced", PARTIAL, 2),
@@ -122,7 +127,9 @@ def test_sampled_decisions_replay(name):
     assert len(seen) > 3
 
 
-@pytest.mark.parametrize("name", ["dense conv", "balanced partial", "balanced shared"])
+@pytest.mark.parametrize(
+    "name", ["dense conv", "winograd conv", "balanced partial", "balanced shared"]
+)
 def test_sampled_decisions_compute_the_same(name):
     found, rng = space(name), np.random.default_rng(1)
     contraction = CONV if "conv" in name else PARTIAL
@@ -130,11 +137,12 @@ def test_sampled_decisions_compute_the_same(name):
     if "shared" in name:
         matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (2, 1)) != 0)
     segments = int(np.prod(contraction.taps))
-    storage = (
-        DenseFormat(*matrix.shape)
-        if "dense" in name
-        else BalancedFormat.of(matrix, share=2 if "shared" in name else 1, segments=segments)
-    )
+    if "conv" in name:
+        ways = {c.name: c.storage for c in dense_candidates(contraction, host())}
+        storage = ways[name.split()[0]]
+    else:
+        share = 2 if "shared" in name else 1
+        storage = BalancedFormat.of(matrix, share=share, segments=segments)
     x = integers(rng, contraction.input_shape)
     expected = reference(contraction, x, matrix)
     arrays = [tvm.runtime.tensor(a) for a in (x, *storage.encode(matrix).values())]
@@ -149,21 +157,21 @@ def test_sampled_decisions_compute_the_same(name):
         tried += 1
 
 
-@pytest.mark.parametrize("name", ["block", "unstructured", "depthwise", "dense"])
+@pytest.mark.parametrize("name", ["block", "unstructured", "depthwise", "dense", "winograd"])
 def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     monkeypatch.setattr(cpu_blocks, "PARALLEL_FLOPS", 0)
     rng = np.random.default_rng(2)
     contraction = Contraction((64,), 64, 256)
     if name == "depthwise":
         contraction = replace(CONV, columns=48, depthwise=True)
+    if name == "winograd":
+        contraction = CONV
     matrix = {"block": blocks, "depthwise": lambda shape: integers(rng, shape)}.get(
         name, scattered
     )(contraction.matrix_shape)
-    found = sparse_candidates(contraction, matrix, host())
-    chosen = next(
-        (c for c in found if not isinstance(c, str) and c.name == name),
-        dense_candidate(contraction, host()),
-    )
+    direct, *found = dense_candidates(contraction, host())
+    found += [c for c in sparse_candidates(contraction, matrix, host()) if not isinstance(c, str)]
+    chosen = next((c for c in found if c.name == name), direct)
     choices = space_of(chosen.func, host(), rules_for(host()))
     x = integers(rng, contraction.input_shape)
     expected = reference(contraction, x, matrix)

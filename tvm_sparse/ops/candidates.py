@@ -12,10 +12,12 @@ from tvm.target import Target
 
 from tvm_sparse import registry
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
+from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import options as cuda
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.winograd import fits, penalty, winograd, work
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,23 @@ class Candidate:
         return self.work * self.penalty
 
 
+DENSE = ("dense", "winograd")
+"""Names of the ways that do not care for zeros."""
+
+
+def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate]:
+    """Return the ways that do not care for zeros: the direct sum, and cheaper ones if any."""
+    found = [dense_candidate(contraction, target)]
+    if fits(contraction, target):
+        storage = WinogradFormat(contraction.features, contraction.columns)
+        func = winograd(contraction, storage)
+        fewer = Candidate("winograd", storage, func, work(contraction), penalty(contraction))
+        found += [fewer] if fewer.cost < 1 else []
+    return found
+
+
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
-    """Return the dense way; it always exists."""
+    """Return the direct sum; it always exists."""
     if target.kind.name == "cuda":
         return _on_gpu(cuda.dense(contraction, target))
     if contraction.depthwise:

@@ -13,7 +13,7 @@ from tvm_sparse.config import Config
 from tvm_sparse.decisions import Decision, Decisions
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.arrays import chunks
-from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
+from tvm_sparse.ops.candidates import DENSE, Candidate, dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.measure import Data, measure
 from tvm_sparse.passes.times import Times
@@ -103,18 +103,16 @@ class Chooser:
     def choose(self, layer: Layer) -> Choice:
         """Return the storage of ``layer`` and record the decision."""
         _check_finite(layer)
-        reason = self._why_dense(layer)
-        if not reason or self.target.kind.name != "llvm":
+        why = self._why_dense(layer)
+        if not why or self.target.kind.name != "llvm":
             # One copy in the order that detectors and formats want, instead of one in each.
             layer = replace(layer, weight=_in_order(layer.weight))
-        if reason:
-            candidates, reasons = [dense_candidate(layer.contraction, self.target)], [reason]
-        else:
-            candidates, reasons = self._candidates(layer)
+        candidates, left_out = (self._dense(layer), []) if why else self._candidates(layer)
         packed = _Packed(layer.matrix, candidates)
         times = self._measure(layer, candidates, packed)
-        best, reason = self._pick(candidates, times, reasons)
-        reason = "; ".join(filter(None, (self.notes.get(layer.name, ""), reason)))
+        best, how = self._pick(candidates, times)
+        reasons = [self.notes.get(layer.name, ""), why, how or "; ".join(left_out)]
+        reason = "; ".join(filter(None, reasons))
         self._record(layer, best, reason, times)
         return Choice(best, packed[best.name], times)
 
@@ -131,16 +129,24 @@ class Chooser:
         """Return why no sparse storage of ``layer`` is looked for, ``""`` if it is."""
         if not self.config.sparse:
             return "compiled dense on request (sparse=False)"
-        if self.config.forced(layer.name) == "dense":
+        if self.config.forced(layer.name) in DENSE:
             return "dense on request (ignore or force)"
         if not layer.sparsity:
             return "no zeros"
         few = layer.sparsity <= 1 - 1 / MARGIN and self.config.forced(layer.name) is None
         return f"{layer.sparsity:.2g} zeros: fewer than are worth a storage" if few else ""
 
+    def _dense(self, layer: Layer) -> list[Candidate]:
+        """Return the ways that do not care for zeros, or the one that the configuration forces."""
+        found = dense_candidates(layer.contraction, self.target)
+        forced = self.config.forced(layer.name)
+        if forced not in DENSE or self.config.ignored(layer.name):
+            return found
+        return _only(forced, found, layer, [])
+
     def _candidates(self, layer: Layer) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
-        found, reasons = [dense_candidate(layer.contraction, self.target)], []
+        found, reasons = self._dense(layer), []
         for candidate in sparse_candidates(layer.contraction, layer.matrix, self.target):
             if isinstance(candidate, str):
                 reasons.append(candidate)
@@ -153,15 +159,7 @@ class Chooser:
                 )
         if forced is None:
             return _close(found, reasons)
-        found = [c for c in found if c.name == forced]
-        if not found:
-            raise InputError(
-                f"layer '{layer.name}'",
-                f"does not fit '{forced}' ({'; '.join(reasons) or 'unknown storage'})",
-                "a storage that fits",
-                "change `force` in the configuration",
-            )
-        return found, ["forced by the configuration"]
+        return _only(forced, found, layer, reasons), ["forced by the configuration"]
 
     def _measure(
         self, layer: Layer, candidates: list[Candidate], packed: _Packed
@@ -183,25 +181,29 @@ class Chooser:
         """Return the operator for ``static`` extents (itself, unless the batch is dynamic)."""
         if static == layer.contraction:
             return candidate.func
-        if candidate.name == "dense":
-            return dense_candidate(static, self.target).func
-        again = sparse_candidates(static, layer.matrix, self.target)
+        again = (
+            *dense_candidates(static, self.target),
+            *sparse_candidates(static, layer.matrix, self.target),
+        )
         return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
 
     @staticmethod
-    def _pick(
-        candidates: list[Candidate], times: dict[str, float], reasons: list[str]
-    ) -> tuple[Candidate, str]:
-        """Return the fastest candidate and why: dense, unless one beats it by the margin."""
+    def _pick(candidates: list[Candidate], times: dict[str, float]) -> tuple[Candidate, str]:
+        """Return the fastest candidate and why, ``""`` if there is one only.
+
+        The direct sum stays unless Winograd's beats it by the margin, and these two unless a
+        storage does.
+        """
         if len(candidates) == 1:
-            return candidates[0], "; ".join(reasons)
+            return candidates[0], ""
         if not times:
             best = min(candidates, key=lambda c: c.cost)
             return best, f"modelled {best.cost:.2f} times the dense time (not measured)"
-        best = fastest = min(candidates, key=lambda c: times[c.name])
-        dense = next((c for c in candidates if c.name == "dense"), best)
-        if times[dense.name] < MARGIN * times[best.name]:
-            best = dense
+        fastest = min(candidates, key=lambda c: times[c.name])
+        best, *others = [c for c in candidates if c.name in DENSE] or [fastest]
+        for other in (*others, fastest):
+            if times[best.name] >= MARGIN * times[other.name]:
+                best = other
         rest = ", ".join(f"{c.name} {times[c.name]:.1f} us" for c in candidates if c is not best)
         noise = f" (gains below {MARGIN - 1:.0%} may be noise)" if best is not fastest else ""
         return best, f"measured {times[best.name]:.1f} us against {rest}{noise}"
@@ -209,7 +211,8 @@ class Chooser:
     def _record(self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]) -> None:
         zeros = layer.sparsity
         found = detect(layer.weight, depthwise=layer.contraction.depthwise) if zeros else None
-        sparse = [t for name, t in times.items() if name != "dense"]
+        dense = [t for name, t in times.items() if name in DENSE]
+        sparse = [t for name, t in times.items() if name not in DENSE]
         self.decisions.add(
             Decision(
                 layer=layer.name,
@@ -219,10 +222,22 @@ class Chooser:
                 pattern=found.best.pattern.describe() if found and found.best else "dense",
                 chosen=best.name,
                 reason=reason,
-                dense_us=times.get("dense"),
+                dense_us=min(dense) if dense else None,
                 sparse_us=min(sparse) if sparse else None,
             )
         )
+
+
+def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str]) -> list[Candidate]:
+    """Return the candidate called ``forced``; refuse one that ``layer`` does not fit."""
+    if only := [c for c in found if c.name == forced]:
+        return only
+    raise InputError(
+        f"layer '{layer.name}'",
+        f"does not fit '{forced}' ({'; '.join(reasons) or 'unknown storage'})",
+        "a storage that fits",
+        "change `force` in the configuration",
+    )
 
 
 def _check_finite(layer: Layer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_sparse.config import Config
-from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
+from tvm_sparse.ops.candidates import Candidate, dense_candidates, sparse_candidates
 from tvm_sparse.passes.choose import Choice, Chooser, Layer
 from tvm_sparse.tuning.tasks import Call, Task, task_of
 from tvm_sparse.tuning.workload import Workload, workload_of
@@ -72,7 +72,7 @@ def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> lis
     if fixed or not static or not (layer.matrix == 0).any():
         return []
     every = [
-        dense_candidate(layer.contraction, target),
+        *dense_candidates(layer.contraction, target),
         *sparse_candidates(layer.contraction, layer.matrix, target),
     ]
     found = {c.name: c for c in every if isinstance(c, Candidate)}

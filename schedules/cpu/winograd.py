@@ -1,0 +1,111 @@
+"""Winograd convolutions on CPUs: a strip of tiles is transformed, multiplied, transformed back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.ops.winograd import LANES, TRANSFORM
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.registers import accumulators
+from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.sampling import choose
+from tvm_sparse.targets import threads_of
+
+MIN_TILES = 48
+"""Tiles of a strip: weights are loaded for so many, while their inputs stay in the second cache."""
+
+
+class Winograd(ScheduleRule):
+    """Keep a strip's transformed inputs in the second cache, its products in the first.
+
+    before: transform --> contract --> store --> element-wise blocks
+    after:  for strip: { transform; for feature tile: { register tiles of products; epilogue } }
+    """
+
+    def feasible(self, schedule: s_tir.Schedule) -> bool:
+        """Whether the register tile fits the registers."""
+        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``winograd``."""
+        sch = s_tir.Schedule(func)
+        anchor = b.marked(sch, ("winograd",))
+        if anchor is None:
+            return None
+        flops = b.flops(sch, anchor)
+        epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
+        (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
+        collect = sch.cache_write(anchor, 0, "local")
+        image, y, x, feature = sch.get_loops(epilogue)
+        high, wide = (-(-b.extent(sch, loop) // 2) for loop in (y, x))
+        strip, blocks = strip_rows(high, wide), b.extent(sch, feature) // LANES
+        default = default_tile(strip * wide, blocks, most=accumulators(target))
+        tile = sampled_tile(sch, strip * wide, blocks, default, tunable)
+        rows = choose(sch, b.divisors(high, high), strip, tunable)
+        strips, row, low = sch.split(y, [None, rows, 2])
+        col, right = sch.split(x, [None, 2])
+        features, vector, lane = sch.split(feature, [None, tile.vectors, LANES])
+        sch.reorder(image, strips, features, row, col, low, right, vector, lane)
+        _innermost(sch, [low, right, vector], lane)
+        column = _multiply(sch, anchor, collect, features, tile)
+        tiles = _transform(sch, transform, strips)
+        if flops > b.PARALLEL_FLOPS:
+            _parallel(sch, [image, strips], [tiles, features], target)
+        sch.decompose_reduction(anchor, column)
+        b.finish(sch)
+        return sch
+
+
+def strip_rows(high: int, wide: int) -> int:
+    """Return how many of ``high`` rows of ``wide`` tiles make a strip."""
+    return next(rows for rows in b.divisors(high, high) if rows * wide >= MIN_TILES or rows == high)
+
+
+def _multiply(sch: s_tir.Schedule, anchor: Any, collect: Any, features: Any, tile: Tile) -> Any:
+    """Multiply the tiles of a strip with the weights of a feature tile, a register tile at a time.
+
+    ``anchor`` accumulates, ``collect`` stores what it has. Returns the loop that sums.
+    """
+    sch.compute_at(collect, features, preserve_unit_loops=True)
+    *_, block, i, j, tiles, lane = sch.get_loops(collect)
+    outer, inner = sch.split(tiles, [None, tile.rows])
+    sch.reorder(i, j, outer, inner, block, lane)
+    _innermost(sch, [inner, block], lane)
+    sch.compute_at(anchor, outer, preserve_unit_loops=True)
+    *_, block, _, _, inner, lane, column = sch.get_loops(anchor)
+    sch.reorder(column, inner, block, lane)
+    _innermost(sch, [inner, block], lane)
+    b.overlap(sch, anchor, collect)
+    return column
+
+
+def _transform(sch: s_tir.Schedule, transform: Any, strips: Any) -> Any:
+    """Transform the inputs of a strip; return the loop over its tiles."""
+    sch.compute_at(transform, strips, preserve_unit_loops=True)
+    *_, i, j, tiles, channel = sch.get_loops(transform)
+    outer, lane = sch.split(channel, [None, LANES])
+    sch.reorder(tiles, outer, i, j, lane)
+    _innermost(sch, [i, j], lane)
+    return tiles
+
+
+def _innermost(sch: s_tir.Schedule, loops: list[Any], lane: Any) -> None:
+    for loop in loops:
+        sch.unroll(loop)
+    sch.vectorize(lane)
+
+
+def _parallel(sch: s_tir.Schedule, strips: list[Any], within: list[Any], target: Target) -> None:
+    """Run strips on all threads, or what is ``within`` one where they are too few to share."""
+    threads = threads_of(target)
+    count = math.prod(b.extent(sch, loop) or 1 for loop in strips)
+    if count % threads == 0 or count >= b.TASKS_A_CORE * threads:
+        b.tasks(sch, strips)
+    else:
+        for loop in within:
+            b.tasks(sch, [loop])
