@@ -15,8 +15,8 @@ import numpy as np
 
 Program = TypeVar("Program", bound=Hashable)
 THREADS = (1, 2)
-PAUSE = 0.05
-"""Seconds after which the threads of every library sleep."""
+PAUSE = 0.25
+"""Seconds after which the threads of every library sleep: OpenVINO's and TVM's spin for 0.2."""
 
 RESULTS = Path(__file__).parent / "results"
 

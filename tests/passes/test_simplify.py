@@ -33,6 +33,8 @@ def take(x, index, axis):
         (lambda x: take(x, 1, 0), (2, 3), {"strided_slice": 1, "reshape": 1}),
         (lambda x: take(x, 2, -1), (2, 3), {"strided_slice": 1, "reshape": 1}),
         (lambda x: take(x, [1, 0], 1), (2, 3), {"take": 1}),
+        (lambda x: R.split(x, 3, -1)[1], (2, 6), {"strided_slice": 1}),
+        (lambda x: R.split(x, [1, 4], 1)[2], (2, 6), {"strided_slice": 1}),
     ],
 )
 def test_rewrites(body, shape, expected):

@@ -15,11 +15,14 @@ from tvm_sparse.passes.rewrite import (
     rewrite,
     same_shape,
     shape_of,
+    shape_of_type,
     static_shape,
 )
 
 
 def _simplify(sweep: Rewriter, call: Any) -> Any | None:
+    if isinstance(call, relax.TupleGetItem):
+        return _piece(sweep, call)
     name = op_name(call)
     rule = _RULES.get(name)
     return rule(sweep, call) if rule else None
@@ -97,6 +100,20 @@ def _take(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None  # what happens outside depends on the mode
     slice_ = relax.op.strided_slice(call.args[0], [axis], [position], [position + 1])
     return relax.op.reshape(sweep.emit(slice_), call.ty.shape)
+
+
+def _piece(sweep: Rewriter, item: relax.TupleGetItem) -> Any | None:
+    """An element of ``split`` --> ``strided_slice``: it fuses into what reads it, is a view."""
+    call = sweep.resolve(item.tuple_value)
+    if op_name(call) != "split":
+        return None
+    axis, source = int(call.attrs.axis), call.args[0]
+    extents = [(shape_of_type(piece) or [None])[axis] for piece in call.ty.fields]
+    if not all(isinstance(extent, int) for extent in extents):
+        return None
+    begin = sum(extents[: item.index])
+    end = begin + extents[item.index]
+    return relax.op.strided_slice(source, [axis], [begin], [end])
 
 
 _RULES = {
