@@ -19,7 +19,7 @@ SHARES: dict[str, tuple[str, ...]] = {
     "products of activations": ("matmul",),
     "softmax and layer norm": ("softmax", "layer_norm"),
     "padding": ("pad",),
-    "first and unpruned layers": ("dense",),
+    "first and unpruned layers": ("dense", "winograd"),
 }
 """Sorts of kernels, each with words in its functions' names; the first sort that fits counts."""
 
