@@ -52,7 +52,7 @@ def operator(kind, contraction, share=1):
     if kind == "depthwise":
         return depthwise(replace(contraction, columns=contraction.features))
     if kind == "matmul":
-        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), (2, 12, 40), "float32")
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), View((2, 12, 40)), "float32")
     segments = int(np.prod(contraction.taps))
     storage = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
     return balanced(contraction, storage, host())
