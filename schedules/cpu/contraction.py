@@ -9,7 +9,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.batch_matmul import PACK
+from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
@@ -97,7 +97,9 @@ class Contraction(ScheduleRule):
         anchor = b.marked(sch, ("dense", "balanced", "matmul"))
         if anchor is None:
             return None
-        epilogue = b.isolate(sch, anchor, keep=(PACK,))
+        epilogue = b.isolate(sch, anchor, keep=(PACK, UNSEEN))
+        if sch.get(epilogue).name_hint == UNSEEN:
+            sch.reverse_compute_inline(*sch.get_consumers(epilogue))
         nest = _Nest.of(sch, anchor)
         widths = [LANES] if nest.kind == "balanced" else vector_widths(target)
         narrow = nest.features < LANES

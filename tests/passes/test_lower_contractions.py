@@ -1,4 +1,4 @@
-"""LowerContractions: what products of activations read in place, in compiled networks."""
+"""LowerContractions: what products of activations read and write in place, in compiled networks."""
 
 from __future__ import annotations
 
@@ -39,3 +39,47 @@ def test_slices_are_read_in_place(cut):
     torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-6)
     kernels = [kernel.function for kernel in library.kernels]
     assert len(kernels) == (3 if cut == "stepped" else 2), kernels
+
+
+class Mixed(nn.Module):
+    """A product of two activations whose result ``use`` lays out, as attention merges heads."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.use = use
+
+    def forward(self, a, b):
+        return self.use(a @ b)
+
+
+def merge(y):
+    """Return ``(batch, heads, rows, width)`` as ``(batch, rows, heads * width)``."""
+    return y.transpose(1, 2).flatten(2)
+
+
+USES = {
+    "merged": (merge, 1),
+    "rows first": (lambda y: y.permute(2, 0, 1, 3).reshape(-1, 72), 1),
+    "split": (lambda y: y.unflatten(-1, (2, 12)) + 1, 1),
+    "enlarged": (lambda y: functional.pad(merge(y), (8, 8)), 2),
+    "epilogue": (lambda y: functional.relu(merge(y) + 1), 1),
+    "epilogue first": (lambda y: merge(y + 1), 2),
+    "read twice": (lambda y: (merge(y), y + 1), 3),
+    "between read twice": (lambda y: (merge(y), y.transpose(1, 2) + 1), 3),
+    "transposed": (lambda y: y.transpose(2, 3) + 1, 2),
+}
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("use", USES)
+def test_results_are_written_where_their_only_reader_puts_them(use, threads, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    function, count = USES[use]
+    rng = np.random.default_rng(0)
+    shapes = (2, 3, 197, 64), (2, 3, 64, 24)
+    a, b = (torch.from_numpy(rng.integers(-4, 5, s).astype("float32")) for s in shapes)
+    model = Mixed(function).eval()
+    library = ts.compile(model, (a, b), config=ts.Config(measure=False))
+    torch.testing.assert_close(library(a, b), model(a, b), rtol=0, atol=0)
+    kernels = [kernel.function for kernel in library.kernels]
+    assert len(kernels) == count, kernels

@@ -56,7 +56,10 @@ def operator(kind, contraction, share=1):
     if kind == "depthwise":
         return depthwise(replace(contraction, columns=contraction.features))
     if kind == "matmul":
-        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), (2, 12, 40), "float32")
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), View((2, 12, 40)), "float32")
+    if kind == "merged":
+        merge = View((2, 12, 40), (("permute_dims", (1, 0, 2)), ("reshape", (12, 80))))
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), merge, "float32")
     segments = int(np.prod(contraction.taps))
     storage = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
     return balanced(contraction, storage, host())
@@ -72,6 +75,7 @@ OPERATORS = {
     "balanced shared": operator("balanced", PARTIAL, 2),
     "depthwise": operator("depthwise", CONV),
     "matmul": operator("matmul", LINEAR),
+    "matmul, merged": operator("merged", LINEAR),
     "block": candidate("block", LINEAR, blocks(LINEAR.matrix_shape)),
     "unstructured": candidate("unstructured", Contraction((64,), 64, 256), scattered((256, 64))),
     "rows first": operator("balanced", Contraction((64,), 256, 32)),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx, topi
+import tvm
+from tvm import te, tirx
+from tvm.sym import Analyzer
 
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 PACK = "pack"
 """Name of the block that copies the right operand into rows."""
+
+UNSEEN = "unseen"
+"""Name of the block that holds a result whose view is stored; the view is computed into it."""
 
 
 @dataclass(frozen=True)
@@ -26,38 +33,59 @@ class View:
     shape: tuple[int, ...]
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
-    def apply(self, x: Any) -> Any:
-        """Return the viewed TE tensor."""
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of the tensor and after each step."""
+        shapes = [self.shape]
         for step, argument in self.steps:
-            if step == "reshape":
-                x = topi.reshape(x, argument)
-            elif step == "permute_dims":
-                x = topi.transpose(x, argument)
+            if step == "permute_dims":
+                shapes.append(tuple(shapes[-1][axis] for axis in argument))
             else:
-                x = _sliced(x, argument)
-        return x
+                shapes.append(argument if step == "reshape" else _halves(argument)[1])
+        return shapes
+
+    def apply(self, x: Any, name: str) -> Any:
+        """Return the viewed TE tensor."""
+        viewed = self.shapes[-1]
+
+        def element(*index: Any) -> Any:
+            analyzer = Analyzer()
+            for axis, extent in zip(index, viewed, strict=True):
+                analyzer.bind(axis, tvm.ir.Range(0, tirx.const(extent, "int64")))
+            return x[tuple(analyzer.simplify(i) for i in self._source(index))]
+
+        return te.compute(int64(viewed), element if self.steps else lambda *i: x[i], name)
 
     def contiguous(self) -> bool:
         """Whether neighbours along the last viewed axis are neighbours in memory."""
-        index = np.arange(math.prod(self.shape)).reshape(self.shape)
-        for step, argument in self.steps:
+        return bool((np.diff(self._places(), axis=-1) == 1).all())
+
+    def keeps_rows(self) -> bool:
+        """Whether all elements are seen, and neighbours along the last axis as neighbours."""
+        places = self._places()
+        if places.size != math.prod(self.shape):
+            return False
+        seen_at = np.argsort(places, axis=None).reshape(self.shape)
+        return bool((np.diff(seen_at, axis=-1) == 1).all())
+
+    def _places(self) -> np.ndarray:
+        """Return where in memory each viewed element lies."""
+        index = np.indices(self.shapes[-1], sparse=True)
+        places: np.ndarray = flat(self._source(index), self.shape)
+        return np.broadcast_to(places, self.shapes[-1])
+
+    def _source(self, index: Sequence[Any]) -> list[Any]:
+        """Return the index in the tensor of the viewed element at ``index``."""
+        at = list(index)
+        steps = zip(reversed(self.steps), reversed(self.shapes[:-1]), strict=True)
+        for (step, argument), before in steps:
             if step == "reshape":
-                index = index.reshape(argument)
+                at = unravel(flat(at, argument), before)
             elif step == "permute_dims":
-                index = index.transpose(argument)
+                at = [at[argument.index(axis)] for axis in range(len(before))]
             else:
-                begins, extents = _halves(argument)
-                index = index[tuple(slice(b, b + e) for b, e in zip(begins, extents, strict=True))]
-        return bool((np.diff(index, axis=-1) == 1).all())
-
-
-def _sliced(x: te.Tensor, argument: tuple[int, ...]) -> te.Tensor:
-    begins, extents = _halves(argument)
-    return te.compute(
-        int64(extents),
-        lambda *i: x[tuple(a + b for a, b in zip(i, begins, strict=True))],
-        name="strided_slice",
-    )
+                at = [i + begin for i, begin in zip(at, _halves(argument)[0], strict=True)]
+        return at
 
 
 def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -66,26 +94,27 @@ def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]
     return argument[:rank], argument[rank:]
 
 
-def batch_matmul(left: View, right: View, output: tuple[int, ...], dtype: str) -> tirx.PrimFunc:
-    """Return ``f(A, B, Y)``: ``Y[..., m, n] = sum_k A[..., m, k] * B[..., k, n]``.
+def batch_matmul(left: View, right: View, output: View, dtype: str) -> tirx.PrimFunc:
+    """Return ``f(A, B, Y)``: ``Y`` is ``output`` of ``sum_k A[..., m, k] * B[..., k, n]``.
 
     ``A`` and ``B`` have the views' base shapes; leading axes of ``B`` broadcast as NumPy's do. A
-    right operand whose rows are not contiguous is packed first.
+    right operand whose rows are not contiguous is packed first. ``output`` keeps rows.
     """
     a_base = te.placeholder(int64(left.shape), dtype, "A")
     b_base = te.placeholder(int64(right.shape), dtype, "B")
-    a, b = left.apply(a_base), right.apply(b_base)
-    read = b if right.contiguous() else te.compute(b.shape, lambda *i: b[i], name=PACK)
+    a = left.apply(a_base, "left")
+    b = right.apply(b_base, "right" if right.contiguous() else PACK)
     k = te.reduce_axis((0, a.shape[-1]), "k")
 
     def product(*index: Any) -> Any:
         *lead, row, column = index
         x = a[(*_broadcast(lead, a), row, k.var)]
-        return te.sum(x * read[(*_broadcast(lead, b), k.var, column)], axis=[k])
+        return te.sum(x * b[(*_broadcast(lead, b), k.var, column)], axis=[k])
 
-    attrs = {KIND: "matmul", ROWS: row_axis(output[:-1])}
-    acc = te.compute(int64(output), product, name="contract", attrs=attrs)
-    y = te.compute(int64(output), lambda *i: acc[i], name="store")
+    attrs = {KIND: "matmul", ROWS: row_axis(output.shape[:-1])}
+    acc = te.compute(int64(output.shape), product, name="contract", attrs=attrs)
+    unseen = te.compute(acc.shape, lambda *i: acc[i], UNSEEN) if output.steps else acc
+    y = output.apply(unseen, "store")
     func = te.create_prim_func([a_base, b_base, y]).with_attr("op_pattern", OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
 

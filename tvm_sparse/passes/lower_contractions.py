@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
@@ -19,6 +19,7 @@ from tvm_sparse.passes.memory import array_of, give_back
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
+    count_uses,
     layer_name,
     name_of,
     op_name,
@@ -29,6 +30,13 @@ from tvm_sparse.passes.rewrite import (
 
 OPERATORS = ("matmul", "nn.conv2d")
 """What the pass looks at; the chooser's ``done`` is called after each call of one."""
+
+
+LAYOUTS = ("reshape", "permute_dims")
+"""What a product of two activations does while it stores, where nothing else reads its result."""
+
+Views: TypeAlias = tuple[View, View, View]
+"""How a product of two activations sees its operands, and how its result is seen."""
 
 
 def count_contractions(mod: tvm.IRModule) -> int:
@@ -43,12 +51,16 @@ def count_contractions(mod: tvm.IRModule) -> int:
 class _Lower:
     """The rule; remembers the choice of each weight, so that a shared weight is packed once."""
 
-    def __init__(self, chooser: Chooser) -> None:
+    def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
         self.chooser = chooser
+        self.uses = uses
+        self.products: dict[tvm.ir.GlobalVar, Views] = {}
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
         name = op_name(call)
+        if name in LAYOUTS:
+            return self._layout(sweep, call)
         if name not in OPERATORS:
             return None
         if name == "matmul":
@@ -86,8 +98,28 @@ class _Lower:
             return None
         if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None
-        func = batch_matmul(left[0], right[0], output, "float32")
-        return _call(sweep, func, [left[1], right[1]], call, "matmul")
+        return self._product(sweep, call, (left[0], right[0], View(output)), [left[1], right[1]])
+
+    def _product(self, sweep: Rewriter, call: relax.Call, views: Views, operands: list[Any]) -> Any:
+        """Emit a product of two activations that has the result of ``call``."""
+        product = _call(sweep, batch_matmul(*views, "float32"), operands, call, "matmul")
+        self.products[product.args[0]] = views
+        return product
+
+    def _layout(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Let a product write its rows where ``call``, the only reader, puts them."""
+        if self.uses.get(sweep.original.args[0]) != 1:
+            return None
+        product, shape = sweep.resolve(call.args[0]), static_shape(call)
+        views = self.products.get(product.args[0]) if op_name(product) == "call_tir" else None
+        step = _view_step(sweep, call, shape) if views and shape else None
+        if views is None or step is None:
+            return None
+        left, right, output = views
+        output = View(output.shape, (*output.steps, step))
+        if not output.keeps_rows():
+            return None
+        return self._product(sweep, call, (left, right, output), list(product.args[1].fields))
 
     def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
@@ -230,4 +262,4 @@ class LowerContractions:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module; the decisions are in the chooser."""
-        return rewrite(mod, _Lower(self.chooser))
+        return rewrite(mod, _Lower(self.chooser, count_uses(mod["main"])))
