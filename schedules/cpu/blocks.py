@@ -272,6 +272,32 @@ def few_tasks(
     return [*tasks(sch, taken), *rest]
 
 
+def share_plane(
+    sch: s_tir.Schedule, anchor: Any, loop: Any, axis: int, target: Target
+) -> list[Any]:
+    """Split ``loop``, that of ``anchor``'s axis ``axis``, into a part for each thread.
+
+    Returns ``[parts, rest]``, or ``[loop]`` where parts are uneven or weights larger than
+    activations. Each thread then finds in its own cache what it wrote as its part of the layer
+    before; were features shared, half of it would come from another core's.
+    """
+    threads, steps = threads_of(target), extent(sch, loop)
+    if threads == 1 or not steps or steps % threads:
+        return [loop]
+    block = sch.get(anchor)
+    position = block.iter_vars[axis].var
+    weights, activations = 0, 0
+    for region in (*block.reads, *block.writes):
+        extents = region.source.ty.shape
+        size = math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+        used = (v for part in region.region for v in tirx.analysis.undefined_vars(part.min))
+        if any(v.same_as(position) for v in used):
+            activations += size
+        else:
+            weights += size
+    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))
+
+
 def number_rows(sch: s_tir.Schedule, block: Any) -> None:
     """Make ``block`` iterate over numbered output rows, as the blocks before it do.
 

@@ -105,12 +105,17 @@ class Contraction(ScheduleRule):
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, target, tunable)
-        sch.reorder(*outer, *near, *body)
+        heavy = nest.flops > b.PARALLEL_FLOPS
+        shared, outer = self._share(sch, anchor, nest, outer, target) if heavy else ([], outer)
+        sch.reorder(*shared, *outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + len(near), width, tunable)
+        around = len(shared) + len(outer) + len(near)
+        b.vectorise_tile(sch, epilogue, around, width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
-        if parallel and nest.flops > b.PARALLEL_FLOPS:
+        if shared:
+            b.tasks(sch, shared)
+        elif parallel and heavy:
             planes = [] if nest.kind == "matmul" else nest.others
             parallel = b.few_tasks(sch, parallel, planes, target)
         if nest.kind == "matmul":
@@ -119,6 +124,24 @@ class Contraction(ScheduleRule):
         sch.decompose_reduction(anchor, body[0])
         b.finish(sch)
         return sch
+
+    @staticmethod
+    def _share(
+        sch: s_tir.Schedule, anchor: Any, nest: _Nest, outer: list[Any], target: Target
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the loops over images and parts of a plane that threads share, and the others.
+
+        There are none to share where threads share features.
+        """
+        if nest.kind == "matmul" or not nest.others:
+            return [], outer
+        *images, plane = nest.others
+        axis = max(i for i in range(len(nest.lead)) if i != nest.axis)
+        part, *rest = b.share_plane(sch, anchor, plane, axis, target)
+        if not rest:
+            return [], outer
+        inside = [x for x in outer if not any(x.same_as(image) for image in images)]
+        return [*images, part], [rest[0] if x.same_as(plane) else x for x in inside]
 
     def _tile(
         self, sch: s_tir.Schedule, nest: _Nest, width: Any, target: Target, tunable: bool

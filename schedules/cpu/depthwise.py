@@ -19,6 +19,9 @@ WIDTHS = (8, 16, 32, 64)
 STRIP = 8
 """Pixels of a strip: eight accumulators, and each loaded pixel serves several taps."""
 
+LOADED = 3
+"""Multiply-adds of a contraction that take as long as one here, where activations are loaded."""
+
 MAX_WIDTH = 64
 """Padded input pixels of a row up to which one vector of channels passes the whole row.
 
@@ -66,7 +69,13 @@ class Depthwise(ScheduleRule):
         first = _input_width(sch, anchor, axis) > MAX_WIDTH
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
-        outer = [*far_blocks, *others, *far, *near_blocks, *near]
+        heavy = LOADED * flops > b.PARALLEL_FLOPS
+        *images, plane = others
+        at = max(i for i in range(len(lead)) if i != axis)
+        *part, rest = b.share_plane(sch, anchor, plane, at, target) if heavy else [plane]
+        shared = [*images, *part] if part else [*far_blocks, *images, rest]
+        inside = [*far_blocks, rest] if part else []
+        outer = [*shared, *inside, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
         sch.reorder(*outer, *far_taps, *near_taps, row_in, lane)
         sch.vectorize(lane)
@@ -75,8 +84,8 @@ class Depthwise(ScheduleRule):
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         b.vectorise_tile(sch, epilogue, len(outer), lanes, tunable)
-        if flops > b.PARALLEL_FLOPS:
-            sch.parallel(sch.fuse(*far_blocks, *others))
+        if heavy:
+            sch.parallel(sch.fuse(*shared))
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         b.finish(sch)
         return sch

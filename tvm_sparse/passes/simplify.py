@@ -103,7 +103,7 @@ def _take(sweep: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _piece(sweep: Rewriter, item: relax.TupleGetItem) -> Any | None:
-    """An element of ``split`` --> ``strided_slice``: it fuses into what reads it, is a view."""
+    """``split(x)[i]`` --> ``strided_slice``: it fuses into what reads it, is a view."""
     call = sweep.resolve(item.tuple_value)
     if op_name(call) != "split":
         return None

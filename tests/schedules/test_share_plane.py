@@ -1,0 +1,72 @@
+"""Threads share rows of a plane where activations are larger than weights, features elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.kernels import host, integers, keep_of_bank, run
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseTapFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction as Layer
+from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.rule import first_schedule
+
+
+def pointwise(batch, height, columns, features):
+    extents = ((1, 1), (1, 1), (1, 1), (height, 14))
+    return Layer((batch, height, 14), columns, features, *extents)
+
+
+def taps(batch, height, channels):
+    extents = ((3, 3), (1, 1), (1, 1), (height + 2, 16))
+    return Layer((batch, height, 14), channels, channels, *extents, depthwise=True)
+
+
+def operator(layer):
+    if layer.depthwise:
+        return depthwise(layer)
+    return balanced(layer, BalancedFormat(*layer.matrix_shape, 2), host())
+
+
+@pytest.mark.parametrize(
+    ("layer", "tasks"),
+    [
+        (pointwise(1, 28, 64, 256), 2),
+        (pointwise(3, 28, 64, 256), 6),
+        (pointwise(1, 27, 64, 256), None),  # uneven parts
+        (pointwise(1, 4, 1024, 1024), None),  # 590 KB of weights, 460 KB of activations
+        (taps(1, 28, 256), 2),
+        (taps(2, 28, 256), 4),
+        (taps(1, 7, 960), None),
+    ],
+    ids=str,
+)
+def test_what_threads_share(layer, tasks, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    schedule, _rule = first_schedule(operator(layer), host(), rules_for(host()))
+    loops = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock("store"))]
+    (parallel,) = [int(x.extent) for x in loops if int(x.kind) == b.PARALLEL]
+    assert int(loops[0].kind) == b.PARALLEL
+    assert (parallel == tasks) if tasks else (parallel > 4)
+
+
+@pytest.mark.parametrize("threads", ["2", "3"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_shared_planes_compute_the_same(batch, threads, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    monkeypatch.setattr(b, "PARALLEL_FLOPS", 0)
+    rng = np.random.default_rng(0)
+    for layer in (pointwise(batch, 6, 32, 48), taps(batch, 6, 48)):
+        matrix = integers(rng, layer.matrix_shape)
+        storage = DenseTapFormat(*layer.matrix_shape)
+        if not layer.depthwise:
+            matrix = keep_of_bank(rng, layer.matrix_shape, 2)
+            storage = BalancedFormat(*layer.matrix_shape, 2)
+        x = integers(rng, layer.input_shape)
+        got = run(operator(layer), [x, *storage.encode(matrix).values()], layer.output_shape)
+        assert (got == reference(layer, x, matrix)).all()
