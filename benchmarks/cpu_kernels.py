@@ -76,7 +76,7 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
     from benchmarks.kernel_cases import patterns
     from benchmarks.kernel_race import DENSE, best
 
-    rows = []
+    rows, dense = [], race.ours(DENSE)
     for sparsity in patterns(race.case)[pattern][1]:
         storages = race.ours(sparsity)
         storage, _ = best(storages)
@@ -88,7 +88,7 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
             storage=storage,
             flops=race.case.contraction.flops(),
             ours_sparse=storages[storage],
-            ours_dense=race.ours(DENSE)[DENSE],
+            ours_dense=dense[best(dense)[0]],
             libraries_dense=race.libraries(DENSE),
             libraries_sparse=race.libraries(sparsity),
             **race.code(sparsity, storage),

@@ -14,7 +14,7 @@ from benchmarks.code_size import code_bytes
 from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
-from tvm_sparse.ops.candidates import Candidate, dense_candidate, sparse_candidates
+from tvm_sparse.ops.candidates import Candidate, dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.targets import parse_target
@@ -54,8 +54,8 @@ class Race:
     def add_dense(self) -> None:
         """Add the unpruned layer: ours and every dense library that is installed."""
         expected = self._expected[DENSE] = reference(self.case.contraction, self.x, self.weight)
-        ours = dense_candidate(self.case.contraction, self.target)
-        self._add(DENSE, OURS, ours.name, self._built(DENSE, ours, self.weight), expected)
+        for ours in dense_candidates(self.case.contraction, self.target):
+            self._add(DENSE, OURS, ours.name, self._built(DENSE, ours, self.weight), expected)
         found = dense_peers(self.case, self.x, self.weight, self.threads)
         for name, run in found.items():
             self._add(DENSE, LIBRARY, name, run, expected)
