@@ -273,14 +273,16 @@ def few_tasks(
 
 
 def share_plane(
-    sch: s_tir.Schedule, anchor: Any, loop: Any, axis: int, target: Target
+    sch: s_tir.Schedule, anchor: Any, lead: list[Any], rows: int, target: Target
 ) -> list[Any]:
-    """Split ``loop``, that of ``anchor``'s axis ``axis``, into a part for each thread.
+    """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.
 
-    Returns ``[parts, rest]``, or ``[loop]`` where parts are uneven or weights larger than
+    Returns ``[parts, rest]``, or the loop alone where parts are uneven or weights larger than
     activations. Each thread then finds in its own cache what it wrote as its part of the layer
     before; were features shared, half of it would come from another core's.
     """
+    axis = max(i for i in range(len(lead)) if i != rows)
+    loop = lead[axis]
     threads, steps = threads_of(target), extent(sch, loop)
     if threads == 1 or not steps or steps % threads:
         return [loop]

@@ -136,8 +136,7 @@ class Contraction(ScheduleRule):
         if nest.kind == "matmul" or not nest.others:
             return [], outer
         *images, plane = nest.others
-        axis = max(i for i in range(len(nest.lead)) if i != nest.axis)
-        part, *rest = b.share_plane(sch, anchor, plane, axis, target)
+        part, *rest = b.share_plane(sch, anchor, nest.lead, nest.axis, target)
         if not rest:
             return [], outer
         inside = [x for x in outer if not any(x.same_as(image) for image in images)]

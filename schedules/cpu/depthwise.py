@@ -71,8 +71,7 @@ class Depthwise(ScheduleRule):
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
         heavy = LOADED * flops > b.PARALLEL_FLOPS
         *images, plane = others
-        at = max(i for i in range(len(lead)) if i != axis)
-        *part, rest = b.share_plane(sch, anchor, plane, at, target) if heavy else [plane]
+        *part, rest = b.share_plane(sch, anchor, lead, axis, target) if heavy else [plane]
         shared = [*images, *part] if part else [*far_blocks, *images, rest]
         inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]

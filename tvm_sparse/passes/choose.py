@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -181,9 +182,9 @@ class Chooser:
         """Return the operator for ``static`` extents (itself, unless the batch is dynamic)."""
         if static == layer.contraction:
             return candidate.func
-        again = (
-            *dense_candidates(static, self.target),
-            *sparse_candidates(static, layer.matrix, self.target),
+        again = itertools.chain(
+            dense_candidates(static, self.target),
+            sparse_candidates(static, layer.matrix, self.target),
         )
         return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
 
