@@ -1,0 +1,28 @@
+"""How PyTorch operators are taken apart before the import, one family of operators a file.
+
+Beside PyTorch's core decompositions: products stay whole, attention becomes plain, and uses that
+TVM's importer gets wrong without a word (negative indices, ``alpha``, ``scale``, …) are written
+with operators that it gets right.
+"""
+
+from tvm_sparse.frontends.decompositions import (
+    arithmetic,
+    attention,
+    indexing,
+    norms,
+    pooling,
+    reductions,
+    resize,
+)
+from tvm_sparse.frontends.decompositions.table import decompositions
+
+__all__ = [
+    "arithmetic",
+    "attention",
+    "decompositions",
+    "indexing",
+    "norms",
+    "pooling",
+    "reductions",
+    "resize",
+]

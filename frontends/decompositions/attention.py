@@ -1,0 +1,35 @@
+"""Attention as products and a softmax."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+
+@rule(aten.scaled_dot_product_attention.default)
+def _attention(  # noqa: PLR0917 (the operator's own signature)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Without a mask no row can be masked entirely, which PyTorch's form checks every score for."""
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        # The operator below adds any mask as it is.
+        zero = query.new_zeros(())
+        attn_mask = torch.where(attn_mask, zero, zero - math.inf)
+    if attn_mask is not None or dropout_p or is_causal or enable_gqa:
+        return aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )[0]
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return torch.softmax((query * factor) @ key.transpose(-2, -1), dim=-1) @ value
