@@ -20,7 +20,7 @@ export TVM_BIND_THREADS := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench clean
+.PHONY: help demo test test-slow lint format bench operators clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and doc
 	$(BIN)/python tools/readme_figures.py
 	$(BIN)/python -m benchmarks.cpu_models $(ARGS)
 	$(BIN)/python -m benchmarks.pages
+
+operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operators.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.suites pytorch --jobs $(JOBS)
+	$(BIN)/python tools/operators_page.py
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,33 @@
+"""Run a whole suite and keep its table: ``python -m tests.suites NAME [--jobs N]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+
+from tests.suites.outcomes import RIGHT
+from tests.suites.table import record, rows_of, totals
+from tests.suites.workers import results
+
+SUITES = {"pytorch": "tests.suites.opinfo"}
+"""Name of the table, and the module whose cases fill it."""
+
+
+def main() -> None:
+    """Run the suite that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=SUITES)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    os.environ.setdefault("TVM_NUM_THREADS", "1")
+    suite = importlib.import_module(SUITES[options.name])
+    found = list(results(SUITES[options.name], suite.cases(), jobs=options.jobs))
+    rows = rows_of(found)
+    record(options.name, suite.TITLE, suite.VERSION, rows)
+    counts = totals(rows)
+    print(dict(counts), f"{counts[RIGHT] / sum(counts.values()):.1%} right")
+
+
+if __name__ == "__main__":
+    main()

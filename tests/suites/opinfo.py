@@ -1,0 +1,121 @@
+"""PyTorch's own samples of its operators (``OpInfo``), compiled by ``ts.compile``."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+import tvm_sparse as ts
+from tests.suites.outcomes import RIGHT, Arrays, Result, outcome_of
+
+TITLE = "PyTorch's OpInfo samples"
+VERSION = f"torch {torch.__version__.split('+')[0]}"
+
+SAMPLES = 3
+"""How many samples of an operator and dtype are taken, the first ones."""
+
+DTYPES = (("float32",), ("int64", "int32"))
+"""Each operator is tried with the first dtype of each group that it knows."""
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+
+RTOL, ATOL = 2e-5, 1e-5
+
+UNDEFINED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
+"""Operators whose values are whatever the memory holds (prefixes)."""
+
+
+@cache
+def _operators() -> dict[str, Any]:
+    return {op.full_name: op for op in op_db}
+
+
+def cases() -> list[str]:
+    """Return the keys of all samples, some of which may not exist."""
+    keys = []
+    for name, op in sorted(_operators().items()):
+        known = {str(d).removeprefix("torch.") for d in op.supported_dtypes("cpu")}
+        chosen = [next((d for d in group if d in known), None) for group in DTYPES]
+        keys += [f"{name} {d} {i}" for d in chosen if d for i in range(SAMPLES)]
+    return keys
+
+
+def operator_of(key: str) -> str:
+    """Return the operator's name in the key of a sample."""
+    return key.split(maxsplit=1)[0]
+
+
+@cache
+def _samples(name: str, dtype: str) -> list[Any]:
+    torch.manual_seed(0)
+    inputs = _operators()[name].sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)
+    return list(itertools.islice(inputs, SAMPLES))
+
+
+class Call(nn.Module):
+    """One call of an operator, the tensors among its arguments as inputs."""
+
+    def __init__(self, operator: Callable[..., Any], sample: Any) -> None:
+        super().__init__()
+        self.operator = operator
+        leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.inputs = tuple(x for x in leaves if isinstance(x, torch.Tensor))
+        self.leaves = [None if isinstance(x, torch.Tensor) else x for x in leaves]
+        self.places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Return what the operator returns."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.operator(first, *args, **kwargs)
+
+
+def check(key: str) -> Result | None:
+    """Compile one sample and compare it with PyTorch; ``None`` where PyTorch itself has none."""
+    name, dtype, index = key.split()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call = Call(_operators()[name].op, _samples(name, dtype)[int(index)])
+            inputs = pytree.tree_map(torch.clone, call.inputs)
+            torch.manual_seed(0)
+            expected = _arrays(call(*inputs))
+        except Exception:
+            return None
+        outcome, reason = outcome_of(
+            lambda: _compiled(call, undefined=name.startswith(UNDEFINED)),
+            [np.zeros_like(e) for e in expected] if name.startswith(UNDEFINED) else expected,
+            rtol=RTOL,
+            atol=ATOL,
+        )
+    return Result(key, name, outcome, reason if outcome != RIGHT else "")
+
+
+def _compiled(call: Call, *, undefined: bool) -> Callable[[], Arrays]:
+    # nn.Module finds no tensors in a plain tuple, so the inputs do not become constants.
+    library = ts.compile(call, call.inputs, config=CONFIG)
+
+    def run() -> Arrays:
+        found = _arrays(library(*call.inputs))
+        return [np.zeros_like(f) for f in found] if undefined else found
+
+    return run
+
+
+def _arrays(outputs: Any) -> Arrays:
+    """Return the tensors among ``outputs``, as NumPy arrays of their own."""
+    leaves = pytree.tree_leaves(outputs)
+    tensors = [x.detach().resolve_conj() for x in leaves if isinstance(x, torch.Tensor)]
+    arrays = [x for x in leaves if isinstance(x, np.ndarray)]  # a program without inputs
+    return [*(x.numpy().copy() for x in tensors), *arrays]
