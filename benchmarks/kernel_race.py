@@ -14,9 +14,10 @@ from benchmarks.code_size import code_bytes
 from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
-from tvm_sparse.ops.candidates import Candidate, dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.targets import parse_target
 
 TOLERANCE = 1e-4

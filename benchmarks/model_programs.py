@@ -21,7 +21,7 @@ import torch
 
 import tvm_sparse as ts
 from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
-from tvm_sparse.passes.memory import give_back
+from tvm_sparse.memory import give_back
 from tvm_sparse.profile import Kernel, timed
 
 INPUT, EXPECTED, FACTS, ARTIFACT = "input.npy", "expected.npy", "facts.json", "model.tvms"

@@ -10,18 +10,21 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse import registry
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
+from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
 
 PASS_CONFIG: dict[str, Any] = {"s_tir.LoopPartition": {"partition_const_loop": True}}
 """Partial tiles are cut off by loop partition, so that full tiles carry no conditions."""
 
+OWN_RULES: Table[tuple[ScheduleRule, ...]] = Table("kind")
+"""The schedule rules of third parties' sparsity kinds, tried before those of the target."""
+
 
 def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
     """Return the schedule rules of ``target``'s kind, in the order in which they are tried."""
-    own = (rule for kind in registry.kinds().values() for rule in kind.schedules)
+    own = (rule for rules in OWN_RULES for rule in rules)
     if target.kind.name == "llvm":
         from tvm_sparse.schedules import cpu
 

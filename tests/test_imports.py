@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,38 @@ def test_a_wrong_import_breaks_a_contract(staged_tree, tmp_path, capfd, module, 
     importer = module.removesuffix(".py").replace("/", ".")
     imported = line.removeprefix("import ")
     assert f"{importer} -> {imported}" in capfd.readouterr().out
+
+
+CIRCLES = """
+import sys
+from graphlib import CycleError, TopologicalSorter
+sys.meta_path = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
+sys.path.insert(0, "")
+from grimp import build_graph
+graph = build_graph("tvm_sparse", cache_dir=None)
+imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+try:
+    TopologicalSorter(imports).prepare()
+except CycleError as error:
+    sys.exit(" <- ".join(error.args[1]))
+"""
+
+
+def circle(tree):
+    """Return a circle of modules in ``tree``, empty if there is none."""
+    done = subprocess.run(
+        [sys.executable, "-c", CIRCLES], cwd=tree, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle(staged_tree, tmp_path):
+    staged_tree.stage(tmp_path)
+    assert circle(tmp_path) == ""
+    (tmp_path / "tvm_sparse/ops/first.py").write_text("import tvm_sparse.ops.second\n")
+    (tmp_path / "tvm_sparse/ops/second.py").write_text(
+        "def f():\n    import tvm_sparse.ops.first\n"
+    )
+    found = circle(tmp_path)
+    assert "tvm_sparse.ops.first" in found and "tvm_sparse.ops.second" in found

@@ -13,17 +13,17 @@ import tvm
 from tvm.target import Target
 
 from tvm_sparse.config import Config
-from tvm_sparse.decisions import Decisions
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.lower_contractions import count_contractions
-from tvm_sparse.passes.memory import give_back
 from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 

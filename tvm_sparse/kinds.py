@@ -1,6 +1,9 @@
-"""The built-in sparsity kinds, registered when the registry is first read."""
+"""What belongs to one sparsity kind, and the built-in kinds."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.block import BlockFormat
@@ -10,36 +13,54 @@ from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.formats.filters import FilterPrunedFormat
 from tvm_sparse.formats.joint import JointFormat
 from tvm_sparse.formats.unstructured import UnstructuredFormat
-from tvm_sparse.ops.balanced_candidates import balanced_candidates
-from tvm_sparse.ops.block_candidates import block_candidates
-from tvm_sparse.ops.compressed_rows_candidates import unstructured_candidates
-from tvm_sparse.ops.depthwise_taps_candidates import depthwise_taps_candidates
-from tvm_sparse.ops.joint_candidates import joint_candidates
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.patterns.filters import FilterPruned
 from tvm_sparse.patterns.joint import Joint
 from tvm_sparse.patterns.unstructured import Unstructured
-from tvm_sparse.registry import Kind, register
+from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.operators import OPERATORS, Operators
 
-BALANCED = register(Kind("balanced", Balanced, (BalancedFormat,), balanced_candidates))
-BLOCK = register(Kind("block", Block, (CompressedRowsFormat, BlockFormat), block_candidates))
-JOINT = register(Kind("joint", Joint, (CompressedBanksFormat, JointFormat), joint_candidates))
-DEPTHWISE_TAPS = register(
-    Kind(
-        "depthwise_taps",
-        DepthwiseTaps,
-        (CompressedRowsFormat, DepthwiseTapsFormat),
-        depthwise_taps_candidates,
-    )
-)
-FILTER_PRUNED = register(Kind("filter_pruned", FilterPruned, (FilterPrunedFormat,)))
-UNSTRUCTURED = register(
-    Kind(
-        "unstructured",
-        Unstructured,
-        (CompressedRowsFormat, UnstructuredFormat),
-        unstructured_candidates,
-    )
+
+@dataclass(frozen=True)
+class Kind:
+    """A sparsity kind, complete: what is zero, how the rest is stored, computed and scheduled.
+
+    Parameters
+    ----------
+    name
+        What reports and ``Config.force`` call it.
+    pattern
+        The mask family.
+    formats
+        Storage classes with ``encode``/``decode``/``nbytes``.
+    operators
+        ``(contraction, matrix, target) -> candidates``: yields a
+        :class:`~tvm_sparse.selection.candidate.Candidate` for each storage that fits the weight
+        matrix ``(features, taps * columns)`` (columns in ``hwi`` order), or a sentence that says
+        why one does not. Left out, layers of this kind stay dense, with that reason.
+    schedules
+        Rules with ``apply(func, target, tunable)``, tried before the built-in ones.
+    """
+
+    name: str
+    pattern: type[Pattern]
+    formats: tuple[type[Any], ...] = ()
+    operators: Operators | None = None
+    schedules: tuple[ScheduleRule, ...] = ()
+
+
+def _built_in(pattern: type[Pattern], *formats: type[Any]) -> Kind:
+    return Kind(pattern.kind, pattern, formats, OPERATORS.parts().get(pattern.kind))
+
+
+BUILT_IN = (
+    _built_in(Balanced, BalancedFormat),
+    _built_in(Block, CompressedRowsFormat, BlockFormat),
+    _built_in(Joint, CompressedBanksFormat, JointFormat),
+    _built_in(DepthwiseTaps, CompressedRowsFormat, DepthwiseTapsFormat),
+    _built_in(FilterPruned, FilterPrunedFormat),
+    _built_in(Unstructured, CompressedRowsFormat, UnstructuredFormat),
 )

@@ -11,11 +11,11 @@ from tvm.target import Target
 
 from benchmarks.gpu.pairs import pair_option, pointwise_behind
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import depthwise_options, options
-from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.selection.cuda import depthwise_options, options
+from tvm_sparse.selection.cuda.option import Option
 
 TILES = "test_tile.py::test_equals_the_reference"
 STREAMS = "test_stream.py::test_banks_equal_the_reference"

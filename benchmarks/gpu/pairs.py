@@ -18,10 +18,10 @@ from benchmarks.gpu.cases import BATCHES, window
 from benchmarks.gpu.prepare import load
 from benchmarks.gpu.timing import gpu_times
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import options
-from tvm_sparse.ops.cuda.option import Option
-from tvm_sparse.ops.cuda.separable_options import separable
 from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.separable_options import separable
 
 BLOCKS = {
     "MobileNet-V2 112x112x32 to 16": ((112, 32, 3, 1), 16),

@@ -27,9 +27,9 @@ from tvm.target import Target
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import depthwise_options, options
-from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.selection.cuda import depthwise_options, options
+from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.targets import parse_target
 
 BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"

@@ -19,11 +19,11 @@ from benchmarks.common import save
 from benchmarks.gpu.cases import SPARSITIES, Case
 from benchmarks.gpu.operators import OPERATORS, option_of, scheduled
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import options
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
+from tvm_sparse.selection.cuda import options
 from tvm_sparse.targets import parse_target
 
 ARCHS = ("sm_80", "sm_90")

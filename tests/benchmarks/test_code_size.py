@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.code_size import code_bytes, executable_bytes
 from tests.kernels import host, keep_of_bank
-from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
 LIMIT = 64 * 1024
 

@@ -1,7 +1,7 @@
 from rich.console import Console
 
 from tvm_sparse.cli import tables
-from tvm_sparse.decisions import Decision
+from tvm_sparse.selection.decisions import Decision
 
 
 def _text(table):

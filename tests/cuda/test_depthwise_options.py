@@ -11,12 +11,12 @@ from tests.cuda import pocl
 from tests.cuda.kernels import blank, scheduled, target
 from tests.kernels import integers
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.cuda import depthwise_options as ways
 from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar
 from tvm_sparse.ops.cuda.tile import tiled
 from tvm_sparse.ops.cuda.weights import BlockWeights
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
+from tvm_sparse.selection.cuda import depthwise_options as ways
 
 LAYER = Contraction(
     (2, 7, 7), 48, 48, (3, 3), (2, 2), (1, 1), padded=(14, 14), borders=(1, 1), depthwise=True

@@ -11,11 +11,11 @@ from benchmarks.gpu.operators import LISTED, OPERATORS, option_of, scheduled
 from tests.cuda.kernels import needs_nvrtc, source, target
 from tests.kernels import integers
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import options
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
+from tvm_sparse.selection.cuda import options
 
 WIDE = {
     "stream": ("LDG.128",),

@@ -17,14 +17,14 @@ from tests.kernels import integers
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
-from tvm_sparse.ops.cuda.separable_options import Separable as Option
-from tvm_sparse.ops.cuda.separable_options import separable, shared_bytes
 from tvm_sparse.ops.cuda.tile import Tile
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.schedules.cuda.separable import Separable
+from tvm_sparse.selection.cuda.separable_options import Separable as Option
+from tvm_sparse.selection.cuda.separable_options import separable, shared_bytes
 
 
 def pair(batch, extent, channels, kernel, stride, features, shape, dtype="float32"):

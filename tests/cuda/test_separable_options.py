@@ -8,10 +8,10 @@ import pytest
 
 from tests.cuda.kernels import dynamic_shared, scheduled, target
 from tests.cuda.test_separable import pair
-from tvm_sparse.ops.cuda import options
-from tvm_sparse.ops.cuda.separable_options import separable, shared_bytes
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda.separable import Separable
+from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda.separable_options import separable, shared_bytes
 
 LAYERS = {
     "MobileNet-V2 56x56x144": (56, 144, 3, 1, 24),

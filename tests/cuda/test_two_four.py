@@ -21,13 +21,13 @@ from tests.cuda.kernels import (
 from tests.kernels import integers
 from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.cuda import options
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
+from tvm_sparse.selection.cuda import options
 
 LINEAR = Contraction((2, 50), 200, 70)
 STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))

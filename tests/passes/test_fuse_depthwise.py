@@ -13,9 +13,10 @@ from tests.cuda.kernels import needs_nvrtc
 from tests.zoo import torchvision_model
 from tvm_sparse.frontends.load import load
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.rewrite import op_name
 from tvm_sparse.pruning import deprune
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import parse_target
 
 
@@ -41,7 +42,7 @@ def lowered(model, x, target="cuda:sm_90", config=None):
     chooser = Chooser(
         parse_target(target).target,
         config or ts.Config(measure=False),
-        ts.decisions.Decisions(),
+        Decisions(),
     )
     passes = [*pipeline.canonicalise(program.weights, 1), *pipeline.lower(chooser)]
     mod = program.module

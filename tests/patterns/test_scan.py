@@ -56,11 +56,16 @@ def test_constants_and_views_are_taken():
     assert Scan(weight[::2, ::-1]).nonzeros == 3
 
 
-def test_fits_are_found_once(monkeypatch):
-    scan = Scan(np.eye(8))
-    first = scan.fits(Balanced)
-    monkeypatch.setattr(Balanced, "find", None)
-    assert scan.fits(Balanced) is first
+def test_an_analysis_is_made_once():
+    scan, calls = Scan(np.eye(8)), []
+
+    def diagonal(given):
+        calls.append(given)
+        return given.nonzeros
+
+    assert (scan.once(diagonal), scan.once(diagonal)) == (8, 8)
+    assert calls == [scan]
+    assert scan.once(Balanced.find) is scan.once(Balanced.find)
 
 
 def test_large_matrices_are_sampled_by_rows():

@@ -8,9 +8,9 @@ from tvm.target import Target
 
 from benchmarks.kernel_cases import conv
 from tests.kernels import host
-from tvm_sparse.ops.candidates import dense_candidate
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu import blocks
+from tvm_sparse.selection.candidates import dense_candidate
 
 
 @pytest.mark.parametrize("size", [112, 224])

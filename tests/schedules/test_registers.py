@@ -9,11 +9,11 @@ from tvm.target import Target
 from tests.kernels import host, integers
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.block import block
-from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu.registers import accumulators, vector_widths
+from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
 ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"})
 

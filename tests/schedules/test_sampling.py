@@ -14,7 +14,6 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
@@ -22,6 +21,7 @@ from tvm_sparse.ops.winograd import winograd
 from tvm_sparse.schedules.build import build_context, rules_for
 from tvm_sparse.schedules.cpu import blocks as cpu_blocks
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.tuning.space import Point, space_of
 
 LINEAR = Contraction((12,), 64, 48)

@@ -9,8 +9,8 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.kernels import host, integers
-from tvm_sparse.decisions import Decision
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning import recorded
 from tvm_sparse.tuning.api import tasks_of
@@ -118,7 +118,7 @@ def test_a_record_leaves_nothing_to_tune(tasks, database):
 
 
 def test_candidates_are_measured_with_their_records(models, database, monkeypatch):
-    from tvm_sparse.passes import measure
+    from tvm_sparse.selection import measure
 
     seen = []
     schedule = measure.scheduled

@@ -12,10 +12,10 @@ import tvm_sparse as ts
 from tests.kernels import host, integers, keep_of_bank
 from tests.tuning.fakes import FakeMeasurer
 from tests.tuning.test_recorded import network
-from tvm_sparse.ops.candidates import sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.choose import Choice, Layer
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse.selection.candidates import sparse_candidates
+from tvm_sparse.selection.choose import Choice, Layer
 from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.api import tasks_of
 from tvm_sparse.tuning.database import Database

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tvm_sparse.decisions import Decision
 from tvm_sparse.demo.timing import Latency
+from tvm_sparse.selection.decisions import Decision
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.passes.memory import array_of
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
 
 _BINARY: dict[str, Callable[..., np.ndarray]] = {

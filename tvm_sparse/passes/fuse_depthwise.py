@@ -10,16 +10,16 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
-from tvm_sparse.decisions import Decision
-from tvm_sparse.ops.cuda import options
 from tvm_sparse.ops.cuda.multiply import Engine, engine
 from tvm_sparse.ops.cuda.separable import depthwise_strips, pointwise, whole_images
-from tvm_sparse.ops.cuda.separable_options import Separable, separable
-from tvm_sparse.passes.choose import Chooser, Layer
 from tvm_sparse.passes.merge import Between, merge
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, rewrite, shape_of
 from tvm_sparse.passes.separable_pairs import Convolution, Pair, Pairs
 from tvm_sparse.patterns.detector import detect
+from tvm_sparse.selection.choose import Chooser, Layer
+from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda.separable_options import Separable, separable
+from tvm_sparse.selection.decisions import Decision
 
 GAIN = 0.9
 """Modelled time over that of two kernels from which a pair is fused: less may be noise."""

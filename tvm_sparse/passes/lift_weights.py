@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_sparse.passes.memory import array_of, owned
+from tvm_sparse.memory import array_of, owned
 from tvm_sparse.passes.rewrite import name_of
 
 SCALAR_BYTES = 16

@@ -9,13 +9,11 @@ import numpy as np
 import tvm
 from tvm import relax, tirx, topi
 
+from tvm_sparse.memory import array_of, give_back
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
-from tvm_sparse.passes.choose import Chooser, Layer
 from tvm_sparse.passes.convolution import convolution, extent
-from tvm_sparse.passes.memory import array_of, give_back
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
@@ -27,6 +25,8 @@ from tvm_sparse.passes.rewrite import (
     shape_of,
     static_shape,
 )
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.choose import Chooser, Layer
 
 OPERATORS = ("matmul", "nn.conv2d")
 """What the pass looks at; the chooser's ``done`` is called after each call of one."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import Group, weight_matrix
-from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.remove_channels import Analysis, Rebuild, analyse
 from tvm_sparse.passes.rewrite import layer_name
 

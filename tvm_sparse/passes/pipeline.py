@@ -13,7 +13,6 @@ from tvm.target import Target
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
-from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
@@ -29,6 +28,7 @@ from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
+from tvm_sparse.selection.choose import Chooser
 
 Pass: TypeAlias = Any
 

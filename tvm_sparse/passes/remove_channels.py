@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
     BINARY,
     Channels,
@@ -20,7 +21,6 @@ from tvm_sparse.passes.channels import (
     read_columns,
     weight_matrix,
 )
-from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import (
     constant,
     layer_name,

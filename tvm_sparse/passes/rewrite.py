@@ -15,7 +15,7 @@ from tvm.ir import GenericConst, SourceName, Span
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_sparse.errors import SparseError
-from tvm_sparse.passes.memory import tensor_of
+from tvm_sparse.memory import tensor_of
 
 Shape = list[Any]
 

@@ -12,10 +12,10 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.passes.choose import Layer
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.convolution import convolution
-from tvm_sparse.passes.memory import array_of
 from tvm_sparse.passes.rewrite import count_uses, layer_name, op_name, same_shape, shape_of
+from tvm_sparse.selection.choose import Layer
 
 ELEMENTWISE = frozenset(
     {

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_sparse.passes.memory import array_of
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     op_name,

@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.passes.memory import array_of
+from tvm_sparse.memory import array_of
 from tvm_sparse.passes.rewrite import (
     constant,
     name_of,

@@ -16,10 +16,10 @@ from tvm_sparse.patterns.banks import (
     stored_values,
     tolerated,
 )
-from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import LIMIT, exceeding, log_at_most, probability
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
-from tvm_sparse.patterns.scan import LANES, Scan, ScannedPattern
+from tvm_sparse.patterns.scan import LANES, Scan
 
 
 @dataclass(frozen=True)

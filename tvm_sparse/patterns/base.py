@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.patterns.cost import UNKNOWN, Cost
-
-if TYPE_CHECKING:
-    from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.patterns.scan import Scan
 
 Array = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
@@ -116,3 +114,17 @@ class Pattern(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return a phrase for reports, like ``"balanced 4 of 16"``."""
+
+
+class ScannedPattern(Pattern):
+    """A pattern that finds itself in a :class:`Scan`."""
+
+    @classmethod
+    @abstractmethod
+    def find(cls, scan: Scan) -> list[Fit]:
+        """Return every fit of this family that is more than chance, the preferred first."""
+
+    @classmethod
+    def detect(cls, weight: Array) -> Fit | None:
+        """Return the preferred fit of this family to the zeros of ``weight`` ``(rows, cols)``."""
+        return next(iter(cls.find(Scan(weight))), None)

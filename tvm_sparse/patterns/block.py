@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.cost import Cost, modelled
-from tvm_sparse.patterns.grid import Grid
+from tvm_sparse.patterns.grid import Grid, best_grids
 from tvm_sparse.patterns.purpose import beyond_margins
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
-from tvm_sparse.patterns.scan import Scan, ScannedPattern
+from tvm_sparse.patterns.scan import Scan
 
 NEAR_MISS = 0.05
 """A near miss may have this share of kept blocks that are at most half full."""
@@ -76,7 +76,7 @@ class Block(ScannedPattern):
         A block follows the pattern if it is empty or more than half full.
         """
         fits = []
-        for grid in scan.grids:
+        for grid in scan.once(best_grids):
             if 2 * scan.nonzeros <= (1 - NEAR_MISS) * grid.inside:
                 continue
             counts = scan.block_counts(grid.rows, grid.cols)

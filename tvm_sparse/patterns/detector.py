@@ -7,22 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Array, Fit, Pattern
-from tvm_sparse.patterns.block import Block
-from tvm_sparse.patterns.dense import Dense
-from tvm_sparse.patterns.depthwise import DepthwiseTaps
-from tvm_sparse.patterns.filters import FilterPruned
-from tvm_sparse.patterns.joint import Joint
+from tvm_sparse.patterns.families import LAST, families
 from tvm_sparse.patterns.lowering import ORDERS, lower
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.patterns.unstructured import Unstructured
-from tvm_sparse.registry import kinds
 
-FIRST: tuple[type[Pattern], ...] = (FilterPruned, Joint, Block, Balanced, DepthwiseTaps)
-"""Built-in families; of equal costs the earlier one, which says more, comes first."""
-LAST: tuple[type[Pattern], ...] = (Unstructured, Dense)
-"""Families that say nothing; registered kinds of third parties stand before them."""
 MODEL_ERROR = 1.05
 """Costs that differ by no more than this factor are equal: the cost model is no better."""
 NO_STRUCTURE = 1.1
@@ -79,8 +68,7 @@ def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> D
         raise InputError(name, f"shape {array.shape}", "2 to 5 dimensions, none of them 0")
     if depthwise and (array.ndim == 2 or array.shape[1] != 1):
         raise InputError(name, f"shape {array.shape}", "(channels, 1, kh, kw) if depthwise")
-    registered = (kind.pattern for kind in kinds().values() if kind.pattern not in LAST)
-    families = list(dict.fromkeys((*FIRST, *registered, *LAST)))
+    tried = families()
     fits: list[tuple[int, Fit]] = []
     for order in _orders(array, depthwise):
         taps = int(np.prod(array.shape[2:], dtype=int)) if order == "ihw" else 1
@@ -90,11 +78,11 @@ def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> D
             name=name,
             shape=array.shape,
         )
-        for family in families:
+        for family in tried:
             fitting = family.depthwise is None or family.depthwise == depthwise
             if fitting and (family.ordered or order == ORDERS[0]):
-                fits += enumerate(replace(fit, order=order) for fit in scan.fits(family))
-    return Detection(array.shape, scan.sparsity, _ranked(fits, families))
+                fits += enumerate(replace(fit, order=order) for fit in scan.once(family.find))
+    return Detection(array.shape, scan.sparsity, _ranked(fits, tried))
 
 
 def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
@@ -103,7 +91,7 @@ def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
     return ORDERS[:1] if depthwise or one_tap or weight.shape[1] == 1 else ORDERS
 
 
-def _ranked(fits: list[tuple[int, Fit]], families: list[type[Pattern]]) -> tuple[Fit, ...]:
+def _ranked(fits: list[tuple[int, Fit]], tried: list[type[Pattern]]) -> tuple[Fit, ...]:
     """Return distinct patterns by cost; those that cost as much as the cheapest, by family.
 
     ``fits`` come with their place among the fits of their family.
@@ -116,9 +104,9 @@ def _ranked(fits: list[tuple[int, Fit]], families: list[type[Pattern]]) -> tuple
 
     def rank(placed: tuple[int, Fit]) -> tuple[int, int, float]:
         place, fit = placed
-        tied = cost(fit) <= limit
-        family = families.index(type(fit.pattern)) if tied else len(families)
-        return family, place if tied else 0, cost(fit)
+        cheap = cost(fit) <= limit
+        family = tried.index(type(fit.pattern)) if cheap else len(tried)
+        return family, place if cheap else 0, cost(fit)
 
     distinct: dict[Pattern, Fit] = {}
     for _, fit in sorted(fits, key=rank):

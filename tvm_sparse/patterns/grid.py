@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.patterns.chance import LIMIT, log_block_gain
-
-if TYPE_CHECKING:
-    from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.patterns.scan import Scan
 
 USUAL = (1, 2, 4, 8, 16, 32, 64, 128)
 PERIODS_TRIED = 3
@@ -44,6 +41,8 @@ def best_grids(scan: Scan) -> list[Grid]:
     kept, larger ones keep weights that are zero. Of codes of nearly the same length, which a few
     stray weights leave, the largest blocks are the best explanation.
     """
+    if not 0 < scan.nonzeros < scan.cells:
+        return []
     top = min(scan.rows, max(SAMPLED_CELLS // scan.cols, 512))
     exact = exact_period(scan.row_count, scan.row_pair), exact_period(scan.col_count, scan.col_pair)
     heights = _extents(exact[0], scan.row_count, scan.row_pair, scan.cols)

@@ -10,13 +10,13 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.balanced import Balanced
-from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.chance import probability
-from tvm_sparse.patterns.grid import Grid
+from tvm_sparse.patterns.grid import Grid, best_grids
 from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost
 from tvm_sparse.patterns.purpose import FAR_UNDER_MARGINS, beyond_margins, stands_apart
-from tvm_sparse.patterns.scan import Scan, ScannedPattern
+from tvm_sparse.patterns.scan import Scan
 
 MANY_EMPTY = 0.1
 """With fewer empty blocks, and nothing known inside the others, there is no joint mask."""
@@ -88,7 +88,7 @@ class Joint(ScannedPattern):
         the largest count in a bank, or, where blocks cut through banks, because the counts of
         banks vary less than those of random masks would.
         """
-        grid = next(iter(scan.grids), None)
+        grid = next(iter(scan.once(best_grids)), None)
         if grid is None or grid.inside == scan.nonzeros or not stands_apart(scan, grid):
             return []
         bank = seen_bank(scan)
@@ -126,7 +126,7 @@ class Joint(ScannedPattern):
 
 def seen_bank(scan: Scan) -> Bank | None:
     """Return the banks that hold whether or not blocks are looked at."""
-    for fit in scan.fits(Balanced):
+    for fit in scan.once(Balanced.find):
         if isinstance(fit.pattern, Balanced) and fit.evidence.exact:
             return Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
     return None
@@ -135,4 +135,4 @@ def seen_bank(scan: Scan) -> Bank | None:
 def _blocks_alone(scan: Scan, grid: Grid) -> bool:
     """Return whether the blocks make a joint mask, though inside only the longest row is known."""
     many = grid.blocks - grid.occupied >= MANY_EMPTY * grid.blocks
-    return many and beyond_margins(scan, grid, FAR_UNDER_MARGINS) and not scan.fits(Block)
+    return many and beyond_margins(scan, grid, FAR_UNDER_MARGINS) and not scan.once(Block.find)

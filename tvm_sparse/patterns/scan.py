@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable, Hashable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.native import as_unsigned, bit_masks, library
-from tvm_sparse.patterns.base import Array, Fit, Mask, Pattern
-from tvm_sparse.patterns.grid import Grid, best_grids
+
+T = TypeVar("T")
 
 LANES = 16
 """Rows that formats store side by side, so that one vector register holds a value of each."""
@@ -61,7 +62,7 @@ class Scan:
                 "repair the checkpoint",
             )
         self.nonzeros = int(self.row_count.sum())
-        self._fits: dict[type[Pattern], list[Fit]] = {}
+        self._found: dict[Hashable, Any] = {}
         self._counts: dict[tuple[int, int], npt.NDArray[np.int32]] = {}
 
     @property
@@ -84,7 +85,7 @@ class Scan:
         """Every ``step``-th row is read for screening."""
         return max(1, math.ceil(self.rows * self.bits.shape[1] / SAMPLED_WORDS))
 
-    def nonzero(self) -> Mask:
+    def nonzero(self) -> npt.NDArray[np.bool_]:
         """Return the flags of nonzeros ``(rows, cols)``."""
         return np.not_equal(self.weight, 0)
 
@@ -125,16 +126,12 @@ class Scan:
             self._counts[rows, cols] = counts
         return self._counts[rows, cols]
 
-    @cached_property
-    def grids(self) -> list[Grid]:
-        """Return the block extents whose empty blocks are more than chance."""
-        return best_grids(self) if 0 < self.nonzeros < self.cells else []
-
-    def fits(self, family: type[Pattern]) -> list[Fit]:
-        """Return ``family.find(self)``, computed once."""
-        if family not in self._fits:
-            self._fits[family] = family.find(self)
-        return self._fits[family]
+    def once(self, analysis: Callable[[Scan], T]) -> T:
+        """Return ``analysis(self)``, computed once."""
+        if analysis not in self._found:
+            self._found[analysis] = analysis(self)
+        found: T = self._found[analysis]
+        return found
 
     def visible_moments(
         self, rows: int, cols: int, banks: npt.ArrayLike, step: int = 1
@@ -147,20 +144,6 @@ class Scan:
         sums = np.empty((len(sizes), 4))
         library().visible_moments(self.bits, self.cols, rows, cols, step, sizes, sums)
         return sums
-
-
-class ScannedPattern(Pattern):
-    """A pattern that finds itself in a :class:`Scan`."""
-
-    @classmethod
-    @abstractmethod
-    def find(cls, scan: Scan) -> list[Fit]:
-        """Return every fit of this family that is more than chance, the preferred first."""
-
-    @classmethod
-    def detect(cls, weight: Array) -> Fit | None:
-        """Return the preferred fit of this family to the zeros of ``weight`` ``(rows, cols)``."""
-        return next(iter(cls.find(Scan(weight))), None)
 
 
 def _matrix(weight: np.ndarray, name: str) -> np.ndarray:

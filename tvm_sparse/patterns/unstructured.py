@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask
+from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.cost import modelled
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
-from tvm_sparse.patterns.scan import LANES, Scan, ScannedPattern
+from tvm_sparse.patterns.scan import LANES, Scan
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ import tvm
 from tvm.target import Target
 
 from tvm_sparse.config import Config
-from tvm_sparse.decisions import Decisions
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.choose import Chooser
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.database import Database, default_path
 from tvm_sparse.tuning.interrupt import stop_on_interrupt

@@ -10,8 +10,8 @@ from pathlib import Path
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.decisions import Decision
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.tuning.database import Database, default_path
 from tvm_sparse.tuning.workload import target_name
 

@@ -9,8 +9,9 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_sparse.config import Config
-from tvm_sparse.ops.candidates import Candidate, dense_candidates, sparse_candidates
-from tvm_sparse.passes.choose import Choice, Chooser, Layer
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
+from tvm_sparse.selection.choose import Choice, Chooser, Layer
 from tvm_sparse.tuning.tasks import Call, Task, task_of
 from tvm_sparse.tuning.workload import Workload, workload_of
 

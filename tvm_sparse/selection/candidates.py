@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse import registry
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import options as cuda
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import fits, penalty, winograd, work
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One storage with its operator: ``func(X, *arrays, Y)``.
-
-    ``work`` is the share of the dense multiply-adds that it executes, padding included;
-    ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one.
-    """
-
-    name: str
-    storage: Any
-    func: tirx.PrimFunc = field(repr=False)
-    work: float
-    penalty: float = 1.0
-
-    @property
-    def cost(self) -> float:
-        """Modelled time relative to the dense operator (docs/design/cost.md)."""
-        return self.work * self.penalty
-
-
-DENSE = ("dense", "winograd")
-"""Names of the ways that do not care for zeros."""
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cuda import options as cuda
+from tvm_sparse.selection.operators import OPERATORS
 
 
 def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate]:
@@ -77,9 +51,8 @@ def sparse_candidates(
         baseline = cuda.dense(contraction, target).seconds
         for option in cuda.sparse(contraction, matrix, target):
             yield option if isinstance(option, str) else _on_gpu(option, baseline)
-    for kind in registry.kinds().values():
-        if kind.operators is not None:
-            yield from kind.operators(contraction, matrix, target)
+    for operators in OPERATORS:
+        yield from operators(contraction, matrix, target)
 
 
 def _on_gpu(option: cuda.Option, baseline: float | None = None) -> Candidate:

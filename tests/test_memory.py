@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_sparse.passes import memory
+from tvm_sparse import memory
 from tvm_sparse.passes.rewrite import constant
 
 LARGE = np.arange(memory.SHARED_BYTES, dtype=np.float32).reshape(2, -1)

@@ -12,17 +12,18 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import depthwise_options, stream
-from tvm_sparse.ops.cuda import tile_choice as model
-from tvm_sparse.ops.cuda.bank_options import balanced, joint, plain
-from tvm_sparse.ops.cuda.chip import Chip, chip
+from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.option import Option
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
 from tvm_sparse.ops.cuda.weights import BlockWeights, DenseWeights
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.cuda import depthwise_options
+from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda.bank_options import balanced, joint, plain
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.option import Option
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.chip import Chip
 from tvm_sparse.ops.cuda.tile import Tile, round_up
+from tvm_sparse.selection.cuda.chip import Chip
 
 ROWS = (128, 64, 32, 16)
 FEATURES = (128, 96, 64, 48, 32, 16)

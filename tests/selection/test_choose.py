@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tvm_sparse as ts
-from tvm_sparse.decisions import Decisions
 from tvm_sparse.errors import InputError
-from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes import choose
-from tvm_sparse.passes.choose import Chooser, Layer
+from tvm_sparse.selection import choose
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.choose import Chooser, Layer
+from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import parse_target
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
-from tvm_sparse.ops.runs import covers
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.covers import covers
 
 PENALTIES = {16: 1.3, 8: 1.9}
 """Cost of a tap relative to a dense kernel's, by lanes: its position comes from a table."""

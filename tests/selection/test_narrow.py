@@ -9,12 +9,12 @@ from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS, window
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.narrow import KINDS, NarrowFormat
-from tvm_sparse.ops.balanced_candidates import balanced_candidates
 from tvm_sparse.ops.block import block
-from tvm_sparse.ops.block_candidates import block_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.joint_candidates import joint_candidates
-from tvm_sparse.ops.narrow import stored_as
+from tvm_sparse.selection.cpu.balanced import balanced_candidates
+from tvm_sparse.selection.cpu.block import block_candidates
+from tvm_sparse.selection.cpu.joint import joint_candidates
+from tvm_sparse.selection.narrow import stored_as
 
 OFFERS = [balanced_candidates, block_candidates, joint_candidates]
 

@@ -10,9 +10,9 @@ import tvm
 from tvm import tirx
 
 from tests.kernels import host, integers, keep_of_bank
-from tvm_sparse.ops.candidates import dense_candidate, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
 ROWS = [0, 1, 7, 67]
 """Rows of input: one compiled operator meets all of them."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.joint_candidates import joint_candidates
+from tvm_sparse.selection.cpu.joint import joint_candidates
 
 
 def offered(matrix, rows=9, cpu="skylake-avx512"):

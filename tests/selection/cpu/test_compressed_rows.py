@@ -7,13 +7,13 @@ import pytest
 from tvm.target import Target
 
 from tests.kernels import host, integers
-from tvm_sparse.ops.compressed_rows_candidates import (
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.selection.covers import Cover
+from tvm_sparse.selection.cpu.compressed_rows import (
     batch_vectors,
     rows_penalty,
     unstructured_candidates,
 )
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.runs import Cover
 
 
 def offered(contraction, sparsity):

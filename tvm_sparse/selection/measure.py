@@ -11,10 +11,10 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse.passes.memory import argument_of
-from tvm_sparse.passes.times import Times, key_of
+from tvm_sparse.memory import argument_of
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.times import Times, key_of
 
 ROUNDS = 5
 MIN_SECONDS = 0.003

@@ -9,11 +9,11 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops.candidates import Candidate
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.runs import Cover, covers
 from tvm_sparse.ops.transpose import LANES
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.covers import Cover, covers
 
 ACCUMULATORS = 16
 TILES = ((0.2, 32 * 1024), (0.08, 64 * 1024), (0.0, 128 * 1024))

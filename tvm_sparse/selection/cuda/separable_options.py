@@ -11,14 +11,14 @@ from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import tile_choice as model
-from tvm_sparse.ops.cuda.chip import Chip, chip
 from tvm_sparse.ops.cuda.depthwise import window
-from tvm_sparse.ops.cuda.depthwise_options import STORE
 from tvm_sparse.ops.cuda.multiply import EDGE, LANES
-from tvm_sparse.ops.cuda.option import ISSUED
 from tvm_sparse.ops.cuda.separable import SeparableTile
 from tvm_sparse.ops.cuda.tile import Tile, round_up
+from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.depthwise_options import STORE
+from tvm_sparse.selection.cuda.option import ISSUED
 
 CHANNELS = 4
 """Channels of a strip: wider loads would keep more of the window in registers."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.kernels import host
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise_taps_candidates import depthwise_taps_candidates
+from tvm_sparse.selection.cpu.depthwise_taps import depthwise_taps_candidates
 
 
 def offered(kept):

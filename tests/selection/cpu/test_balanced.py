@@ -7,8 +7,8 @@ import pytest
 
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.formats.balanced import BalancedFormat
-from tvm_sparse.ops.balanced_candidates import balanced_candidates
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.selection.cpu.balanced import balanced_candidates
 
 
 def of_32(shape, keep):

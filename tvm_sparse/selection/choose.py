@@ -11,16 +11,17 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.config import Config
-from tvm_sparse.decisions import Decision, Decisions
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.arrays import chunks
-from tvm_sparse.ops.candidates import DENSE, Candidate, dense_candidates, sparse_candidates
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.measure import Data, measure
-from tvm_sparse.passes.times import Times
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.candidate import DENSE, Candidate
+from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
+from tvm_sparse.selection.decisions import Decision, Decisions
+from tvm_sparse.selection.measure import Data, measure
+from tvm_sparse.selection.times import Times
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""

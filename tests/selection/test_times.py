@@ -10,11 +10,11 @@ from torch import nn
 
 import tvm_sparse as ts
 from benchmarks.networks import prune_balanced
-from tvm_sparse.ops.candidates import dense_candidate
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes import choose, measure
-from tvm_sparse.passes.times import FILE, Times, key_of
 from tvm_sparse.schedules.build import scheduled
+from tvm_sparse.selection import choose, measure
+from tvm_sparse.selection.candidates import dense_candidate
+from tvm_sparse.selection.times import FILE, Times, key_of
 from tvm_sparse.targets import parse_target
 
 NAMES = {"dense", "balanced"}

@@ -9,17 +9,17 @@ from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.block import LANES, block
-from tvm_sparse.ops.candidates import Candidate
-from tvm_sparse.ops.compressed_rows_candidates import (
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.covers import Cover, covers
+from tvm_sparse.selection.cpu.compressed_rows import (
     batch_in_lanes,
     batch_vectors,
     compressed_candidate,
     output_rows,
     rows_penalty,
 )
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.narrow import narrowed, stored_as
-from tvm_sparse.ops.runs import Cover, covers
+from tvm_sparse.selection.narrow import narrowed, stored_as
 
 GROUPS = (16, 32, 64)
 SMALL_GROUPS = (2, 4, 8)

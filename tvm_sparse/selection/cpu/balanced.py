@@ -11,11 +11,11 @@ from tvm.target import Target
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.candidates import Candidate
-from tvm_sparse.ops.compressed_rows_candidates import output_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
-from tvm_sparse.ops.narrow import narrowed, stored_as
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cpu.compressed_rows import output_rows
+from tvm_sparse.selection.narrow import narrowed, stored_as
 
 LOOKUP_ROWS = 4
 """Rows of input from which on lookups take time; with fewer, loading weights takes longer."""

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
-from tvm_sparse.ops.balanced_candidates import LOOKUP_ROWS
-from tvm_sparse.ops.candidates import Candidate
-from tvm_sparse.ops.compressed_rows_candidates import output_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
 from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
-from tvm_sparse.ops.narrow import narrowed, stored_as
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
+from tvm_sparse.selection.cpu.compressed_rows import output_rows
+from tvm_sparse.selection.narrow import narrowed, stored_as
 
 TABLE = {16: 0.1, 32: -0.3}
 ENTRY = {16: 0.6, 32: 0.75}

@@ -13,15 +13,15 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import tile_choice as model
-from tvm_sparse.ops.cuda.chip import Chip, chip
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
 from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps
 from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.option import ISSUED, Option
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.weights import BlockWeights
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.option import ISSUED, Option
 
 WINDOW_VECTORS = 24
 """Vectors of input that a thread may hold: larger windows leave too few warps on an SM."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvm_sparse.ops.runs import Cover, covers
+from tvm_sparse.selection.covers import Cover, covers
 
 
 def test_covers_of_single_weights():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.kernels import host, integers
-from tvm_sparse.ops.block_candidates import block_candidates
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.selection.cpu.block import block_candidates
 from tvm_sparse.targets import parse_target
 
 

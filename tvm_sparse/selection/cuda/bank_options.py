@@ -13,13 +13,13 @@ from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
-from tvm_sparse.ops.cuda import tile_choice as model
-from tvm_sparse.ops.cuda.chip import Chip, chip
 from tvm_sparse.ops.cuda.joint_weights import JointWeights
 from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.option import ISSUED, Option
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.weights import BalancedWeights
+from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.option import ISSUED, Option
 
 STREAM_ROWS = 8
 """Rows of activations up to which packed weights are streamed."""

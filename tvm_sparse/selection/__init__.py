@@ -1,0 +1,1 @@
+"""How each layer is stored and computed: candidates, cost models, measuring, choosing."""

@@ -1,0 +1,31 @@
+"""One way to store and compute a contraction with a given weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+
+DENSE = ("dense", "winograd")
+"""Names of the candidates that do not care for zeros."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One storage with its operator: ``func(X, *arrays, Y)``.
+
+    ``work`` is the share of the dense multiply-adds that it executes, padding included;
+    ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one.
+    """
+
+    name: str
+    storage: Any
+    func: tirx.PrimFunc = field(repr=False)
+    work: float
+    penalty: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        """Modelled time relative to the dense operator (docs/design/cost.md)."""
+        return self.work * self.penalty

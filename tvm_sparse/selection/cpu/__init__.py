@@ -1,0 +1,1 @@
+"""What CPUs offer for a weight, and what it would cost."""

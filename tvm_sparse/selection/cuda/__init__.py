@@ -1,0 +1,1 @@
+"""What NVIDIA GPUs offer for a weight, and what it would cost."""
