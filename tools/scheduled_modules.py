@@ -67,11 +67,11 @@ def hashes(model: Any, x: Any, target: str) -> dict[str, Any]:
     import tvm_ffi
 
     from tvm_sparse.config import Config
-    from tvm_sparse.decisions import Decisions
     from tvm_sparse.frontends.load import load
     from tvm_sparse.passes import pipeline
-    from tvm_sparse.passes.choose import Chooser
     from tvm_sparse.schedules.build import build_context
+    from tvm_sparse.selection.choose import Chooser
+    from tvm_sparse.selection.decisions import Decisions
     from tvm_sparse.tuning.recorded import recorded_rules
 
     source, packed = load(model, (x,)), {}
@@ -103,8 +103,8 @@ def operators(target: str) -> dict[str, Any]:
     """Return the hashes of every candidate, scheduled, for small layers with all sorts of zeros."""
     import tvm_ffi
 
-    from tvm_sparse.ops.candidates import dense_candidates, sparse_candidates
     from tvm_sparse.schedules.build import build_context, scheduled
+    from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 
     resolved, functions, weights, layers = _target(target), {}, {}, {}
     for name, contraction, matrix in _layers():
