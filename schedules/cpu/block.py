@@ -8,9 +8,10 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.cpu import blocks as b
-from tvm_sparse.schedules.cpu.registers import accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -23,14 +24,11 @@ MAX_ROWS = 8
 MIN_TASKS = 16
 """Tasks that keep some threads busy evenly; also the row tiles that make an order worth it."""
 
-CACHE_BYTES = 16 << 20
-"""Weights that stay in the last-level cache from one row tile to the next."""
-
 MAX_STEPS = 32
 """Multiply-adds of one unrolled step: longer ones run from memory, not from the decoder's cache."""
 
 
-def default_rows(extent: int | None, vectors: int, accumulators: int = 16) -> int:
+def default_rows(extent: int | None, vectors: int, accumulators: int) -> int:
     """Return how many output rows fit a register tile with the ``vectors`` of a block row."""
     most = max(1, min(MAX_ROWS, accumulators // vectors))
     whole = max(b.divisors(extent or 1, most))
@@ -48,7 +46,7 @@ class Block(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block of one of :data:`KINDS`."""
@@ -57,21 +55,24 @@ class Block(ScheduleRule):
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])
-        flops = b.flops(sch, anchor) * 16
+        flops = b.flops(sch, anchor) * LANES
         epilogue = b.isolate(sch, anchor)
         *lead, slot, member, entry, step = sch.get_loops(anchor)
         lanes = int(sch.get(anchor).writes[0].region[-1].extent)
         extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)
-        rows = default_rows(extent, vectors, accumulators(target))
+        machine = machine_of(target)
+        rows = default_rows(extent, vectors, machine.accumulators)
         partial = extent is not None and extent % rows != 0
         options = range(1, 2 * MAX_ROWS) if partial else b.divisors(extent or 1, 2 * MAX_ROWS)
         tile = choose(sch, list(options), rows, tunable)
         row_out, row = sch.split(lead[axis], [None, tile])
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = b.images_first(sch, anchor, others)
+        images = b.images_first(sch, anchor, others, machine.caches.second)
         sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
         tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
-        first = _rows_first(4 * lanes * math.prod(sizes), tiles, rows)
+        # Weights that stay cached pass once a row tile: outputs are written whole rows at a time.
+        fits = 4 * lanes * math.prod(sizes) <= machine.caches.last
+        first = fits and math.prod(tiles) >= MIN_TASKS * rows
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_slots, near_slots = near_and_far(sch, slot, tunable, near=None if first else 1)
         outer = [*others[:images], *far_slots, *others[images:], *far_rows]
@@ -90,15 +91,6 @@ class Block(ScheduleRule):
         sch.decompose_reduction(anchor, entry)
         b.finish(sch)
         return sch
-
-
-def _rows_first(weights: int, tiles: list[int], rows: int) -> bool:
-    """Whether a row tile should meet all block rows before the next row tile.
-
-    Outputs are then written whole rows at a time, while ``weights`` bytes pass once a row tile;
-    ``tiles`` are the extents of the leading axes.
-    """
-    return math.prod(tiles) >= MIN_TASKS * rows and weights <= CACHE_BYTES
 
 
 def _parallel(sch: s_tir.Schedule, outer: list[Any]) -> None:

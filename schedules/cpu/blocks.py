@@ -8,6 +8,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.marks import KIND, flat
 from tvm_sparse.targets import threads_of
 
@@ -25,12 +26,6 @@ TASKS_A_CORE = 4
 
 PARALLEL_POINTS = 1 << 17
 """Smallest element-wise block that is: 15 us of one core."""
-
-IMAGES_BYTES = 1 << 20
-"""Size of a second-level cache."""
-
-MOST_REGISTERS = 24
-"""Accumulators beyond which a tile is not even tried: 28 spill on 32 registers."""
 
 OVERLAP = "ts.overlap"
 """Block annotation: a partial tile may do again what the tile before it did; names a group."""
@@ -89,11 +84,11 @@ def flops(sch: s_tir.Schedule, block: Any) -> float:
     return 2.0 * math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
 
 
-def images_first(sch: s_tir.Schedule, anchor: Any, others: list[Any]) -> int:
+def images_first(sch: s_tir.Schedule, anchor: Any, others: list[Any], cache: int) -> int:
     """Return how many of the leading loops ``others`` to walk before features: none, or the first.
 
-    Features are outermost, so that their weights stay near; but a batch of images that the second
-    cache cannot hold would then pass once a feature tile: its images come first.
+    Features are outermost, so that their weights stay near; but a batch of images of more than
+    ``cache`` bytes, the second cache, would then pass once a feature tile: its images come first.
     """
     batch = extent(sch, others[0]) if others else None
     if (batch or 1) == 1:
@@ -103,7 +98,7 @@ def images_first(sch: s_tir.Schedule, anchor: Any, others: list[Any]) -> int:
         [int(e) for e in shape] for shape in shapes if all(hasattr(e, "value") for e in shape)
     )
     images = [4 * math.prod(shape) for shape in static if shape[0] == batch]
-    return int(max(images, default=0) > IMAGES_BYTES)
+    return int(max(images, default=0) > cache)
 
 
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
@@ -156,7 +151,7 @@ def word_banks(keep: int, banks: int) -> int:
 
 def lanes(channels: int | None) -> int:
     """Return the widest vector of fp32 that divides ``channels``."""
-    return next((v for v in (16, 8, 4, 2) if channels and channels % v == 0), 1)
+    return next((v for v in (LANES, 8, 4, 2) if channels and channels % v == 0), 1)
 
 
 def registers(sch: s_tir.Schedule, anchor: str) -> int:
@@ -167,7 +162,7 @@ def registers(sch: s_tir.Schedule, anchor: str) -> int:
     loops = [sch.get(loop) for loop in sch.get_loops(sch.get_sblock(f"{anchor}_init"))]
     lanes = math.prod(int(x.extent) for x in loops if int(x.kind) == VECTORIZED)
     unrolled = math.prod(int(x.extent) for x in loops if int(x.kind) == UNROLLED)
-    return unrolled * math.ceil(lanes / 16)
+    return unrolled * math.ceil(lanes / LANES)
 
 
 def vectorise_tile(

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.compressed_rows import VECTORS
-from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far

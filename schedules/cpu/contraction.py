@@ -9,18 +9,19 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS, SUM_BITS, Machine
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
-from tvm_sparse.schedules.cpu.registers import LANES, accumulators, vector_widths
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
 
-CACHE_BYTES = 512 * 1024
+CACHE_SHARE = 1 / 2
 """Part of the second-level cache that weights may fill while row tiles pass."""
 
 LOADED = 3.0
@@ -51,8 +52,8 @@ class _Nest:
     features: int
 
     @classmethod
-    def of(cls, sch: s_tir.Schedule, anchor: Any) -> _Nest:
-        """Return the loops around ``anchor``."""
+    def of(cls, sch: s_tir.Schedule, anchor: Any, cache: int) -> _Nest:
+        """Return the loops around ``anchor``; ``cache`` is the size of the second cache."""
         annotations = sch.get(anchor).annotations
         kind, axis = str(annotations[KIND]), int(annotations[ROWS])
         loops, spatial = sch.get_loops(anchor), b.spatial_count(sch, anchor)
@@ -69,7 +70,7 @@ class _Nest:
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = 0 if kind == "matmul" else b.images_first(sch, anchor, others)
+        images = 0 if kind == "matmul" else b.images_first(sch, anchor, others, cache)
         return cls(kind, lead, axis, block, inner, reduce, share, flops, images, features)
 
     @property
@@ -89,7 +90,7 @@ class Contraction(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``dense``, ``balanced`` or ``matmul``."""
@@ -100,11 +101,13 @@ class Contraction(ScheduleRule):
         epilogue = b.isolate(sch, anchor, keep=(PACK, UNSEEN))
         if sch.get(epilogue).name_hint == UNSEEN:
             sch.reverse_compute_inline(*sch.get_consumers(epilogue))
-        nest = _Nest.of(sch, anchor)
-        widths = [LANES] if nest.kind == "balanced" else vector_widths(target)
+        machine = machine_of(target)
+        nest = _Nest.of(sch, anchor, machine.caches.second)
+        widths = [bits // SUM_BITS for bits in machine.widths]
+        widths = [LANES] if nest.kind == "balanced" else widths
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
-        outer, near, body = self._tile(sch, nest, width, target, tunable)
+        outer, near, body = self._tile(sch, nest, width, machine, tunable)
         heavy = nest.flops > b.PARALLEL_FLOPS
         shared, outer = self._share(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
@@ -143,19 +146,19 @@ class Contraction(ScheduleRule):
         return [*images, part], [rest[0] if x.same_as(plane) else x for x in inside]
 
     def _tile(
-        self, sch: s_tir.Schedule, nest: _Nest, width: Any, target: Target, tunable: bool
+        self, sch: s_tir.Schedule, nest: _Nest, width: Any, machine: Machine, tunable: bool
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         # Tiles may overlap, but not stick out: of a partial vector there is no block of its own.
         widest = max(1, nest.features // LANES)
-        default = default_tile(rows, blocks, nest.share, accumulators(target), widest)
+        default = default_tile(rows, blocks, nest.share, most=machine.accumulators, widest=widest)
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
         body = self._order(sch, nest, (row_in, blk_in), width, tunable)
-        chunk = _chunk(nest, blocks, extents, default)
+        chunk = _chunk(nest, blocks, extents, default, machine.caches.second * CACHE_SHARE)
         first = chunk > 1
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk)
@@ -198,15 +201,16 @@ class Contraction(ScheduleRule):
         return [*taps, bank_out, bank_in, block, slot, row, inner]
 
 
-def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile) -> int:
+def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile, cache: float) -> int:
     """Return how many feature tiles a row tile should meet before the next row tile (or 1).
 
-    ``extents`` are those of the leading axes and of the reduction. Outputs are written more at a
-    time the more features follow one another, while the weights of these features pass once a row
-    tile. That pays where weights are small for their outputs (sparse, or many features of few
-    columns), rows are many, the reduction is long enough to hide the weights' way from the second
-    cache, and the weights fit it: beyond, other cores' traffic slows them (a dense layer of
-    197 x 768 to 3072 took twice as long with its 9 MB once a row tile).
+    ``extents`` are those of the leading axes and of the reduction, ``cache`` the bytes that weights
+    may fill. Outputs are written more at a time the more features follow one another, while the
+    weights of these features pass once a row tile. That pays where
+    weights are small for their outputs (sparse, or many features of few columns), rows are many,
+    the reduction is long enough to hide the weights' way from the second cache, and the weights fit
+    it: beyond, other cores' traffic slows them (a dense layer of 197 x 768 to 3072 took twice as
+    long with its 9 MB once a row tile).
     """
     lead, reduce = extents
     tiles = blocks // tile.vectors
@@ -218,7 +222,7 @@ def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile) -> in
     if not (sparse or wide):
         return 1
     weight = VALUE_BYTES if sparse else 4
-    room = CACHE_BYTES / (weight * LANES * tile.vectors * nest.share * steps)
+    room = cache / (weight * LANES * tile.vectors * nest.share * steps)
     return max(d for d in b.divisors(tiles, tiles) if d <= max(1, room))
 
 

@@ -8,12 +8,13 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
 from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
-WIDTHS = (8, 16, 32, 64)
+WIDTHS = (LANES // 2, LANES, 2 * LANES, 4 * LANES)
 """Channels of a vector: one register of 256 bits, or one to four of 512."""
 
 STRIP = 8
@@ -42,7 +43,7 @@ class Depthwise(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``depthwise``."""

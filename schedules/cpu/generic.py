@@ -7,17 +7,16 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
-
-LANES = 16
 
 
 class Generic(ScheduleRule):
     """Inline element-wise chains, then give each block that is left vectors and registers.
 
-    A reduction over the contiguous axis (softmax, layer norm) gets 16 partial sums; one over
-    other axes (pooling, spatial mean) keeps vectors of the contiguous axis in registers.
+    A reduction over the contiguous axis (softmax, layer norm) gets a vector of partial sums; one
+    over other axes (pooling, spatial mean) keeps vectors of the contiguous axis in registers.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -76,7 +75,9 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
     """Reduce over outer axes with vectors of the contiguous axis as accumulators."""
     spatial, reduced = _split_axes(sch, block)
     extent = b.extent(sch, spatial[-1]) if spatial else None
-    width = next((w for w in (64, 32, 16, 8, 4) if extent and extent % w == 0), None)
+    width = next(
+        (w for w in (4 * LANES, 2 * LANES, LANES, 8, 4) if extent and extent % w == 0), None
+    )
     if width is None:
         return
     heavy = b.flops(sch, block) > 2 * b.PARALLEL_POINTS
@@ -92,7 +93,7 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
 
 
 def _row_reduction(sch: s_tir.Schedule, block: Any, axis: int) -> None:
-    """Reduce the contiguous axis in 16 partial results, combined at the end."""
+    """Reduce the contiguous axis in a vector of partial results, combined at the end."""
     spatial, reduced = _split_axes(sch, block)
     extent = b.extent(sch, reduced[axis])
     usable = extent and extent % LANES == 0 and extent > LANES

@@ -10,9 +10,6 @@ from tvm import s_tir
 from tvm_sparse.schedules.cpu.blocks import divisors
 from tvm_sparse.schedules.sampling import choose
 
-ACCUMULATORS = 16
-"""Vector accumulators of a register tile with AVX-512."""
-
 MAX_ROWS = 14
 MAX_VECTORS = 8
 """Largest extents of a register tile."""
@@ -30,7 +27,8 @@ def default_tile(
     rows: int | None,
     row_blocks: int,
     share: int = 1,
-    most: int = ACCUMULATORS,
+    *,
+    most: int,
     widest: int = MAX_VECTORS,
 ) -> Tile:
     """Choose the tile that does the most multiply-adds for each load.

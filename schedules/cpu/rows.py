@@ -7,8 +7,9 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.marks import KIND
-from tvm_sparse.ops.rows import KIND_PARTIAL, LANES, TAIL
+from tvm_sparse.ops.rows import KIND_PARTIAL, TAIL
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.rule import ScheduleRule
 

@@ -8,10 +8,11 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.winograd import LANES, TRANSFORM
+from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
+from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.ops.winograd import TRANSFORM
 from tvm_sparse.schedules.cpu import blocks as b
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
-from tvm_sparse.schedules.cpu.registers import accumulators
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
 from tvm_sparse.targets import threads_of
@@ -29,7 +30,7 @@ class Winograd(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= b.MOST_REGISTERS
+        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``winograd``."""
@@ -44,7 +45,7 @@ class Winograd(ScheduleRule):
         image, y, x, feature = sch.get_loops(epilogue)
         high, wide = (-(-b.extent(sch, loop) // 2) for loop in (y, x))
         strip, blocks = strip_rows(high, wide), b.extent(sch, feature) // LANES
-        default = default_tile(strip * wide, blocks, most=accumulators(target))
+        default = default_tile(strip * wide, blocks, most=machine_of(target).accumulators)
         tile = sampled_tile(sch, strip * wide, blocks, default, tunable)
         rows = choose(sch, b.divisors(high, high), strip, tunable)
         strips, row, low = sch.split(y, [None, rows, 2])

@@ -10,9 +10,9 @@ from torch import nn
 from tvm import relax
 
 import tvm_sparse as ts
+from tests.machines import changed_machine, part_of
 from tests.passes.modules import evaluate, module
 from tests.random_networks import random_network
-from tvm_sparse.passes import split_batch
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.split_batch import SplitBatch, parts_of
@@ -27,15 +27,13 @@ def const(*shape):
     return relax.const(RNG.standard_normal(shape).astype(np.float32))
 
 
-@pytest.fixture
-def small_cache(monkeypatch):
-    """Two items of 64 values fit."""
-    monkeypatch.setattr(split_batch, "CACHE_BYTES", 512)
+SMALL = SplitBatch(limit=512)
+"""Two items of 64 values fit."""
 
 
-def parts(mod):
+def parts(mod, limit=512):
     """Return how many parts ``main`` goes through."""
-    return parts_of(SplitBatch()(mod))
+    return parts_of(SplitBatch(limit)(mod))
 
 
 TOKEN = np.repeat(RNG.standard_normal((1, 1, 8)).astype(np.float32), BATCH, 0)
@@ -55,10 +53,10 @@ SPLIT = {
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_parts_joined_are_the_whole(name, small_cache):
+def test_parts_joined_are_the_whole(name):
     shape, body = SPLIT[name]
     before = module(body, (BATCH, *shape))
-    split = SplitBatch()(before)
+    split = SMALL(before)
     count = 6 if name == "concat" else 3
     assert parts_of(split) == count
     assert [int(e) for e in split["main"].params[0].ty.shape] == [BATCH // count, *shape]
@@ -89,28 +87,27 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_mixed_items_stay_together(name, small_cache):
+def test_mixed_items_stay_together(name):
     before = module(MIXED[name], (BATCH, 8, 8))
-    tvm.ir.assert_structural_equal(SplitBatch()(before), before)
+    tvm.ir.assert_structural_equal(SMALL(before), before)
 
 
-def test_small_symbolic_and_plain_batches_stay_whole(monkeypatch):
+def test_small_symbolic_and_plain_batches_stay_whole():
     body = SPLIT["linear"][1]
-    assert parts(module(body, (BATCH, 8, 8))) == 1, "fits"
-    monkeypatch.setattr(split_batch, "CACHE_BYTES", 1)
-    assert parts(module(body, (BATCH, 8, 8))) == BATCH
-    assert parts(module(body, (1, 8, 8))) == 1
-    assert parts(module(body, (256, 8, 8))) == 64, "no more parts than that"
-    assert parts(module(body, (257, 8, 8))) == 1, "a prime number of items"
-    assert parts(module(body, (64, 8))) == 1, "rows of a matrix"
-    assert parts(module(R.nn.relu, (tvm.tirx.Var("n", "int64"), 8, 8))) == 1
-    assert parts(module(R.add, (4, 8, 8), (1, 8, 8))) == 1, "two extents"
+    assert parts(module(body, (BATCH, 8, 8)), 1 << 20) == 1, "fits"
+    assert parts(module(body, (BATCH, 8, 8)), 1) == BATCH
+    assert parts(module(body, (1, 8, 8)), 1) == 1
+    assert parts(module(body, (256, 8, 8)), 1) == 64, "no more parts than that"
+    assert parts(module(body, (257, 8, 8)), 1) == 1, "a prime number of items"
+    assert parts(module(body, (64, 8)), 1) == 1, "rows of a matrix"
+    assert parts(module(R.nn.relu, (tvm.tirx.Var("n", "int64"), 8, 8)), 1) == 1
+    assert parts(module(R.add, (4, 8, 8), (1, 8, 8)), 1) == 1, "two extents"
 
 
-def test_tokens_are_items(small_cache):
+def test_tokens_are_items():
     table = const(9, 8)
     before = module(lambda x: R.nn.relu(R.take(table, x, axis=0)), (BATCH, 5), dtype="int64")
-    split = SplitBatch()(before)
+    split = SMALL(before)
     assert parts_of(split) == 2, "three items of 40 values fit"
     weights: dict[str, np.ndarray] = {}
     after = CallParts()(LiftWeights(weights)(split))
@@ -131,11 +128,18 @@ class _Two(nn.Module):
         return torch.relu(self.conv(x)) + y, self.conv(y).mean((2, 3))
 
 
-def test_several_inputs_and_outputs(monkeypatch):
-    monkeypatch.setattr(split_batch, "CACHE_BYTES", 2 * 4 * 16 * 25)
+@pytest.fixture
+def one_item():
+    """One item of a batch makes a part."""
+    with changed_machine(caches=part_of(1)):
+        yield
+
+
+def test_several_inputs_and_outputs():
     torch.manual_seed(0)
     model, inputs = _Two().eval(), (torch.randn(6, 16, 5, 5), torch.randn(6, 16, 5, 5))
-    library = ts.compile(model, inputs, config=ts.Config(measure=False))
+    with changed_machine(caches=part_of(2 * 4 * 16 * 25)):
+        library = ts.compile(model, inputs, config=ts.Config(measure=False))
     for got, expected in zip(library(*inputs), model(*inputs), strict=True):
         torch.testing.assert_close(got, expected.detach(), rtol=1e-4, atol=1e-5)
     kernels = library.profile(*inputs, repeat=2)
@@ -149,8 +153,7 @@ def test_several_inputs_and_outputs(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_networks_in_parts(seed, monkeypatch):
-    monkeypatch.setattr(split_batch, "CACHE_BYTES", 1)
+def test_random_networks_in_parts(seed, one_item):
     model, x = random_network(seed)
     x = torch.cat([x, x.flip(0) + 0.25, x * 0.5])[:3]
     with torch.no_grad():
@@ -162,10 +165,9 @@ def test_random_networks_in_parts(seed, monkeypatch):
     assert error <= 1e-5 * max(1e-3, float(expected.abs().max()))
 
 
-def test_exported_program_in_parts(monkeypatch, tmp_path):
+def test_exported_program_in_parts(one_item, tmp_path):
     import tvm_sparse_runtime
 
-    monkeypatch.setattr(split_batch, "CACHE_BYTES", 1)
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU()).eval(), torch.randn(5, 3, 8, 8)
     library = ts.compile(model, (x,), config=ts.Config(measure=False))

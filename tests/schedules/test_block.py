@@ -56,4 +56,4 @@ def test_dynamic_batch():
     [(128, 1, 8), (128, 4, 4), (14, 1, 7), (13, 1, 8), (1, 1, 1), (None, 1, 1), (6, 16, 1)],
 )
 def test_default_rows(extent, vectors, rows):
-    assert default_rows(extent, vectors) == rows
+    assert default_rows(extent, vectors, 16) == rows

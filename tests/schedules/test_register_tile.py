@@ -22,8 +22,8 @@ from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, is_partia
     ],
 )
 def test_default_tile(rows, blocks, share, most, tile):
-    assert default_tile(rows, blocks, share, most) == tile
-    assert default_tile(rows, blocks, share, most).rows <= (rows or 1)
+    assert default_tile(rows, blocks, share, most=most) == tile
+    assert default_tile(rows, blocks, share, most=most).rows <= (rows or 1)
 
 
 def test_a_tile_is_partial_where_rows_are_left():
@@ -33,5 +33,5 @@ def test_a_tile_is_partial_where_rows_are_left():
 
 
 def test_a_tile_is_no_wider_than_allowed():
-    assert default_tile(14, 4, widest=2).vectors <= 2
-    assert default_tile(197, 2, widest=1) == Tile(16, 1)
+    assert default_tile(14, 4, most=16, widest=2).vectors <= 2
+    assert default_tile(197, 2, most=16, widest=1) == Tile(16, 1)

@@ -10,9 +10,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import store_lanes, stored_dtype, widen
-from tvm_sparse.ops.lookup import lookup_for
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
@@ -50,7 +50,7 @@ def _contract(
     """Emit the block that accumulates one lookup of one bank."""
     x, values, indices, acc = buffers
     target, stored = how
-    lookup = lookup_for(target, s.bank)
+    lookup = machine_of(target).lookup(c.dtype, s.bank)
     spatial_extents = (*c.lead, s.row_blocks // s.share, s.share)
     grid = int64((*spatial_extents, *c.taps, s.segment_banks, s.keep))
     spatial = len(c.lead) + 2

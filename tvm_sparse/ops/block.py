@@ -9,11 +9,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import store_lanes, stored_dtype, unravel, whole, widen
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
-
-LANES = 16
 
 
 def block(
@@ -22,8 +21,8 @@ def block(
     """Return ``f(X, values, columns, starts, Y)``.
 
     ``Y[..., r*R + i] = sum_ek values[e, k, i] * X[..., columns[e] + k]`` over the entries ``e`` of
-    block row ``r``, whose ``R`` rows are a multiple of 16 lanes: a step multiplies a vector of one
-    column of a block by one activation. Storage: row tiles of one group, one column tile; no run
+    block row ``r``, whose ``R`` rows are whole vectors: a step multiplies a vector of one column of
+    a block by one activation. Storage: row tiles of one group, one column tile; no run
     crosses a tap. Values may be ``stored`` in half precision. (Block compressed sparse rows, as
     in cuSPARSE's and MKL's BSR.)
     """

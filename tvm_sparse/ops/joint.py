@@ -10,9 +10,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import store_lanes, stored_dtype, unravel, whole, widen
-from tvm_sparse.ops.lookup import lookup_for
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
 
 
@@ -52,7 +52,7 @@ def _contract(
     """Emit the block that accumulates one lookup in one bank; axes as in ``ops/block.py``."""
     x, values, indices, columns, starts, acc = buffers
     target, stored = how
-    lookup = lookup_for(target, s.bank)
+    lookup = machine_of(target).lookup(c.dtype, s.bank)
     width = s.outer.group
     lanes = tirx.Ramp(0, 1, width)
     grid = int64((*c.lead, s.outer.slots, 1, s.longest, s.keep))

@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
 
-LANES = 16
 KIND_PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
 

@@ -8,6 +8,8 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 LANES = 16
+"""What the shuffles below are made for; that of every machine's vectors."""
+
 QUADS = 4
 """Shuffles within quads of four lanes are cheap on every x86; those of whole quads come last."""
 

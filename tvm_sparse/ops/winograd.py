@@ -9,13 +9,12 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, int64
 
 TRANSFORM = "transform"
 """Name of the block that transforms the input."""
-
-LANES = 16
 
 
 def fits(contraction: Contraction, target: Target) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import Group, weight_matrix
 from tvm_sparse.passes.remove_channels import Analysis, Rebuild, analyse
 from tvm_sparse.passes.rewrite import layer_name
 
-LANES = 16
 GAIN = 0.8
 """Share of taps that must be left of those before for an order to be worth it."""
 

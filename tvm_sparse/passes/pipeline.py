@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax.backend import cpu_generic, cuda
 from tvm.target import Target
 
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
@@ -55,7 +56,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     on_gpu = chooser.target.kind.name == "cuda"
     return [
-        *([] if on_gpu else [SplitBatch()]),
+        *([] if on_gpu else [SplitBatch(machine_of(chooser.target).caches.near // 2)]),
         *smaller,
         *([FuseDepthwise(chooser)] if on_gpu else []),
         LowerContractions(chooser),

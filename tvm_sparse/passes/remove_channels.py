@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
     BINARY,
@@ -29,7 +30,7 @@ from tvm_sparse.passes.rewrite import (
     shape_of,
 )
 
-MULTIPLE = 16
+MULTIPLE = LANES
 """Kept channels are filled up to whole vectors: 51 channels run no faster than 64."""
 
 

@@ -25,9 +25,6 @@ from tvm_sparse.passes.rewrite import (
 PARTS = "tvm_sparse.parts"
 """Attribute of ``main``: how many times its batch goes into that of the model."""
 
-CACHE_BYTES = 2 << 20
-"""What the largest result of a layer in a part may take: one core keeps twice that near."""
-
 MOST_PARTS = 64
 """Each part is a call in the program, and its results are operands of what joins them."""
 
@@ -52,7 +49,14 @@ class SplitBatch:
     it back from memory; a part goes through all layers at once. :class:`CallParts` makes the
     program for the whole batch again. A batch is left whole where its activations are small,
     where it is symbolic, and where it cannot be followed through every operator.
+
+    Parameters
+    ----------
+    limit
+        Bytes that the largest result of a layer in a part may take.
     """
+
+    limit: int
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` for a part of the batch."""
@@ -61,7 +65,7 @@ class SplitBatch:
         blocks = list(main.body.blocks)
         if len(blocks) != 1:
             return mod
-        part = _part(batch, [*main.params, *(b.var for b in blocks[0].bindings)])
+        part = _part(batch, [*main.params, *(b.var for b in blocks[0].bindings)], self.limit)
         if part == batch:
             return mod
         try:
@@ -85,15 +89,15 @@ def _batch(main: relax.Function) -> int:
     return extents.pop() if len(extents) == 1 else 1
 
 
-def _part(batch: int, values: list[Any]) -> int:
-    """Return the largest divisor of ``batch`` with which every value fits the cache.
+def _part(batch: int, values: list[Any], limit: int) -> int:
+    """Return the largest divisor of ``batch`` with which no value takes more than ``limit`` bytes.
 
     If that made too many parts, the smallest that does not.
     """
     sizes = [math.prod(s) for v in values if (s := static_shape(v)) and s[0] == batch]
     item = 4 * max(sizes, default=0) / batch
     divisors = [d for d in range(1, batch + 1) if batch % d == 0 and batch // d <= MOST_PARTS]
-    return max(d for d in divisors if d == divisors[0] or d * item <= CACHE_BYTES)
+    return max(d for d in divisors if d == divisors[0] or d * item <= limit)
 
 
 class _Split:

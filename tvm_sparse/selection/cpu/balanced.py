@@ -10,9 +10,9 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowed, stored_as
@@ -33,7 +33,7 @@ def balanced_candidates(
     if c.depthwise or target.kind.name != "llvm":
         return
     segments = math.prod(c.taps)
-    banks = lookup_banks(target)
+    banks = machine_of(target).banks(c.dtype)
     try:
         found = [
             _storage(matrix, bank, segments)
@@ -69,4 +69,4 @@ def _work(storage: BalancedFormat) -> float:
 
 def _penalty(storage: BalancedFormat, target: Target) -> float:
     """Return the cost of a multiply-add; rows that share columns look up once."""
-    return 1 + lookup_cost(target, storage.bank) / storage.share
+    return 1 + machine_of(target).costs.of_lookup(storage.bank) / storage.share

@@ -8,7 +8,8 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops.block import LANES, block
+from tvm_sparse.machine.record import LANES
+from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
@@ -21,7 +22,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
 )
 from tvm_sparse.selection.narrow import narrowed, stored_as
 
-GROUPS = (16, 32, 64)
+GROUPS = (LANES, 2 * LANES, 4 * LANES)
 SMALL_GROUPS = (2, 4, 8)
 RUNS = (1, 2, 4, 8, 16, 32)
 MAX_STEPS = 32

@@ -9,9 +9,9 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
-from tvm_sparse.ops.lookup import lookup_banks, lookup_cost
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
@@ -64,7 +64,7 @@ def joint_candidates(
     c = contraction
     if c.depthwise or target.kind.name != "llvm":
         return
-    banks = [bank for bank in lookup_banks(target) if c.columns % bank == 0]
+    banks = [bank for bank in machine_of(target).banks(c.dtype) if c.columns % bank == 0]
     if not banks:
         yield f"joint needs a multiple of 16 columns a tap, found {c.columns}"
         return
@@ -103,5 +103,5 @@ def _step(c: Contraction, bank: int, target: Target) -> float:
 
     With hardly any rows of input lookups are hidden behind the loads of weights and indices.
     """
-    cost = lookup_cost(target, bank)
+    cost = machine_of(target).costs.of_lookup(bank)
     return LOADED[bank] if output_rows(c) < LOOKUP_ROWS and cost < 1 else 1 + cost

@@ -8,11 +8,11 @@ from tvm.target import Target
 
 from tests.kernels import host, integers
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.schedules.cpu.registers import accumulators, vector_widths
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
 ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"})
@@ -22,16 +22,16 @@ ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-
     ("cpu", "vectors"), [("skylake-avx512", 16), ("haswell", 6), ("x86-64", 3), ("znver4", 16)]
 )
 def test_x86(cpu, vectors):
-    assert accumulators(host(cpu)) == vectors
+    assert machine_of(host(cpu)).accumulators == vectors
 
 
 def test_arm():
-    assert accumulators(ARM) == 6
+    assert machine_of(ARM).accumulators == 6
 
 
-@pytest.mark.parametrize(("cpu", "widths"), [("znver4", [8, 16]), ("haswell", [16])])
+@pytest.mark.parametrize(("cpu", "widths"), [("znver4", (256, 512)), ("haswell", (512,))])
 def test_vectors_of_both_widths_are_avx512_s(cpu, widths):
-    assert vector_widths(host(cpu)) == widths
+    assert machine_of(host(cpu)).widths == widths
 
 
 def masked(contraction, sparsity=0.8):

@@ -9,15 +9,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tests.kernels import host, run
-from tvm_sparse.ops.lookup import (
-    avx2_lookup,
-    avx512_lookup,
-    avx512_wide_lookup,
-    lookup_banks,
-    lookup_cost,
-    lookup_for,
-    plain_lookup,
-)
+from tvm_sparse.machine.lookup import plain_lookup
+from tvm_sparse.machine.registry import machine_of
+
+
+def lookup_for(target, bank=16, dtype="float32"):
+    return machine_of(target).lookup(dtype, bank)
 
 
 def lookups(lookup) -> tirx.PrimFunc:
@@ -57,24 +54,32 @@ def test_the_fifth_bit_does_not_count_in_a_bank_of_16():
 
 
 def test_each_instruction_set_has_its_own():
-    assert lookup_for(host("skylake-avx512")) is avx512_lookup
-    assert lookup_for(host("skylake-avx512"), 32) is avx512_wide_lookup
-    assert lookup_for(host("haswell")) is avx2_lookup
-    assert lookup_for(host("x86-64")) is plain_lookup
+    found = [lookup_for(host(cpu)) for cpu in ("skylake-avx512", "haswell", "x86-64")]
+    assert len(set(found)) == 3
+    assert found[2] is plain_lookup(16)
+    assert lookup_for(host("skylake-avx512"), 32) is not plain_lookup(32)
+    assert lookup_for(host("haswell"), 32) is plain_lookup(32)
+
+
+def test_what_holds_other_types_is_looked_up_in_memory():
+    assert lookup_for(host("skylake-avx512"), dtype="int8") is plain_lookup(16)
 
 
 def test_only_avx512_looks_up_in_two_registers():
-    assert lookup_banks(host("skylake-avx512")) == (16, 32)
-    assert lookup_banks(host("haswell")) == lookup_banks(host("x86-64")) == (16,)
+    banks = [
+        machine_of(host(cpu)).banks("float32") for cpu in ("skylake-avx512", "haswell", "x86-64")
+    ]
+    assert banks == [(16, 32), (16,), (16,)]
 
 
 def test_lookups_cost_more_where_they_take_more_instructions():
-    costs = [lookup_cost(host(cpu)) for cpu in ("skylake-avx512", "haswell", "x86-64")]
+    machines = [machine_of(host(cpu)) for cpu in ("skylake-avx512", "haswell", "x86-64")]
+    costs = [machine.costs.of_lookup(16) for machine in machines]
     assert costs == sorted(costs)
     assert costs[0] < 1 < costs[1]
 
 
 def test_a_lookup_in_two_registers_costs_more_than_one_and_less_than_two():
-    target = host("skylake-avx512")
-    one = lookup_cost(target, 16)
-    assert one < lookup_cost(target, 32) < 1 + 2 * one
+    costs = machine_of(host("skylake-avx512")).costs
+    one = costs.of_lookup(16)
+    assert one < costs.of_lookup(32) < 1 + 2 * one

@@ -1,0 +1,1 @@
+"""What processors have: vectors, registers, caches, lookups, and what these cost."""

@@ -1,0 +1,16 @@
+"""Any other CPU: what every x86 of 64 bits has, 16 registers of 128 bits, lookups from memory."""
+
+from __future__ import annotations
+
+from tvm_sparse.machine.lookup import plain_lookup
+from tvm_sparse.machine.record import FROM_MEMORY, Costs, Machine
+
+PLAIN = Machine(
+    name="plain CPU",
+    features=(),
+    register_bits=128,
+    sums=12,
+    widths=(512,),  # LLVM cuts them in four
+    costs=Costs("shipped for plain CPUs", lookup=((16, FROM_MEMORY),)),
+    lookups=(("float32", 16, plain_lookup(16)),),
+)

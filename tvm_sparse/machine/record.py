@@ -1,0 +1,111 @@
+"""The record of a machine: everything that code and cost models may know of a processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tvm_sparse.machine.lookup import Lookup, plain_lookup
+
+VECTOR_BITS = 512
+"""Bits of the vectors that weights are stored in and code is written in, on every CPU.
+
+One register of AVX-512, two of AVX2, four of NEON: LLVM cuts them up. Artifacts and tuning records
+then do not depend on the CPU."""
+
+SUM_BITS = 32
+"""Bits of a sum, whatever is multiplied."""
+
+LANES = VECTOR_BITS // SUM_BITS
+"""Sums of a vector."""
+
+MOST_ACCUMULATORS = 24
+"""Vectors of sums that spill on every machine if there are more: 28 do on 32 registers."""
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Bytes that schedules count on.
+
+    ``first`` and ``second`` are a core's own caches. Cores share the last one: ``last`` bytes of
+    weights that all of them read stay in it, and ``near`` bytes of what one core writes.
+    """
+
+    first: int = 32 << 10
+    second: int = 1 << 20
+    last: int = 16 << 20
+    near: int = 4 << 20
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What steps take, in multiply-adds of a whole vector of the dense operator.
+
+    Parameters
+    ----------
+    source
+        Where the figures come from, for reports.
+    lookup
+        ``(columns, cost)`` of a lookup in a bank of so many columns.
+    """
+
+    source: str
+    lookup: tuple[tuple[int, float], ...]
+
+    def of_lookup(self, bank: int) -> float:
+        """Return the cost of a lookup in a bank; in one that no register holds, from memory."""
+        return dict(self.lookup).get(bank, FROM_MEMORY)
+
+
+FROM_MEMORY = 6.7
+"""Cost of a lookup that takes each lane from memory (measured with SSE; 128 rows, 75 % zeros)."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One instruction set, and how its registers are best filled.
+
+    Parameters
+    ----------
+    name
+        What reports and errors call it.
+    features
+        Names of LLVM's features that a target must have.
+    register_bits
+        Bits of a register.
+    sums
+        Registers that a tile of sums takes by default; the others hold operands.
+    widths
+        Bits of the vectors between which code may choose.
+    lookups
+        ``(dtype, columns, lookup)``: how to look up in a bank that registers hold, smallest first.
+    costs
+        What steps cost on a chip that has no costs of its own.
+    chips
+        ``(LLVM name, costs)`` of chips that differ.
+    caches
+        Sizes of its caches.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    register_bits: int
+    sums: int
+    widths: tuple[int, ...]
+    costs: Costs
+    lookups: tuple[tuple[str, int, Lookup], ...] = ()
+    chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
+    caches: Caches = Caches()
+
+    @property
+    def accumulators(self) -> int:
+        """Vectors of :data:`VECTOR_BITS` that a tile of sums takes by default."""
+        return max(1, self.sums * self.register_bits // VECTOR_BITS)
+
+    def banks(self, dtype: str) -> tuple[int, ...]:
+        """Return the columns of banks of ``dtype`` that registers hold."""
+        return tuple(bank for known, bank, _ in self.lookups if known == dtype)
+
+    def lookup(self, dtype: str, bank: int) -> Lookup:
+        """Return the fastest lookup in a bank of ``bank`` columns."""
+        fast = (f for known, columns, f in self.lookups if (known, columns) == (dtype, bank))
+        return next(fast, plain_lookup(bank))

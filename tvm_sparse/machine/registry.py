@@ -1,0 +1,30 @@
+"""Which machine a target means."""
+
+from __future__ import annotations
+
+from tvm.target import Target, codegen
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.machine.aarch64_neon import NEON
+from tvm_sparse.machine.plain import PLAIN
+from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.x86_avx2 import AVX, AVX2
+from tvm_sparse.machine.x86_avx512 import AVX512
+from tvm_sparse.table import Table
+
+MACHINES: Table[Machine] = Table("machine", {m.name: m for m in (PLAIN, NEON, AVX, AVX2, AVX512)})
+"""A target is the last one whose features it has: what third parties add is asked first."""
+
+
+def machine_of(target: Target) -> Machine:
+    """Return the machine of a CPU target."""
+    if target.kind.name != "llvm":
+        raise UnsupportedError("target", f"kind '{target.kind.name}'", "a CPU ('llvm')")
+    features = features_of(target)
+    return next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))
+
+
+def features_of(target: Target) -> frozenset[str]:
+    """Return LLVM's names of the features that ``target`` has."""
+    with target:
+        return frozenset(map(str, codegen.llvm_get_cpu_features(target)))

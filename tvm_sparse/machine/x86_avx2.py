@@ -1,0 +1,44 @@
+"""x86 with AVX2 or AVX: 16 registers of 256 bits, lookups in eight lanes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tvm import tirx
+
+from tvm_sparse.machine.lookup import plain_lookup
+from tvm_sparse.machine.record import FROM_MEMORY, Costs, Machine
+
+
+def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+    """Two ``vpermps`` of eight lanes for each half of the result; index bit 3 chooses between."""
+    name = "llvm.x86.avx2.permps"
+    halves = [buffer[(*row, tirx.Ramp(start + first, 1, 8))] for first in (0, 8)]
+
+    def half(first: int) -> Any:
+        part = tirx.Shuffle([index], [tirx.const(first + lane, "int32") for lane in range(8)])
+        low, high = (tirx.call_llvm_pure_intrin("float32x8", name, t, part) for t in halves)
+        bit = tirx.shift_left(part, tirx.Broadcast(tirx.const(28, "int32"), 8))
+        return tirx.Select(bit < tirx.Broadcast(tirx.const(0, "int32"), 8), high, low)
+
+    return tirx.Shuffle([half(0), half(8)], [tirx.const(lane, "int32") for lane in range(16)])
+
+
+AVX2 = Machine(
+    name="AVX2",
+    features=("avx2",),
+    register_bits=256,
+    sums=12,
+    widths=(512,),  # LLVM cuts them in two
+    costs=Costs("shipped for AVX2", lookup=((16, 2.4),)),
+    lookups=(("float32", 16, lookup_16),),
+)
+
+AVX = replace(
+    AVX2,
+    name="AVX",
+    features=("avx",),
+    costs=Costs("shipped for AVX", lookup=((16, FROM_MEMORY),)),
+    lookups=(("float32", 16, plain_lookup(16)),),
+)
