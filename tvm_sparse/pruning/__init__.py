@@ -17,6 +17,7 @@ from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.methods.filters import FilterPruning
 from tvm_sparse.pruning.methods.joint import JointPruning
 from tvm_sparse.pruning.methods.projection import PatternPruning, UnstructuredPruning
+from tvm_sparse.pruning.one_shot import one_shot
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.pruning.recipe import Recipe, load_recipe
 from tvm_sparse.pruning.report import LayerReport, Report
@@ -48,6 +49,7 @@ __all__ = [
     "joint",
     "load_recipe",
     "n_m",
+    "one_shot",
     "prune",
     "squashed_copy",
     "unstructured",

@@ -24,12 +24,17 @@ _PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weig
 
 @dataclass(frozen=True)
 class Layer:
-    """One parameter that can be masked, of the module called ``name`` in the model."""
+    """One parameter that can be masked, of the module called ``name`` in the model.
+
+    ``transposed`` parameters are ``(inputs, outputs)``. All that this class gives out has the
+    outputs first; :meth:`own` turns such a tensor into the parameter's layout.
+    """
 
     name: str
     module: nn.Module
     sort: str
     parameter: str = "weight"
+    transposed: bool = False
 
     @property
     def key(self) -> str:
@@ -41,7 +46,11 @@ class Layer:
         """The parameter as the forward pass sees it, that is with its mask, detached."""
         weight = getattr(self.module, self.parameter)
         assert isinstance(weight, torch.Tensor)
-        return weight.detach()
+        return self.own(weight.detach())
+
+    def own(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return ``tensor`` with the outputs first as the parameter has it, or the other way."""
+        return tensor.T if self.transposed else tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,7 +71,7 @@ class Layer:
     def alive(self) -> np.ndarray | None:
         """Return which weights were not pruned before (bool), ``None`` if none was."""
         mask = find_mask(self.module, self.parameter)
-        return None if mask is None or mask.mask.all() else mask.mask.cpu().numpy()
+        return None if mask is None or mask.mask.all() else self.own(mask.mask).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class Selection:
 
 def sort_of(module: nn.Module) -> str | None:
     """Return what sort of prunable layer ``module`` is, ``None`` if it is not one."""
-    if isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear) or is_transposed_linear(module):
         return LINEAR
     if isinstance(module, nn.RNNBase):
         return RECURRENT
@@ -95,6 +104,11 @@ def sort_of(module: nn.Module) -> str | None:
     return DEPTHWISE if single else GROUPED
 
 
+def is_transposed_linear(module: nn.Module) -> bool:
+    """Whether ``module`` is the ``Conv1D`` of transformers, a linear layer with ``(in, out)``."""
+    return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
+
+
 def matrices_of(name: str, module: nn.Module) -> list[Layer]:
     """Return the prunable weights of ``module``; recurrent and attention layers have several."""
     if isinstance(module, nn.RNNBase):
@@ -104,7 +118,9 @@ def matrices_of(name: str, module: nn.Module) -> list[Layer]:
         weights = [n for n in _PROJECTIONS if getattr(module, n) is not None]
         return [Layer(name, module, LINEAR, parameter) for parameter in weights]
     sort = sort_of(module)
-    return [] if sort is None else [Layer(name, module, sort)]
+    if sort is None:
+        return []
+    return [Layer(name, module, sort, transposed=is_transposed_linear(module))]
 
 
 def select(

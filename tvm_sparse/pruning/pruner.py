@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.distributed import broadcast_masks, sum_importance
+from tvm_sparse.pruning.layers import Layer
 from tvm_sparse.pruning.masks import WeightMask, attach_mask, original_parameter, squash_mask
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.report import LayerReport, Report
@@ -85,8 +88,8 @@ class Pruner:
         for layer in self.selection:
             gradient = original_parameter(layer.module, layer.parameter).grad
             if gradient is not None:
-                score = (gradient.float() / grad_scale * layer.weight.float()).square()
-                taylor[layer.key] = score
+                gradient = layer.own(gradient.float() / grad_scale)
+                taylor[layer.key] = (gradient * layer.weight.float()).square()
         if not all(torch.isfinite(score).all() for score in taylor.values()):
             return False
         for key, score in taylor.items():
@@ -107,19 +110,49 @@ class Pruner:
         sum_importance(self._importance)
         importance = {name: t.cpu().numpy() for name, t in self._importance.items()}
         proposals = self.method.propose(self.selection, share, importance)
-        for name, proposal in proposals.items():
-            mask = self._masks[name].mask
-            mask &= torch.tensor(proposal.mask, device=mask.device)
+        self._narrow_all(proposals)
         broadcast_masks(self.masks)
         self._importance.clear()
         self.report = self._reported(proposals)
         return self.report
+
+    def adopt(self, layer: Layer, mask: np.ndarray, weight: torch.Tensor) -> None:
+        """Take over a ``mask`` of ``layer`` and a ``weight`` that was fitted to it.
+
+        Both are in the shape of the layer; :func:`.one_shot` is who calls it.
+        """
+        self._narrow(layer, mask)
+        with torch.no_grad():
+            original_parameter(layer.module, layer.parameter).copy_(layer.own(weight))
+
+    def finish(self, proposals: Mapping[str, Proposal], skipped: Mapping[str, str]) -> Report:
+        """Report ``proposals``, whose masks were adopted, and the layers ``skipped`` meanwhile."""
+        self.selection = replace(self.selection, skipped={**self.selection.skipped, **skipped})
+        self._narrow_all(proposals)
+        self.report = self._reported(proposals)
+        return self.report
+
+    def _narrow_all(self, proposals: Mapping[str, Proposal]) -> None:
+        for layer in self._parameters:
+            if layer.key in proposals:
+                self._narrow(layer, proposals[layer.key].mask)
+
+    def _narrow(self, layer: Layer, wanted: np.ndarray) -> None:
+        """Keep what was kept and is kept by ``wanted``, too."""
+        mask = self._masks[layer.key].mask
+        mask &= layer.own(torch.tensor(wanted, device=mask.device))
 
     def squash_mask(self) -> nn.Module:
         """Write the zeros into the weights, remove the masks, and return the model."""
         for layer in self._parameters:
             squash_mask(layer.module, layer.parameter)
         return self.model
+
+    def detach(self, keep: Container[int]) -> None:
+        """Remove all masks but those whose ``id`` is in ``keep``."""
+        for layer in self._parameters:
+            if id(self._masks[layer.key]) not in keep:
+                squash_mask(layer.module, layer.parameter)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what resuming needs beside the model's own state (which holds the masks)."""

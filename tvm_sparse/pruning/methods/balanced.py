@@ -77,6 +77,16 @@ class BalancedPruning(Method):
         """Only Taylor scores need gradients."""
         return self.criterion == "taylor"
 
+    @property
+    def local(self) -> bool:
+        """Layers depend on each other only if they reach the target together."""
+        return self.rounding == "nearest"
+
+    @property
+    def columns(self) -> int:
+        """A bank is decided at once."""
+        return self.bank
+
     def propose(
         self, selection: Selection, share: float, importance: Importance
     ) -> dict[str, Proposal]:

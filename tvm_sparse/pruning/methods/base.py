@@ -41,6 +41,19 @@ class Method(ABC):
         """Whether the method needs :meth:`Pruner.accumulate` called during training."""
         return False
 
+    @property
+    def local(self) -> bool:
+        """Whether the mask of each layer follows from the scores of that layer alone."""
+        return False
+
+    @property
+    def columns(self) -> int | None:
+        """How many neighbouring columns of a matrix are decided together, from left to right.
+
+        ``None``: only the whole mask can be decided.
+        """
+        return None
+
     def select(self, model: nn.Module, include: Sequence[str], ignore: Sequence[str]) -> Selection:
         """Choose the layers this method prunes (see :func:`tvm_sparse.pruning.layers.select`)."""
         return select(model, include, ignore, self.sorts)

@@ -72,6 +72,16 @@ class JointPruning(Method):
         """Taylor scores of the coarse mask need gradients; pure fine masks have no such scores."""
         return self.criterion == "taylor" and self.mix < 1
 
+    @property
+    def local(self) -> bool:
+        """Every layer is masked by itself."""
+        return True
+
+    @property
+    def columns(self) -> int:
+        """A block is decided at once."""
+        return self.block[1]
+
     def propose(
         self, selection: Selection, share: float, importance: Importance
     ) -> dict[str, Proposal]:

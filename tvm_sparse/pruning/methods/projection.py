@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from tvm_sparse.patterns.base import Pattern
+from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.patterns.ranking import keep_largest, kept_count
 from tvm_sparse.patterns.unstructured import Unstructured
@@ -56,6 +57,16 @@ class PatternPruning(Method):
         """Only Taylor scores need gradients."""
         return self.criterion == "taylor"
 
+    @property
+    def local(self) -> bool:
+        """Every layer is masked by itself."""
+        return True
+
+    @property
+    def columns(self) -> int | None:
+        """A block is decided at once; of another pattern nothing is known."""
+        return self.pattern.cols if isinstance(self.pattern, Block) else None
+
     def propose(
         self, selection: Selection, share: float, importance: Importance
     ) -> dict[str, Proposal]:
@@ -91,6 +102,16 @@ class UnstructuredPruning(Method):
     def __post_init__(self) -> None:
         """Refuse a sparsity outside [0, 1]."""
         check_sparsity(self.sparsity)
+
+    @property
+    def local(self) -> bool:
+        """One threshold for all layers needs all scores."""
+        return self.scope == "layer"
+
+    @property
+    def columns(self) -> int:
+        """Every weight is decided by itself."""
+        return 1
 
     def propose(
         self, selection: Selection, share: float, importance: Importance

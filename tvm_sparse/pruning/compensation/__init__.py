@@ -1,0 +1,1 @@
+"""Pruning a trained model without training: second-order scores, remaining weights updated."""

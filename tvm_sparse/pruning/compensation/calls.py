@@ -1,0 +1,81 @@
+"""Running a model up to the layers that are looked at."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Batch: TypeAlias = Any
+"""A tensor, a sequence of positional arguments, or a mapping of keyword arguments."""
+
+Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of one call of a module."""
+
+
+class _Reached(Exception):
+    """The last call that was asked for begins."""
+
+
+def run(model: nn.Module, batch: Batch) -> Any:
+    """Call ``model`` with ``batch``."""
+    if isinstance(batch, Tensor):
+        return model(batch)
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(*batch)
+
+
+def watch(
+    model: nn.Module,
+    batch: Batch,
+    modules: Iterable[nn.Module],
+    see: Callable[[nn.Module, Call], None],
+    count: int | None = None,
+) -> None:
+    """Run ``model`` on ``batch`` and tell ``see`` of each call of ``modules`` as it begins.
+
+    The run ends with call number ``count``, so that what follows costs nothing.
+    """
+    seen = 0
+
+    def told(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal seen
+        see(module, (args, kwargs))
+        seen += 1
+        if seen == count:
+            raise _Reached
+
+    handles = [m.register_forward_pre_hook(told, with_kwargs=True) for m in modules]
+    try:
+        with torch.no_grad(), _by_modules(), contextlib.suppress(_Reached):
+            run(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _by_modules() -> Iterator[None]:
+    """Keep transformer layers from their fused path, which calls none of their modules."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put ``model`` into evaluation mode, and its modules back into their own afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

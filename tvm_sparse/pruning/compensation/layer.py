@@ -1,0 +1,131 @@
+"""Pruning one layer with the statistics of its inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.pruning.compensation.statistics import Statistics
+from tvm_sparse.pruning.compensation.update import damped, damping_of, refit, saliency, sweep
+from tvm_sparse.pruning.layers import Layer, Selection
+from tvm_sparse.pruning.methods.base import Method, Proposal
+
+COLUMNS = 32
+"""A mask is decided for about as many columns at a time."""
+
+
+@dataclass(frozen=True)
+class Scored(Layer):
+    """A layer whose weights count by ``scores``, in the weight's shape, in place of magnitudes."""
+
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def values(self) -> np.ndarray:
+        """Return what a method takes the magnitudes of."""
+        return np.sqrt(self.scores)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The new weight and mask of a layer, in the weight's shape, and what it cost.
+
+    ``loss`` is the share of the outputs' energy that is lost, on the calibration data: 0 where
+    nothing changed, 1 where the outputs are gone.
+    """
+
+    weight: Tensor
+    proposal: Proposal
+    loss: float
+
+
+@dataclass(frozen=True)
+class Compensation:
+    """How layers are pruned (see :func:`tvm_sparse.pruning.one_shot`)."""
+
+    method: Method
+    damping: float = 0.01
+    steps: int = 30
+    reference: float = 0.5
+
+    def prune(
+        self, layer: Layer, selection: Selection, statistics: Statistics, given: Proposal | None
+    ) -> Pruned:
+        """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
+        view = _View(layer, getattr(self.method, "order", "ihw"))
+        gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
+        weight = view.parts(layer.values(), len(gram)).to(gram)
+        extra = damping_of(gram, self.damping)
+        hessian = damped(gram, extra)
+        wanted = weight @ torch.lerp(hessian, damped(cross, extra), self.reference)
+        best = torch.linalg.solve(hessian, wanted.mT).mT
+        decision = _Decision(self.method, view, selection, given)
+        if given is None and self.method.columns is None:
+            decision.propose(saliency(best, hessian))
+        found, mask = sweep(best, hessian, decision.width, decision)
+        found = refit(found, mask, hessian, wanted, self.steps)
+        lost = found - best
+        energy = float(((best @ hessian) * best).sum())
+        loss = float(((lost @ hessian) * lost).sum()) / energy if energy > 0 else 0.0
+        proposal = decision.proposal
+        assert proposal is not None
+        return Pruned(view.tensor(found), replace(proposal, mask=view.array(mask)), loss)
+
+
+class _View:
+    """The weight of ``layer`` as parts of a matrix, its columns in ``order``."""
+
+    def __init__(self, layer: Layer, order: str) -> None:
+        self.layer, self.order = layer, order
+        shape = layer.shape
+        places = np.arange(math.prod(shape[1:])).reshape(1, *shape[1:])
+        self.places = torch.from_numpy(lower(places, order)[0])
+
+    def columns(self, matrix: Tensor) -> Tensor:
+        """Return a matrix (parts, columns, columns) of ``ihw`` columns in our order."""
+        return matrix[:, self.places[:, None], self.places]
+
+    def parts(self, array: np.ndarray, count: int) -> Tensor:
+        """Return ``array``, in the weight's shape, as (parts, rows, columns)."""
+        return torch.from_numpy(lower(array, self.order)).unflatten(0, (count, -1))
+
+    def array(self, parts: Tensor) -> np.ndarray:
+        """Undo :meth:`parts`."""
+        return raise_(parts.flatten(0, 1).cpu().numpy(), self.layer.shape, self.order)
+
+    def tensor(self, parts: Tensor) -> Tensor:
+        """Return ``parts`` as the layer's own parameter would hold them."""
+        return torch.from_numpy(self.array(parts)).to(self.layer.weight)
+
+
+class _Decision:
+    """Chooses the mask of a layer, as columns of one matrix, block by block or all at once."""
+
+    def __init__(
+        self, method: Method, view: _View, selection: Selection, given: Proposal | None
+    ) -> None:
+        self.method, self.view, self.selection = method, view, selection
+        self.proposal = given
+        self.step_by_step = given is None and method.columns is not None
+        group = method.columns or 1
+        self.width = math.ceil(COLUMNS / group) * group
+
+    def __call__(self, scores: Tensor, start: int, stop: int) -> Tensor:
+        """Return the mask of columns ``start`` to ``stop`` (see :data:`.update.Decide`)."""
+        if self.step_by_step:
+            self.propose(scores)
+        assert self.proposal is not None
+        mask, alive = self.proposal.mask, self.view.layer.alive()
+        mask = mask if alive is None else mask & alive
+        return self.view.parts(mask, len(scores)).to(scores.device)[..., start:stop]
+
+    def propose(self, scores: Tensor) -> None:
+        """Let the method rank ``scores`` (parts, rows, columns)."""
+        layer, values = self.view.layer, self.view.array(scores)
+        scored = Scored(**vars(layer), scores=values)
+        selection = replace(self.selection, layers=(scored,))
+        self.proposal = self.method.propose(selection, 1.0, {layer.key: values})[layer.key]

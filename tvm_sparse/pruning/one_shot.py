@@ -1,0 +1,172 @@
+"""One-shot pruning: layer by layer, from calibration data alone, without training."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.compensation.calls import Batch, evaluating
+from tvm_sparse.pruning.compensation.collect import collect
+from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
+from tvm_sparse.pruning.compensation.stages import Stage, stages_of
+from tvm_sparse.pruning.compensation.state import State, digest
+from tvm_sparse.pruning.layers import Layer
+from tvm_sparse.pruning.masks import WeightMask
+from tvm_sparse.pruning.methods.base import Method, Proposal
+from tvm_sparse.pruning.pruner import Pruner
+
+Progress = Callable[[str, int, int, float], None]
+"""Called as ``progress(layer, done, layers, seconds_left)`` after each layer."""
+
+
+def one_shot(
+    model: nn.Module,
+    calibration: Iterable[Batch],
+    method: Method,
+    *,
+    damping: float = 0.01,
+    steps: int = 30,
+    reference: float = 0.5,
+    include: Sequence[str] = ("*",),
+    ignore: Sequence[str] = (),
+    resume: str | Path | None = None,
+    progress: Progress = lambda layer, done, layers, seconds_left: None,
+) -> Pruner:
+    """Prune a trained ``model`` once, choosing masks by their effect and adapting what remains.
+
+    Layers are pruned in the order in which they run. Each one reads its inputs ``X`` in the
+    network pruned so far. Masks are those of ``method``, which ranks ``w^2 / diag(H^-1)`` with
+    ``H = X^T X`` instead of magnitudes (optimal brain surgeon, Hassibi and Stork, 1992), from left
+    to right as in SparseGPT (Frantar and Alistarh, 2023). Conjugate gradients then find the
+    weights ``V`` on the mask that minimise ``||X V^T - Y||^2``, where the wanted outputs ``Y`` lie
+    between those of the dense weights on ``X`` and those of the dense network.
+
+    Methods that decide for several layers at once (``filters``, ``deprune``, ``rounding="reach"``,
+    a global threshold) choose their masks first, as they always do; what remains adapts likewise.
+
+    Parameters
+    ----------
+    model
+        Pruned in place. A second copy of it is held meanwhile.
+    calibration
+        Batches like those the model will see, without labels: tensors, sequences of positional
+        or mappings of keyword arguments. A few hundred samples do. Tokens that the batch's
+        ``attention_mask`` leaves out do not count.
+    method
+        What masks look like, for example ``BalancedPruning(0.75)`` or ``PatternPruning(Block(16,
+        1), 0.5)``.
+    damping
+        Share of its mean that is added to the diagonal of ``H``: how much the new weights mistrust
+        the calibration data.
+    steps
+        Iterations of conjugate gradients a layer.
+    reference
+        Where the wanted outputs lie. 0: what the dense weights make of the inputs as they now are.
+        1: what the dense network has there, which makes up for the layers before, but fits the
+        calibration data more closely.
+    include, ignore
+        Globs over the fully qualified names of layers; ``ignore`` wins.
+    resume
+        A directory that keeps every finished layer. A run that was interrupted goes on from it;
+        one with another method, model or calibration data is refused.
+    progress
+        See :data:`Progress`.
+
+    Returns
+    -------
+    The pruner, with masks attached, so that the model can be trained further, and a report whose
+    notes say what each layer lost. ``squash_mask()`` writes the zeros into plain weights.
+
+    Raises
+    ------
+    InputError
+        No calibration data, or some that is not finite; the model is then as it was.
+    """
+    batches = list(calibration)
+    if not batches:
+        raise InputError("calibration", "no batch", "some batches of inputs", "pass a few hundred")
+    masked = {id(m) for m in model.modules() if isinstance(m, WeightMask)}
+    pruner = Pruner(model, method, include=include, ignore=ignore)
+    dense = copy.deepcopy(model)
+    compensation = Compensation(method, damping, steps, reference)
+    try:
+        with evaluating(model), evaluating(dense):
+            settings = _settings(model, batches, compensation) if resume is not None else {}
+            state = State(resume, settings)
+            _Run(model, dense, batches, pruner, compensation).all(state, progress)
+    except BaseException:
+        model.load_state_dict(dense.state_dict())
+        pruner.detach(masked)
+        raise
+    return pruner
+
+
+class _Run:
+    """One call of :func:`one_shot`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        dense: nn.Module,
+        batches: list[Batch],
+        pruner: Pruner,
+        compensation: Compensation,
+    ) -> None:
+        self.model, self.dense, self.batches = model, dense, batches
+        self.pruner, self.compensation = pruner, compensation
+
+    def all(self, state: State, progress: Progress) -> None:
+        """Prune every layer."""
+        selection, method = self.pruner.selection, self.compensation.method
+        given = {} if method.local else method.propose(selection, 1.0, {})
+        layers = [layer for layer in selection if method.local or layer.key in given]
+        stages, silent = stages_of(self.model, layers, self.batches[0])
+        proposals = {**given}
+        done, begin = 0, time.monotonic()
+        for stage in stages:
+            for layer, pruned in self._stage(stage, given, state):
+                note = f"{pruned.loss:.2%} of its output lost"
+                old = f"{pruned.proposal.note}, " if pruned.proposal.note else ""
+                proposals[layer.key] = replace(pruned.proposal, note=old + note)
+                done += 1
+                left = (time.monotonic() - begin) / done * (len(layers) - len(silent) - done)
+                progress(layer.key, done, len(layers) - len(silent), left)
+        reason = "is not called on the calibration data"
+        self.pruner.finish(proposals, {layer.name: reason for layer in silent})
+
+    def _stage(
+        self, stage: Stage, given: Mapping[str, Proposal], state: State
+    ) -> Iterator[tuple[Layer, Pruned]]:
+        """Yield the layers of ``stage``, pruned; those in ``state`` are not computed again."""
+        found = {layer.key: state.find(layer.key, layer.weight) for layer in stage.layers}
+        statistics = {}
+        if None in found.values():
+            statistics = collect(self.model, self.dense, stage, self.batches)
+        for layer in stage.layers:
+            pruned = found[layer.key]
+            if pruned is None:
+                pruned = self.compensation.prune(
+                    layer, self.pruner.selection, statistics[layer.key], given.get(layer.key)
+                )
+                state.keep(layer.key, pruned)
+            self.pruner.adopt(layer, pruned.proposal.mask, pruned.weight)
+            yield layer, pruned
+
+
+def _settings(model: nn.Module, batches: list[Batch], compensation: Compensation) -> dict[str, Any]:
+    """Return what a run that is gone on with must have in common with this one."""
+    return {
+        "method": repr(compensation.method),
+        "damping": compensation.damping,
+        "steps": compensation.steps,
+        "reference": compensation.reference,
+        "model": digest([model.state_dict()]),
+        "calibration": digest(batches),
+    }
