@@ -1,6 +1,7 @@
 """Pruning PyTorch models by the papers' methods, with masks that survive training."""
 
 from tvm_sparse.pruning.deprune.method import DEPrune
+from tvm_sparse.pruning.distil import distil
 from tvm_sparse.pruning.functions import (
     balanced,
     block,
@@ -44,6 +45,7 @@ __all__ = [
     "balanced",
     "block",
     "deprune",
+    "distil",
     "filters",
     "find_separable",
     "joint",

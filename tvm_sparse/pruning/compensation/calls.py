@@ -79,3 +79,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+def attended(inputs: Tensor, batch: Batch) -> Tensor:
+    """Return the rows of ``inputs`` that the batch's ``attention_mask`` (batch, tokens) keeps.
+
+    Padding says nothing about the data. Inputs of another shape keep all their rows.
+    """
+    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
+    if isinstance(mask, Tensor) and inputs.dim() == 3 and mask.shape == inputs.shape[:2]:
+        return inputs[mask.bool()]
+    return inputs.reshape(-1, inputs.shape[-1]) if inputs.dim() else inputs

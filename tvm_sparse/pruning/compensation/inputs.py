@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tvm_sparse.pruning.compensation.attention import heads_of, projected
-from tvm_sparse.pruning.compensation.calls import Batch, Call
+from tvm_sparse.pruning.compensation.calls import Batch, Call, attended
 from tvm_sparse.pruning.compensation.recurrent import gate_inputs
 from tvm_sparse.pruning.layers import DEPTHWISE, Layer
 
@@ -32,7 +32,7 @@ def inputs_of(layer: Layer, caller: nn.Module, call: Call, batch: Batch) -> Iter
     if isinstance(caller, nn.MultiheadAttention):
         inside = caller is not module
         tensors = [heads_of(caller, call)] if inside else projected(caller, layer.parameter, call)
-        yield _stacked([_attended(x, batch) for x in tensors])
+        yield _stacked([attended(x, batch) for x in tensors])
     elif isinstance(module, nn.RNNBase):
         yield gate_inputs(module, layer.parameter, call)[None]
     elif isinstance(module, Convolution):
@@ -40,7 +40,7 @@ def inputs_of(layer: Layer, caller: nn.Module, call: Call, batch: Batch) -> Iter
             patches = _patches(module, image)
             yield patches.transpose(0, 1) if layer.sort == DEPTHWISE else patches.flatten(1)[None]
     else:
-        yield _attended(argument(call), batch)[None]
+        yield attended(argument(call), batch)[None]
 
 
 def argument(call: Call) -> Tensor:
@@ -49,17 +49,6 @@ def argument(call: Call) -> Tensor:
     found = args[0] if args else next(iter(kwargs.values()))
     assert isinstance(found, Tensor)
     return found
-
-
-def _attended(inputs: Tensor, batch: Batch) -> Tensor:
-    """Return the rows of ``inputs`` that the batch's ``attention_mask`` (batch, tokens) keeps.
-
-    Padding says nothing about the data. Inputs of another shape keep all their rows.
-    """
-    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
-    if isinstance(mask, Tensor) and inputs.dim() == 3 and mask.shape == inputs.shape[:2]:
-        return inputs[mask.bool()]
-    return inputs.reshape(-1, inputs.shape[-1])
 
 
 def _stacked(matrices: list[Tensor]) -> Tensor:
