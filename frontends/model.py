@@ -36,6 +36,18 @@ class Model:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
+    @property
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
+        """Smallest and largest extent of each symbol in the inputs' shapes; None for no limit."""
+        attrs = dict(self.module["main"].attrs)
+        low, high = (
+            {str(name): int(value) for name, value in dict(attrs.get(key, {})).items()}
+            for key in ("tir_var_lower_bound", "tir_var_upper_bound")
+        )
+        symbols = {d for spec in self.inputs for d in spec.shape if isinstance(d, str)}
+        known = sorted(symbols & (low.keys() | high.keys()))
+        return {name: (low.get(name, 0), high.get(name)) for name in known}
+
 
 def build(
     module: tvm.IRModule,

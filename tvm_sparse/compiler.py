@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
+from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.config import Config
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
@@ -56,6 +57,8 @@ class Library:
         self.executable, self.target = executable, target
         self.decisions, self.kernels = records
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
+        self.bounds = model.bounds
+        self._pristine = Pristine(executable)
         self._session: Any = None
 
     def __call__(self, *inputs: Any) -> Any:
@@ -71,7 +74,8 @@ class Library:
         from tvm_sparse_runtime.session import Session
 
         weights = list(self.weights.values())
-        return Session(start(self.executable.mod), self.inputs, self.outputs, weights)
+        vm = start(self.executable.mod)
+        return Session(vm, self.inputs, self.outputs, weights, bounds=self.bounds)
 
     def _exported(self) -> Any:
         """Return a session of an artifact: the same code here and where it is deployed."""
@@ -94,13 +98,14 @@ class Library:
         from tvm_sparse.artifact import export
 
         export(
-            self.executable,
+            self._pristine.executable(),
             self.weights,
             directory=Path(directory),
             inputs=self.inputs,
             outputs=self.outputs,
             target=self.target,
             decisions=self.decisions.to_json(),
+            bounds=self.bounds,
             force=force,
         )
         return Path(directory)

@@ -48,6 +48,17 @@ def ffi() -> Any:
     return tvm_ffi
 
 
+def open_library(name: str) -> Any:
+    """Return the module in a library that stays open for good: tensors point into it.
+
+    ``name`` may have any suffix.
+    """
+    ffi()
+    opened = function("ffi.Module.load_from_file.so")(name, "so")
+    function("ffi.ModuleGlobalsAdd")(opened)
+    return opened
+
+
 def start(executable: Any, device: str = "cpu") -> Any:
     """Make a virtual machine of a loaded or just-compiled Relax executable.
 

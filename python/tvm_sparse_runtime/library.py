@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, gpu, verification
+from . import engine, files, gpu, verification
 from .errors import RuntimeArtifactError, shown
 from .fields import DAMAGED
 from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
@@ -30,7 +30,9 @@ class Library(Session):
 
     def __init__(self, path: Path, manifest: Manifest, vm: Any, weights: list[Any]) -> None:
         device = device_of(manifest)
-        super().__init__(vm, manifest.inputs, manifest.outputs, weights, device=device)
+        super().__init__(
+            vm, manifest.inputs, manifest.outputs, weights, device=device, bounds=manifest.bounds
+        )
         self.path, self.manifest = path, manifest
 
     def __repr__(self) -> str:
@@ -45,7 +47,9 @@ def device_of(manifest: Manifest) -> str:
     return "cuda" if manifest.target.kind == "cuda" else "cpu"
 
 
-def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -> Library:
+def load(
+    path: str | Path, *, verify: bool = True, copy: bool = False, threads: int | None = None
+) -> Library:
     """Open the artifact in the directory ``path``.
 
     Loading an artifact runs its code. The checksums find damage, not malice: load only artifacts
@@ -56,8 +60,12 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
     path
         Directory that ``library.export()`` wrote.
     verify
-        Compare the SHA-256 of every file (about a second for each gigabyte). Everything else is
+        Compare the SHA-256 of the weights (about a second for each gigabyte). Everything else is
         always checked.
+    copy
+        Read the library into memory of this process before it is checked. By default code and
+        weights are mapped: processes share them, but the process ends if somebody truncates the
+        file while it is in use.
     threads
         Threads to run with. Default: ``TVM_NUM_THREADS`` if set, else what the artifact asks for,
         else all physical cores of this process.
@@ -65,8 +73,7 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
     Returns
     -------
     library
-        Its weights are mapped from the file, read-only and shared with other processes; a GPU's
-        are copied there once.
+        A GPU's weights are copied there once.
 
     Raises
     ------
@@ -75,48 +82,32 @@ def load(path: str | Path, *, verify: bool = True, threads: int | None = None) -
         opened then.
     """
     directory = Path(path)
-    manifest = verification.verified_manifest(directory, hashes=verify)
-    choose_threads(threads, manifest.threads)
-    tvm_ffi = engine.ffi()
-    if device_of(manifest) == "cuda":
-        gpu.require(manifest.target.gpu_archs, str(directory))
-    file = (directory / manifest.library).resolve()
-    try:
-        module = tvm_ffi.load_module(str(file))  # kept open for good: tensors point into it
-        vm = engine.start(module, device_of(manifest))
-        weights = _mapped_weights(file, manifest)
-        return Library(directory, manifest, vm, weights)
-    except (RuntimeError, AttributeError, OSError) as error:
-        raise RuntimeArtifactError(
-            str(file), f"cannot be opened ({shown(str(error), 120)})", "a library of ours", DAMAGED
-        ) from error
+    with verification.opened(directory, hashes=verify, copy=copy) as (manifest, descriptor):
+        choose_threads(threads, manifest.threads)
+        engine.ffi()
+        if device_of(manifest) == "cuda":
+            gpu.require(manifest.target.gpu_archs, str(directory))
+        file = directory / manifest.library
+        name = files.loadable_name(descriptor, file)
+        try:
+            vm = engine.start(engine.open_library(name), device_of(manifest))
+            return Library(directory, manifest, vm, _mapped_weights(name, manifest))
+        except (RuntimeError, AttributeError, OSError, ValueError) as error:
+            raise RuntimeArtifactError(
+                str(file),
+                f"cannot be opened ({shown(str(error), 120)})",
+                "a library of ours",
+                DAMAGED,
+            ) from error
 
 
-def _mapped_weights(file: Path, manifest: Manifest) -> list[Any]:
+def _mapped_weights(name: str, manifest: Manifest) -> list[Any]:
     """Return tensors on the weight section of the opened library, in the manifest's order."""
     if not manifest.weights:
         return []
-    handle = ctypes.CDLL(str(file))
-    try:
-        first, end = (
-            ctypes.addressof(ctypes.c_uint8.in_dll(handle, WEIGHTS_SYMBOL + suffix))
-            for suffix in ("", "_end")
-        )
-    except ValueError as error:
-        raise RuntimeArtifactError(
-            str(file), "no weight section", f"the symbol {WEIGHTS_SYMBOL}", DAMAGED
-        ) from error
-    tensors = []
-    for weight in manifest.weights:
-        if first + weight.offset + weight.nbytes > end:
-            raise RuntimeArtifactError(
-                f"{file}: weight {weight.name}",
-                f"ends at {weight.offset + weight.nbytes}",
-                f"a section of {end - first} bytes",
-                DAMAGED,
-            )
-        tensors.append(_mapped(first + weight.offset, weight))
-    return tensors
+    handle = ctypes.CDLL(name)
+    first = ctypes.addressof(ctypes.c_uint8.in_dll(handle, WEIGHTS_SYMBOL))
+    return [_mapped(first + weight.offset, weight) for weight in manifest.weights]
 
 
 def _mapped(address: int, weight: Weight) -> Any:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .extents import Bounds
 from .spec import TensorSpec, nbytes
 
 FILE_NAME = "manifest.json"
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WEIGHTS_SYMBOL = "tvm_sparse_weights"
 """First byte of the weight section in the library; ``WEIGHTS_SYMBOL + "_end"`` is one past it."""
 
@@ -79,8 +80,12 @@ class Manifest:
         Specifications in call order.
     weights
         Table of the weight section, in the order in which ``main`` takes them after the inputs.
+    bounds
+        Smallest and largest extent of symbols in the inputs' shapes; None for no limit.
     library
         Name of the library among ``files``.
+    code
+        SHA-256 of the library without its weights.
     files
         Every file of the directory except the manifest itself.
     threads
@@ -95,7 +100,9 @@ class Manifest:
     outputs: tuple[TensorSpec, ...]
     weights: tuple[Weight, ...]
     library: str
+    code: str
     files: Mapping[str, FileRecord]
+    bounds: Bounds = field(default_factory=dict)
     threads: int | None = None
     decisions: tuple[Mapping[str, Any], ...] = field(default=())
 
@@ -104,6 +111,16 @@ class Manifest:
         body = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
         body["checksum"] = checksum(body)
         return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
+
+    def signature(self) -> str:
+        """Return what the library has in its own section, so that no other manifest fits it.
+
+        It is the SHA-256 of all that the code was made for: versions, target, inputs, outputs,
+        their bounds and the table of weights.
+        """
+        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights")
+        body = asdict(self)
+        return checksum({"format_version": FORMAT_VERSION, **{key: body[key] for key in keys}})
 
 
 def checksum(body: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
             "install the release of tvm-sparse that wrote it, or export it again",
         )
     found = body.pop("checksum", None)
-    if found != checksum(body):
+    if found != _checksum(body):
         raise RuntimeArtifactError(
             where, "its content does not match its own checksum", "", fields.DAMAGED
         )
@@ -60,6 +60,14 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
     if library is None or manifest.library != library_name(library.sha256):
         raise fields.wrong(where, manifest.library, "a library named after its checksum")
     return manifest
+
+
+def _checksum(body: Mapping[str, Any]) -> str | None:
+    """Return the checksum of ``body``; None if no manifest can have such content."""
+    try:
+        return checksum(body)
+    except (ValueError, RecursionError):  # a number beyond all floats, deep nesting
+        return None
 
 
 def _check_weights(weights: tuple[Weight, ...], where: str) -> None:
@@ -121,6 +129,15 @@ def _build(kind: type, checks: Mapping[str, fields.Check]) -> fields.Check:
     return lambda value, where: kind(**test(value, where))
 
 
+def _bounds(value: Any, where: str) -> dict[str, tuple[int, int | None]]:
+    """Check for an object that gives symbols a pair: the smallest extent, the largest or null."""
+    pairs = fields.mapping(fields.sequence(fields.optional(fields.integer(0))))(value, where)
+    for name, pair in pairs.items():
+        if len(pair) != 2 or pair[0] is None or (pair[1] is not None and pair[1] < pair[0]):
+            raise fields.wrong(f"{where}[{shown(name)}]", list(pair), "two integers in order")
+    return pairs
+
+
 def _files(value: Any, where: str) -> dict[str, FileRecord]:
     for name in value if isinstance(value, dict) else ():
         _plain_name(name, where)
@@ -162,6 +179,8 @@ _MANIFEST = fields.record(
             )
         ),
         "library": _plain_name,
+        "code": _digest,
+        "bounds": _bounds,
         "files": _files,
         "threads": fields.optional(fields.integer(1, 4096)),
         "decisions": fields.sequence(fields.mapping(fields.anything)),

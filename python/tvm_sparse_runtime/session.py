@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from threading import Lock
 from typing import Any
 
-from . import engine, gpu, tensors, threads
-from .errors import SparseRuntimeError, TensorError
+from . import engine, extents, gpu, tensors, threads
+from .errors import SparseRuntimeError, TensorError, shown
+from .extents import Bounds
 from .spec import TensorSpec
 
 
@@ -26,6 +26,8 @@ class Session:
         to 64 bytes, else copied once; a GPU's are copied there once.
     device
         Where the program runs, a key of :data:`~tvm_sparse_runtime.engine.DEVICE_TYPES`.
+    bounds
+        Smallest and largest extent of symbols in the inputs' shapes.
 
     Notes
     -----
@@ -40,11 +42,13 @@ class Session:
         weights: Iterable[Any],
         *,
         device: str = "cpu",
+        bounds: Bounds | None = None,
     ) -> None:
         self.inputs, self.outputs, self.device = tuple(inputs), tuple(outputs), device
+        self.bounds = dict(bounds or {})
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
-        self._main, self._lock = vm["main"], Lock()
+        self._main, self._lock = vm["main"], threads.call_lock()
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
         if arity != given:
             raise SparseRuntimeError(
@@ -69,7 +73,9 @@ class Session:
         Raises
         ------
         TensorError
-            If a tensor does not fit its specification.
+            If a tensor does not fit its specification, or an extent its bounds.
+        SparseRuntimeError
+            If the program fails, for instance for want of memory.
         """
         if len(values) != len(self.inputs):
             expected = "; ".join([f"{len(self.inputs)}", *map(str, self.inputs)])
@@ -79,11 +85,10 @@ class Session:
             tensors.accept(value, spec, dims, self.device)
             for value, spec in zip(values, self.inputs, strict=True)
         ]
+        extents.check(self.inputs, [a.shape for a in arguments], dims, self.bounds)
         home = gpu.home(values[0]) if values else "cpu"
         arguments = [gpu.moved(argument, self.device) for argument in arguments]
-        threads.enter()
-        with self._lock:
-            result = self._main(*arguments, *self._weights)
+        result = self._run(arguments)
         if isinstance(result, engine.ffi().Tensor):
             result = (result,)
         if len(result) != len(self.outputs):
@@ -93,6 +98,20 @@ class Session:
         owned = [gpu.moved(_owned(tensor, borrowed, self.device), home) for tensor in result]
         exported = tuple(export(tensor) for tensor in owned)
         return exported if len(exported) > 1 else exported[0]
+
+    def _run(self, arguments: Sequence[Any]) -> Any:
+        """Return what the program makes of checked arguments."""
+        threads.enter()
+        try:
+            with self._lock:
+                return self._main(*arguments, *self._weights)
+        except Exception as error:  # TVM's errors have no type of their own
+            shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            raise SparseRuntimeError(
+                "main",
+                f"failed on inputs of the shapes {shapes} ({shown(str(error), 200)})",
+                "enough memory, or smaller inputs",
+            ) from error
 
 
 def _aligned(weight: Any) -> Any:

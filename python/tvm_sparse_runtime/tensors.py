@@ -56,6 +56,9 @@ def _imported(value: Any, spec: TensorSpec, device: str) -> Any:
     if not hasattr(value, "__dlpack__"):
         found = f"a {type(value).__name__}"
         raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
+    masked = sys.modules.get("numpy.ma")  # NumPy imports it when it is asked for
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        raise TensorError(where, "an array with a mask", "all values", "fill it first")
     try:
         place, _ = value.__dlpack_device__()
         if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
@@ -85,13 +88,13 @@ def _compact(value: Any) -> Any:
 
 
 def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int]) -> None:
-    """Compare a shape with its specification; bind symbols on their first use."""
+    """Compare a shape with its specification; bind lone symbols on their first use."""
     where = f"input {spec.name}"
     if len(shape) != len(spec.shape):
         raise TensorError(where, f"shape {shape}", f"{len(spec.shape)} dimensions, {spec}")
     for axis, (length, expected) in enumerate(zip(shape, spec.shape, strict=True)):
         if isinstance(expected, str):
-            if dims.setdefault(expected, length) != length:
+            if expected.isidentifier() and dims.setdefault(expected, length) != length:
                 raise TensorError(
                     where,
                     f"shape {shape}, {expected} is {length} on axis {axis}",

@@ -1,8 +1,12 @@
-"""TVM's worker threads: how many, and why a forked process cannot use its parent's."""
+"""Threads: how many TVM starts, and what a forked process has of its parent's."""
 
 from __future__ import annotations
 
 import os
+import threading
+import weakref
+from contextlib import ExitStack
+from typing import Any
 
 from . import engine, host
 from .errors import SparseRuntimeError, shown
@@ -19,6 +23,13 @@ class _State:
     """Whether a program has run, so that there may be a pool of threads."""
     lost = False
     """Whether this process was forked from one with a pool, whose threads are not here."""
+    held = ExitStack()
+    """Releases the locks that a thread holds while it forks."""
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_registering = threading.RLock()
+"""Held while ``_locks`` changes, and by a thread that forks."""
 
 
 def choose(wish: int | None, recorded: int | None) -> None:
@@ -68,6 +79,18 @@ def enter() -> None:
     _State.used = True
 
 
+def call_lock() -> Any:
+    """Return a new lock to hold while a program runs: ``fork`` waits until it is free.
+
+    A child would inherit a lock that another thread holds, and a program half-way through a call,
+    for ever.
+    """
+    lock = threading.RLock()
+    with _registering:
+        _locks.add(lock)
+    return lock
+
+
 def _resize_pool(count: int) -> None:
     """Make the calling thread's pool use ``count`` threads; it can never grow."""
     current = engine.function("runtime.NumThreads")
@@ -82,8 +105,23 @@ def _resize_pool(count: int) -> None:
         )
 
 
+def _before_fork() -> None:
+    with ExitStack() as stack:
+        stack.enter_context(_registering)
+        for lock in list(_locks):
+            stack.enter_context(lock)
+        _State.held = stack.pop_all()
+
+
 def _after_fork() -> None:
+    _State.held.close()
+
+
+def _after_fork_in_child() -> None:
+    _after_fork()
     _State.lost = _State.lost or _State.used
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+)

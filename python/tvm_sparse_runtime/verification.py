@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import importlib.metadata
+import os
 import platform
-import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-from . import fields, host, manifest, parsing
+from . import elf, fields, files, host, manifest, parsing
 from .errors import RuntimeArtifactError, shown
 from .manifest import FileRecord, Manifest
 
 _MANIFEST_LIMIT = 64 << 20
-_CHUNK = 1 << 20
 _KINDS = ("llvm", "cuda")
 _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 
 
-def verified_manifest(directory: Path, *, hashes: bool = True) -> Manifest:
-    """Return the manifest of ``directory`` after every check has passed.
+@contextlib.contextmanager
+def opened(
+    directory: Path, *, hashes: bool = True, copy: bool = False
+) -> Iterator[tuple[Manifest, int]]:
+    """Give the manifest of ``directory`` and a descriptor of its library, after every check.
 
     Parameters
     ----------
     directory
         The artifact.
     hashes
-        Whether the files' SHA-256 are compared too; names and sizes always are.
+        Whether weights and other files are compared with their SHA-256, too; code, names and sizes
+        always are.
+    copy
+        Whether the descriptor is of a copy in memory, which then is what is checked.
 
     Raises
     ------
     RuntimeArtifactError
         The first thing that is wrong.
     """
-    result = read_manifest(directory)
-    check_versions(result, directory)
-    check_host(result, directory)
-    check_files(result, directory, hashes=hashes)
-    return result
+    loaded = read_manifest(directory)
+    check_versions(loaded, directory)
+    check_host(loaded, directory)
+    with contextlib.ExitStack() as stack:
+        try:
+            _check_names(loaded, directory)
+            for name in loaded.files.keys() - {loaded.library}:
+                with files.opened(directory / name) as descriptor:
+                    _check_file(directory / name, descriptor, loaded.files[name], hashes=hashes)
+            path, expected = directory / loaded.library, loaded.files[loaded.library]
+            library = stack.enter_context(files.opened(path))
+            _check_size(path, library, expected)
+            if copy:
+                library = stack.enter_context(files.in_memory(library, str(path)))
+            _check_file(path, library, expected, hashes=hashes)
+            _check_library(loaded, path, library)
+        except OSError as error:
+            raise _unreadable(directory, error) from error
+        yield loaded, library
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -49,10 +69,11 @@ def read_manifest(directory: Path) -> Manifest:
             raise RuntimeArtifactError(
                 str(directory), found, "an artifact", "name a directory that library.export() wrote"
             )
-        size = _regular_size(path)
-        if size > _MANIFEST_LIMIT:
-            raise RuntimeArtifactError(str(path), f"{size} bytes", "a manifest", fields.DAMAGED)
-        return parsing.parse(path.read_bytes(), str(path))
+        with files.opened(path) as descriptor:
+            size = files.size_of(descriptor)
+            if size > _MANIFEST_LIMIT:
+                raise RuntimeArtifactError(str(path), f"{size} bytes", "a manifest", fields.DAMAGED)
+            return parsing.parse(os.pread(descriptor, size, 0), str(path))
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -100,57 +121,59 @@ def check_host(loaded: Manifest, directory: Path) -> None:
         )
 
 
-def check_files(loaded: Manifest, directory: Path, *, hashes: bool) -> None:
+def _check_names(loaded: Manifest, directory: Path) -> None:
     """Refuse a directory whose files are not exactly those of the manifest."""
-    try:
-        present = {path.name for path in directory.iterdir()} - {manifest.FILE_NAME}
-        extra, missing = present - loaded.files.keys(), loaded.files.keys() - present
-        if missing:
-            raise RuntimeArtifactError(
-                str(directory), f"the file {shown(min(missing))} is missing", "", fields.DAMAGED
-            )
-        if extra:
-            raise RuntimeArtifactError(
-                str(directory),
-                f"the file {shown(min(extra))} does not belong to it",
-                f"only {manifest.FILE_NAME} and the files it lists",
-                "remove it",
-            )
-        for name, expected in loaded.files.items():
-            _check_file(directory / name, expected, hashes=hashes)
-    except OSError as error:
-        raise _unreadable(directory, error) from error
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, read in pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _check_file(path: Path, expected: FileRecord, *, hashes: bool) -> None:
-    size = _regular_size(path)
-    if size != expected.size:
+    present = {path.name for path in directory.iterdir()} - {manifest.FILE_NAME}
+    extra, missing = present - loaded.files.keys(), loaded.files.keys() - present
+    if missing:
         raise RuntimeArtifactError(
-            str(path), f"{size} bytes", f"{expected.size} bytes", fields.DAMAGED
+            str(directory), f"the file {shown(min(missing))} is missing", "", fields.DAMAGED
         )
-    if hashes and sha256(path) != expected.sha256:
+    if extra:
+        raise RuntimeArtifactError(
+            str(directory),
+            f"the file {shown(min(extra))} does not belong to it",
+            f"only {manifest.FILE_NAME} and the files it lists",
+            "remove it",
+        )
+
+
+def _check_file(path: Path, descriptor: int, expected: FileRecord, *, hashes: bool) -> None:
+    _check_size(path, descriptor, expected)
+    if hashes and files.sha256(descriptor) != expected.sha256:
         raise RuntimeArtifactError(
             str(path), "its content does not match its SHA-256", "", fields.DAMAGED
         )
 
 
-def _regular_size(path: Path) -> int:
-    """Return the size of a regular file; a link could lead out of the directory."""
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
+def _check_size(path: Path, descriptor: int, expected: FileRecord) -> None:
+    if (size := files.size_of(descriptor)) != expected.size:
         raise RuntimeArtifactError(
-            str(path), "not a regular file", "a file, no link", "copy it with cp --dereference"
+            str(path), f"{size} bytes", f"{expected.size} bytes", fields.DAMAGED
         )
-    return status.st_size
+
+
+def _check_library(loaded: Manifest, path: Path, descriptor: int) -> None:
+    """Refuse a library with damaged code, of another manifest, or with too few weights."""
+    library = elf.Library(descriptor, str(path))
+    begin, end = library.weights()
+    code = files.sha256(descriptor, (0, begin), (end, files.size_of(descriptor)))
+    if code != loaded.code:
+        raise RuntimeArtifactError(
+            str(path), "its code does not match its SHA-256", "", fields.DAMAGED
+        )
+    if library.signature() != loaded.signature():
+        raise RuntimeArtifactError(
+            str(path), "made for another manifest", "the one it was exported with", fields.DAMAGED
+        )
+    for weight in loaded.weights:
+        if weight.offset + weight.nbytes > end - begin:
+            raise RuntimeArtifactError(
+                f"{path}: weight {weight.name}",
+                f"ends at {weight.offset + weight.nbytes}",
+                f"a section of {end - begin} bytes",
+                fields.DAMAGED,
+            )
 
 
 def _unreadable(path: Path, error: OSError) -> RuntimeArtifactError:

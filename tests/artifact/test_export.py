@@ -7,11 +7,11 @@ import pytest
 
 from tests.artifact.programs import linear
 from tests.runtime import fresh
+from tests.runtime.manifests import verified_manifest
 from tvm_sparse.artifact import required_cpu_features, section
 from tvm_sparse.errors import ArtifactError, InputError
 from tvm_sparse_runtime import load
 from tvm_sparse_runtime.manifest import FILE_NAME
-from tvm_sparse_runtime.verification import verified_manifest
 
 X = np.ones((2, 64), "float32")
 
@@ -140,7 +140,7 @@ from tvm_sparse.artifact.section import WeightSection
 program, place = linear(), pathlib.Path(sys.argv[2])
 program.export(place, threads=1)
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-points = [(WeightSection, "_assemble"), (WeightSection, "check"), (staging, "sync"),
+points = [(section, "_assemble"), (WeightSection, "check"), (staging, "sync"),
           (staging, "_replace")]
 for owner, name in points:
     child = os.fork()
@@ -165,5 +165,5 @@ def test_killed_export_leaves_the_old_artifact(tmp_path):
 
 def test_manifest_is_plain_json(linear_artifact):
     body = json.loads((linear_artifact / FILE_NAME).read_text())
-    assert body["format_version"] == 1
+    assert body["format_version"] == 2
     assert body["decisions"] == [{"layer": "fc", "chosen": "dense"}]

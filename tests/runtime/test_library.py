@@ -1,18 +1,24 @@
 import dataclasses
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.artifact.programs import linear, linear_reference
 from tests.runtime import fresh, manifests
-from tvm_sparse_runtime import RuntimeArtifactError, SparseRuntimeError, TensorSpec, load
+from tvm_sparse_runtime import RuntimeArtifactError, library, load
 from tvm_sparse_runtime.manifest import FILE_NAME
 from tvm_sparse_runtime.parsing import parse
 
 X = np.arange(192, dtype="float32").reshape(3, 64) % 11
+
+
+def zeros():
+    return {name: np.zeros_like(array) for name, array in linear().weights.items()}
 
 
 @pytest.fixture
@@ -27,14 +33,14 @@ def edit(directory, change):
 
 
 def test_in_this_process(linear_artifact):
-    library = load(linear_artifact)
-    for found, expected in zip(library(X), linear_reference(X), strict=True):
+    loaded = load(linear_artifact)
+    for found, expected in zip(loaded(X), linear_reference(X), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-3)
-    assert library.manifest.decisions == ({"layer": "fc", "chosen": "dense"},)
-    assert repr(library).endswith(
+    assert loaded.manifest.decisions == ({"layer": "fc", "chosen": "dense"},)
+    assert repr(loaded).endswith(
         "x: float32[batch, 64] -> y: float32[batch, 32], z: float32[batch, 32])"
     )
-    np.testing.assert_array_equal(load(str(linear_artifact), verify=False)(X)[0], library(X)[0])
+    np.testing.assert_array_equal(load(str(linear_artifact), verify=False)(X)[0], loaded(X)[0])
 
 
 def test_fresh_process_has_neither_torch_nor_compiler(linear_artifact, tmp_path):
@@ -80,42 +86,32 @@ def test_library_that_is_none(tmp_path):
         load(manifests.write(tmp_path / "a"))
 
 
-def test_weights_beyond_the_section(copy):
-    def grow(manifest):
-        first, second = manifest.weights
-        return dataclasses.replace(
-            manifest, weights=(first, dataclasses.replace(second, shape=(1 << 20,)))
-        )
-
-    edit(copy, grow)
-    with pytest.raises(RuntimeArtifactError, match="weight b: ends at 4202496; expected a section"):
-        load(copy)
+EDITS = {
+    "inputs": lambda specs: specs[1:],
+    "outputs": lambda specs: (dataclasses.replace(specs[0], dtype="float64"), *specs[1:]),
+    "weights": lambda table: (dataclasses.replace(table[0], shape=(32, 64)), *table[1:]),
+    "bounds": lambda bounds: {"batch": (0, 1 << 40)},
+    "target": lambda target: dataclasses.replace(target, cpu_features=()),
+    "versions": lambda versions: {**versions, "tvm_sparse": "9"},
+}
 
 
-@pytest.mark.parametrize("field", ["inputs", "weights"])
-def test_table_that_does_not_fit_the_program(copy, field):
-    def shorten(manifest):
-        return dataclasses.replace(manifest, **{field: getattr(manifest, field)[1:]})
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("field", EDITS)
+def test_manifest_that_is_not_the_librarys_own(copy, field, verify):
+    """None of these may reach the code, which would fail at a call or give wrong numbers."""
 
-    edit(copy, shorten)
-    with pytest.raises(SparseRuntimeError, match="main: takes 3 tensors"):
-        load(copy)
+    def change(manifest):
+        return dataclasses.replace(manifest, **{field: EDITS[field](getattr(manifest, field))})
 
-
-def test_shape_that_does_not_fit_the_program(copy):
-    specs = (TensorSpec("x", ("batch", 63), "float32"),)
-    edit(copy, lambda manifest: dataclasses.replace(manifest, inputs=specs))
-    with pytest.raises(RuntimeError, match="mismatch"):
-        load(copy)(np.zeros((1, 63), "float32"))
+    edit(copy, change)
+    with pytest.raises(RuntimeArtifactError, match="made for another manifest"):
+        load(copy, verify=verify)
 
 
-def test_program_without_weights(tmp_path, echo_artifact):
-    library = load(echo_artifact)
-    edit_target = shutil.copytree(echo_artifact, tmp_path / "none")
-    edit(edit_target, lambda manifest: dataclasses.replace(manifest, weights=()))
-    with pytest.raises(SparseRuntimeError, match="takes 2 tensors"):
-        load(edit_target)
-    assert library(np.ones((4, 16), "int32"))[0].sum() == 64
+def test_threads_and_decisions_may_be_edited(copy):
+    edit(copy, lambda manifest: dataclasses.replace(manifest, threads=1, decisions=()))
+    assert load(copy).manifest.threads == 1
 
 
 def test_exported_again_over_an_open_artifact(tmp_path):
@@ -124,10 +120,59 @@ def test_exported_again_over_an_open_artifact(tmp_path):
     program.export(place)
     old = load(place)
     before = old(X)[1]
-    zeros = {name: np.zeros_like(array) for name, array in program.weights.items()}
-    program.export(place, weights=zeros, force=True)
+    program.export(place, weights=zeros(), force=True)
     assert not load(place)(X)[1].any()
     np.testing.assert_array_equal(old(X)[1], before)
+
+
+def test_a_file_that_is_swapped_after_the_check_is_not_run(copy, tmp_path, monkeypatch):
+    """What was checked is opened, whatever lies under its name by then."""
+    other = linear().export(tmp_path / "other", weights=zeros())
+    path, choose = next(copy.glob("*.so")), library.choose_threads
+
+    def swap(*arguments):
+        (tmp_path / "other" / other.library).replace(path)
+        choose(*arguments)
+
+    monkeypatch.setattr(library, "choose_threads", swap)
+    np.testing.assert_allclose(load(copy)(X)[1], linear_reference(X)[1], atol=1e-3)
+    with pytest.raises(RuntimeArtifactError, match="SHA-256"):
+        load(copy)
+
+
+TRUNCATED = """
+import os, pathlib, sys
+import numpy as np
+import tvm_sparse_runtime as rt
+(path,), x = pathlib.Path(sys.argv[1]).glob("*.so"), np.ones((3, 64), "float32")
+library = rt.load(sys.argv[1], copy=sys.argv[2] == "copy", threads=1)
+before = library(x)[1]
+os.truncate(path, 0)
+print((library(x)[1] == before).all())
+"""
+
+
+@pytest.mark.parametrize("how", ["copy", "mapped"])
+def test_file_truncated_while_it_is_in_use(copy, how):
+    """Of a mapped file that ends the process, as the documentation says."""
+    done = fresh.run(TRUNCATED, copy, how)
+    if how == "copy":
+        assert done.stdout == "True\n", done.stderr
+    else:
+        assert done.returncode == -signal.SIGBUS
+
+
+def test_no_descriptor_stays_open(linear_artifact):
+    load(linear_artifact)
+    before = {path.name for path in Path("/proc/self/fd").iterdir()}
+    for copied in (True, False):
+        load(linear_artifact, copy=copied)
+    assert {path.name for path in Path("/proc/self/fd").iterdir()} == before
+
+
+def test_without_proc_the_path_is_opened(linear_artifact, monkeypatch):
+    monkeypatch.setattr(library.files, "loadable_name", lambda _, path: str(path.resolve()))
+    np.testing.assert_allclose(load(linear_artifact)(X)[1], linear_reference(X)[1], atol=1e-3)
 
 
 SHARE = """

@@ -65,6 +65,34 @@ def test_wrong_number_of_outputs():
         session(np.ones((1, 4), "float32"))
 
 
+def test_what_fails_inside_names_the_shapes():
+    def main(*_):
+        raise RuntimeError("no memory for 9 bytes")
+
+    session = Session(fake(main, 1), [X], [X], [])
+    with pytest.raises(SparseRuntimeError, match=r"main: failed on .* \(3, 4\) .*no memory for 9"):
+        session(np.ones((3, 4), "float32"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_extents_outside_their_bounds(count):
+    session = Session(fake(None, 1), [X], [X], [], bounds={"n": (2, 8)})
+    with pytest.raises(TensorError, match=r"input x: .*expected n = 2 to 8"):
+        session(np.ones((count, 4), "float32"))
+
+
+def test_extents_that_depend_on_others():
+    def main(_, x):
+        return engine.copy(x, engine.empty(x.shape, "float32"))
+
+    specs = [TensorSpec("d", ("n * 2", 4), "float32"), X]
+    session = Session(fake(main, 2), specs, [X], [])
+    x = np.ones((3, 4), "float32")
+    assert session(np.ones((6, 4), "float32"), x).shape == (3, 4)
+    with pytest.raises(TensorError, match=r"input d: shape \(5, 4\), .*expected n \* 2 = 6"):
+        session(np.ones((5, 4), "float32"), x)
+
+
 def test_no_inputs_gives_numpy():
     made = engine.copy(engine.tensor(np.arange(3.0)), engine.empty((3,), "float64"))
     session = Session(fake(lambda: made, 0), [], [TensorSpec("y", (3,), "float64")], [])

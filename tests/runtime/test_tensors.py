@@ -114,13 +114,22 @@ def test_scalars_stay_scalars():
         (np.zeros((2, 4), ">f4"), "DLPack"),
         (np.zeros((2, 4), object), "DLPack"),
         (np.zeros((2, 4), "M8[s]"), "DLPack"),
+        (np.zeros((2, 4), "U3"), "DLPack"),
+        (np.zeros((2, 4), [("a", "float32")]), "DLPack"),
+        (np.ma.masked_array(np.zeros((2, 4), "float32"), mask=True), "an array with a mask"),
+        (np.broadcast_to(np.float32(0), (1 << 45, 4)), "DLPack"),
+        (np.zeros((2, 4), "longdouble"), "DLPack"),
+        (np.ndarray, "DLPack"),
+        (torch.Tensor, "DLPack"),
+        ({"x": 1}, "a dict"),
+        ("x", "a str"),
         (torch.zeros(2, 4, dtype=torch.bfloat16), "dtype bfloat16"),
         (torch.zeros(2, 4).to_sparse(), "DLPack"),
         (torch.zeros(2, 4, device="meta"), "DLPack"),
         (np.zeros(4, "float32"), r"shape \(4,\); expected 2 dimensions, x: float32\[n, 4\]"),
         (np.zeros((2, 5), "float32"), r"shape \(2, 5\); expected 4 on axis 1"),
     ],
-    ids=range(13),
+    ids=range(22),
 )
 def test_what_does_not_fit(value, message):
     with pytest.raises(TensorError, match=f"input x: .*{message}"):

@@ -94,3 +94,75 @@ def test_forked_process(linear_artifact, count, before, message):
     """Without the check the first of these waits for ever for its parent's threads."""
     done = fresh.run(FORK, linear_artifact, count, before)
     assert message in done.stdout, done.stderr
+
+
+BUSY_FORK = """
+import os, sys, threading
+import numpy as np
+import tvm_sparse_runtime as rt
+library = rt.load(sys.argv[1], threads=1)
+x = np.ones((4000, 64), "float32")
+expected, stop = library(x)[1], threading.Event()
+def work():
+    while not stop.is_set(): library(x)
+workers = [threading.Thread(target=work) for _ in range(2)]
+for worker in workers: worker.start()
+for _ in range(12):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (library(x)[1] == expected).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for worker in workers: worker.join()
+print("all ran")
+"""
+
+
+def test_fork_while_other_threads_are_inside_a_call(linear_artifact):
+    """A child that inherited a taken lock would wait for ever."""
+    done = fresh.run(BUSY_FORK, linear_artifact)
+    assert done.stdout == "all ran\n", done.stderr
+
+
+CHILD_OF_A_POOL = (
+    LOAD
+    + """
+load(2)
+child = os.fork()
+if child == 0:
+    try:
+        print(load(int(sys.argv[2])), flush=True)
+    except rt.SparseRuntimeError as error:
+        print(error, flush=True)
+    sys.exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+)
+
+
+@pytest.mark.parametrize(("count", "message"), [(1, "1\n0\n"), (2, "forked from one")])
+def test_loading_in_a_child_that_lost_its_threads(linear_artifact, count, message):
+    done = fresh.run(CHILD_OF_A_POOL, linear_artifact, count)
+    assert message in done.stdout, done.stderr
+
+
+def test_a_signal_handler_may_fork_and_call(linear_artifact):
+    code = """
+import os, signal, sys
+import numpy as np
+import tvm_sparse_runtime as rt
+library, x = rt.load(sys.argv[1], threads=1), np.ones((4000, 64), "float32")
+forks = []
+def handler(*_):
+    child = os.fork()
+    if child == 0: os._exit(library(x)[1].shape != (4000, 32))
+    forks.append(os.waitpid(child, 0)[1])
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.002)
+while len(forks) < 10: library(x)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(set(forks))
+"""
+    done = fresh.run(code, linear_artifact)
+    assert done.stdout == "{0}\n", done.stderr

@@ -5,12 +5,13 @@ import platform
 import pytest
 
 from tests.runtime import manifests
+from tests.runtime.manifests import verified_manifest
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import RuntimeArtifactError
-from tvm_sparse_runtime.manifest import FILE_NAME, TargetRecord
-from tvm_sparse_runtime.verification import verified_manifest
+from tvm_sparse_runtime.manifest import FILE_NAME, TargetRecord, Weight
 
 LIBRARY = manifests.manifest().library
+WEIGHTS = range(4096, 4096 + 65)
 
 
 @pytest.fixture
@@ -81,10 +82,18 @@ def test_wrong_size(artifact, size, hashes):
 
 def test_flipped_bit(artifact):
     content = bytearray(manifests.CONTENT)
-    content[50] ^= 4
+    content[WEIGHTS.start + 10] ^= 4
     (artifact / LIBRARY).write_bytes(content)
     assert_refused(artifact, "SHA-256")
     assert verified_manifest(artifact, hashes=False) == manifests.manifest()
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_without_hashes_all_but_the_weights_is_checked(artifact, copy):
+    sound, path = manifests.CONTENT, artifact / LIBRARY
+    for position in {*range(0, len(sound), 37), *range(64)} - set(WEIGHTS):
+        path.write_bytes(sound[:position] + bytes([sound[position] ^ 1]) + sound[position + 1 :])
+        assert_refused(artifact, LIBRARY, hashes=False, copy=copy)
 
 
 @pytest.mark.parametrize("key", ["tvm", "tvm_ffi"])
@@ -113,7 +122,7 @@ def test_other_machines(artifact, target, message):
 
 
 def test_unreadable(artifact, monkeypatch):
-    def deny(path, expected, *, hashes):
+    def deny(path, *_, **options):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(verification, "_check_file", deny)
@@ -124,5 +133,14 @@ def test_checks_come_in_an_order_that_helps(artifact):
     """Another format or version explains itself even if files are wrong too."""
     body = json.loads((artifact / FILE_NAME).read_bytes())
     (artifact / LIBRARY).unlink()
-    (artifact / FILE_NAME).write_bytes(json.dumps({**body, "format_version": 2}).encode())
-    assert_refused(artifact, "format version 2")
+    (artifact / FILE_NAME).write_bytes(json.dumps({**body, "format_version": 9}).encode())
+    assert_refused(artifact, "format version 9")
+
+
+def test_weights_beyond_the_section(artifact):
+    weights = (Weight("w", "float32", (16,), 0), Weight("b", "int8", (2,), 64))
+    loaded = manifests.manifest(weights=weights)
+    (artifact / LIBRARY).unlink()
+    (artifact / loaded.library).write_bytes(manifests.content(loaded))
+    (artifact / FILE_NAME).write_bytes(loaded.to_bytes())
+    assert_refused(artifact, "weight b: ends at 66; expected a section of 65 bytes")

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.kernels import host
 from tests.tuning.networks import mlp, tasks
 from tvm_sparse.errors import InputError
+from tvm_sparse.tuning import remote
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.remote import RemoteMeasurer, Tracker, parse_tracker
 from tvm_sparse.tuning.tuner import Settings, Tuner
@@ -36,6 +38,16 @@ def test_a_tracker_that_does_not_answer(tmp_path):
         port = taken.getsockname()[1]
     with pytest.raises(InputError, match="does not answer"):
         RemoteMeasurer(host(), tmp_path, Tracker("127.0.0.1", port, KEY))
+
+
+def test_what_we_tell_to_start_listens_on_one_address_only():
+    """TVM's own default is every network of the machine."""
+    root = Path(remote.__file__).parents[2]
+    texts = [(root / "docs/tuning.md").read_text(), Path(remote.__file__).read_text()]
+    commands = re.findall(r"python -m tvm\.exec\.rpc_.*", "\n".join(texts))
+    assert len(commands) == 3
+    for command in commands:
+        assert re.search(r"--host (?!0\.0\.0\.0)\S", command), command
 
 
 def free_port():

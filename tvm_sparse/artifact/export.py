@@ -18,8 +18,9 @@ from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.targets import cuda_archs
-from tvm_sparse_runtime import verification
+from tvm_sparse_runtime import elf, files, verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
+from tvm_sparse_runtime.extents import Bounds
 from tvm_sparse_runtime.manifest import (
     FILE_NAME,
     FileRecord,
@@ -44,6 +45,7 @@ def export(
     target: Any,
     decisions: Sequence[Mapping[str, Any]] = (),
     threads: int | None = None,
+    bounds: Bounds | None = None,
     force: bool = False,
 ) -> Manifest:
     """Write the artifact ``directory``; it appears whole or not at all.
@@ -65,6 +67,8 @@ def export(
         Free JSON, one object for each layer.
     threads
         Threads that the loader shall use; None for all physical cores.
+    bounds
+        Smallest and largest extent of symbols in the inputs' shapes.
     force
         Replace an existing artifact.
 
@@ -82,15 +86,33 @@ def export(
     """
     directory = Path(directory).absolute()
     _check_place(directory, force)
-    described: dict[str, Any] = {"inputs": tuple(inputs), "outputs": tuple(outputs)}
-    described |= {"weights": weight_table(weights), "threads": threads}
-    described |= {"decisions": tuple(decisions)}
+    described = _described(target, inputs, outputs, weights, bounds or {})
+    described |= {"threads": threads, "decisions": tuple(decisions)}
     compiler = _compiler()
     with _written(directory) as place:
-        library = _library(executable, weights, target, place, compiler)
-        manifest = _manifest(library, target, described)
+        signature = Manifest(library="", code="", files={}, **described).signature()
+        library = _library(executable, weights, target, place, (compiler, signature))
+        manifest = Manifest(**_library_fields(library), **described)
         (place / FILE_NAME).write_bytes(_document(manifest))
     return manifest
+
+
+def _described(
+    target: Any,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    weights: Mapping[str, np.ndarray],
+    bounds: Bounds,
+) -> dict[str, Any]:
+    """Return the fields of a manifest that its library is bound to."""
+    return {
+        "versions": _versions(),
+        "target": _target_record(target),
+        "inputs": tuple(inputs),
+        "outputs": tuple(outputs),
+        "weights": weight_table(weights),
+        "bounds": dict(bounds),
+    }
 
 
 @contextlib.contextmanager
@@ -103,17 +125,6 @@ def _written(directory: Path) -> Iterator[Path]:
                 staging.sync(path)
     except OSError as error:
         raise ArtifactError(str(directory), f"cannot be written ({error})") from error
-
-
-def _manifest(library: Path, target: Any, described: dict[str, Any]) -> Manifest:
-    """Return the manifest of ``library``; ``described`` are the fields that its code does not."""
-    return Manifest(
-        versions=_versions(),
-        target=_target_record(target),
-        library=library.name,
-        files={library.name: _file_record(library)},
-        **described,
-    )
 
 
 def _check_place(directory: Path, force: bool) -> None:
@@ -164,19 +175,24 @@ def _library(
     weights: Mapping[str, np.ndarray],
     target: Any,
     place: Path,
-    compiler: str,
+    tools: tuple[str, str],
 ) -> Path:
-    """Link the library into ``place``, under the name that its content gives it."""
+    """Link the library into ``place``, under the name that its content gives it.
+
+    ``tools`` are the compiler and the manifest's signature.
+    """
+    compiler, signature = tools
     size = sum(array.nbytes for array in weights.values())  # but for padding
     large = cpu.machine(_host(target)) == "x86_64" and size >= section.LARGE_BYTES
     workspace = place / "build"
     workspace.mkdir()
     packed = section.WeightSection(weight_stream(weights), workspace, compiler, large=large)
     linked = place / "model.so"
+    objects = [*packed.objects, section.signature_object(signature, workspace, compiler)]
     try:
         executable.export_library(
             str(linked),
-            addons=[str(path) for path in packed.objects],
+            addons=[str(path) for path in objects],
             workspace_dir=str(workspace),
             cc=compiler,
             **packing(target),
@@ -186,11 +202,18 @@ def _library(
         raise ArtifactError(compiler, f"cannot link the library ({reason})") from error
     packed.check(linked)
     shutil.rmtree(workspace)
-    return linked.rename(place / library_name(verification.sha256(linked)))
+    with files.opened(linked) as descriptor:
+        return linked.rename(place / library_name(files.sha256(descriptor)))
 
 
-def _file_record(path: Path) -> FileRecord:
-    return FileRecord(verification.sha256(path), path.stat().st_size)
+def _library_fields(path: Path) -> dict[str, Any]:
+    """Return the fields of a manifest that tell about its library."""
+    with files.opened(path) as descriptor:
+        size = files.size_of(descriptor)
+        begin, end = elf.Library(descriptor, str(path)).weights()
+        code = files.sha256(descriptor, (0, begin), (end, size))
+        record = FileRecord(files.sha256(descriptor), size)
+    return {"library": path.name, "code": code, "files": {path.name: record}}
 
 
 def _versions() -> dict[str, str]:

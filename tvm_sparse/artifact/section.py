@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from tvm_sparse.errors import ArtifactError
+from tvm_sparse_runtime import elf, files
+from tvm_sparse_runtime.errors import RuntimeArtifactError
 from tvm_sparse_runtime.manifest import WEIGHTS_SYMBOL
 
 LARGE_BYTES = 1 << 30
 """From this size on x86-64 needs a large section."""
-_SMALL = (".tvm_sparse.weights", "a")
-_LARGE = (".lrodata", "al")
+_SMALL, _LARGE = zip(elf.WEIGHTS, ("a", "al"), strict=True)
 """Name and flags of the section. Linkers put x86-64's ``.lrodata`` behind everything else, so that
 code and data stay within 2 GB of each other, the reach of their addressing."""
-_PAGE = 4096
-_CHUNK_BYTES = 1 << 20
 _PART_BYTES = 64 << 20
 """Assembler and linker read an object file whole: small ones keep their memory small. A linker puts
 sections of one name one after another, in the order of the objects."""
@@ -54,29 +51,34 @@ class WeightSection:
         self, stream: Iterable[memoryview], workspace: Path, compiler: str, *, large: bool = False
     ) -> None:
         self.objects: list[Path] = []
-        self._name, self._flags = _LARGE if large else _SMALL
+        self._kind = _LARGE if large else _SMALL
         self._workspace, self._compiler = workspace, compiler
         self._digest, self._size = hashlib.sha256(), 0
         begin = _label(WEIGHTS_SYMBOL)
         for part in self._parts(stream):
-            self._assemble(f'.balign {_PAGE}\n{begin}.incbin "{part.name}"\n')
+            self._add(f'.balign {elf.PAGE}\n{begin}.incbin "{part.name}"\n')
             part.unlink()
             begin = ""
-        self._assemble(f"{_label(WEIGHTS_SYMBOL + '_end')}.byte 0\n")
+        self._add(f"{_label(WEIGHTS_SYMBOL + '_end')}.byte 0\n")
 
     def check(self, library: Path) -> None:
         """Refuse a linked library whose section is not exactly what went in."""
-        with library.open("rb") as file:
-            begin, end = _find_section(file, self._name, library)
-            file.seek(begin)
-            digest, left = hashlib.sha256(), self._size
-            while chunk := file.read(min(left, _CHUNK_BYTES)):
-                digest.update(chunk)
-                left -= len(chunk)
-        if end - begin <= self._size or digest.digest() != self._digest.digest():
+        with files.opened(library) as descriptor:
+            try:
+                begin, end = elf.Library(descriptor, str(library)).weights()
+            except RuntimeArtifactError as error:
+                found = f"the linker dropped the section {self._kind[0]}"
+                raise ArtifactError(str(library), found, "", "set CXX to GCC") from error
+            digest = files.sha256(descriptor, (begin, begin + self._size))
+        if end - begin < self._size or digest != self._digest.hexdigest():
             raise ArtifactError(
                 str(library), f"{self._compiler} changed the weight section", "", "set CXX to GCC"
             )
+
+    def _add(self, body: str) -> None:
+        """Make one more object file whose part of the section is ``body``."""
+        stem = f"weights{len(self.objects)}"
+        self.objects.append(_assemble(self._workspace, self._compiler, stem, self._kind, body))
 
     def _parts(self, stream: Iterable[memoryview]) -> Iterable[Path]:
         """Write the stream to files of at most ``_PART_BYTES``; all but the last are full."""
@@ -97,49 +99,40 @@ class WeightSection:
             file.close()
         yield path
 
-    def _assemble(self, body: str) -> None:
-        """Make one more object file whose part of the section is ``body``."""
-        source = self._workspace / f"weights{len(self.objects)}.S"
-        source.write_text(
-            f'.section {self._name},"{self._flags}",%progbits\n{body}'
-            '.section .note.GNU-stack,"",%progbits\n',
-            encoding="utf-8",
+
+def signature_object(signature: str, workspace: Path, compiler: str) -> Path:
+    """Return an object file with the section that binds a library to its manifest.
+
+    Parameters
+    ----------
+    signature
+        :meth:`~tvm_sparse_runtime.manifest.Manifest.signature`.
+    workspace, compiler
+        See :class:`WeightSection`.
+    """
+    content = ", ".join(map(str, bytes.fromhex(signature)))
+    return _assemble(workspace, compiler, "signature", (elf.SIGNATURE, "a"), f".byte {content}\n")
+
+
+def _assemble(workspace: Path, compiler: str, stem: str, kind: tuple[str, str], body: str) -> Path:
+    """Make an object file with ``body`` in a section of the name and flags ``kind``."""
+    source = workspace / f"{stem}.S"
+    source.write_text(
+        f'.section {kind[0]},"{kind[1]}",%progbits\n{body}.section .note.GNU-stack,"",%progbits\n',
+        encoding="utf-8",
+    )
+    target = source.with_suffix(".o")
+    command = [compiler, "-c", source.name, "-o", target.name]
+    done = subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ArtifactError(
+            compiler,
+            f"cannot assemble the weights ({done.stderr.strip()})",
+            "a C++ compiler that links libraries",
+            "install g++ or set CXX",
         )
-        target = source.with_suffix(".o")
-        command = [self._compiler, "-c", source.name, "-o", target.name]
-        done = subprocess.run(
-            command, cwd=self._workspace, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise ArtifactError(
-                self._compiler,
-                f"cannot assemble the weights ({done.stderr.strip()})",
-                "a C++ compiler that links libraries",
-                "install g++ or set CXX",
-            )
-        self.objects.append(target)
+    return target
 
 
 def _label(symbol: str) -> str:
     return f".globl {symbol}\n.type {symbol},%object\n{symbol}:\n"
-
-
-def _find_section(file: BinaryIO, wanted: str, where: Path) -> tuple[int, int]:
-    """Return where, in a 64-bit little-endian ELF file, the section's pages begin and end.
-
-    A linker may begin ``.lrodata`` before the page-aligned objects in it.
-    """
-    header = file.read(64)
-    table = struct.unpack_from("<Q", header, 0x28)[0]
-    entry_bytes, count, names_index = struct.unpack_from("<HHH", header, 0x3A)
-    entries = []
-    for index in range(count):
-        file.seek(table + index * entry_bytes)
-        name, _, _, address, offset, size = struct.unpack("<IIQQQQ", file.read(40))
-        entries.append((name, offset, size, address))
-    file.seek(entries[names_index][1])
-    names = file.read(entries[names_index][2])
-    for name, offset, size, address in entries:
-        if names[name : names.index(b"\0", name)].decode() == wanted:
-            return offset + -address % _PAGE, offset + size
-    raise ArtifactError(str(where), f"the linker dropped the section {wanted}")

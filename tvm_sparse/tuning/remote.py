@@ -113,7 +113,7 @@ def _count_servers(tracker: Tracker, config: Any) -> int:
             "tracker",
             f"no server with key '{tracker.key}'",
             "at least one",
-            "start `python -m tvm.exec.rpc_server --tracker host:port --key ...` there",
+            "start `python -m tvm.exec.rpc_server --host address --tracker host:port --key ...`",
         )
     return int(servers)
 
