@@ -38,20 +38,52 @@ def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
     )
 
 
+def pass_config(target: Target) -> dict[str, Any]:
+    """Return the pass settings that the schedules of ``target`` rely on."""
+    from tvm_sparse.schedules import cuda
+
+    return {**PASS_CONFIG, **(cuda.PASS_CONFIG if target.kind.name == "cuda" else {})}
+
+
 @contextlib.contextmanager
 def build_context(target: Target) -> Iterator[None]:
     """Enter everything that a build of our schedules needs.
 
-    That is the target, pass settings, and vector math on CPUs or our compiler flags on GPUs.
+    That is the target, pass settings, and vector math on CPUs or our compiler flags on GPUs. The
+    caller's pass context stays in force: its instruments, settings of other passes, disabled
+    passes and optimization level.
     """
     from tvm_sparse.schedules import cuda
     from tvm_sparse.schedules.cpu.vector_math import vector_math
 
     on_gpu = target.kind.name == "cuda"
-    config = {**PASS_CONFIG, **(cuda.PASS_CONFIG if on_gpu else {})}
     own = cuda.our_compiler(cuda_archs(target)) if on_gpu else vector_math()
-    with target, tvm.transform.PassContext(config=config), own:
+    with target, _pass_context(pass_config(target)), own:
         yield
+
+
+def _pass_context(config: dict[str, Any]) -> contextlib.AbstractContextManager[object]:
+    """Return the caller's pass context with ``config``, or nothing to enter if it has that.
+
+    TVM tells instruments when a context begins and ends, the inner one too; the instrument for
+    times forgets them at the end. So a context that needs no change is not entered again.
+    """
+    outer = tvm.transform.PassContext.current()
+    inner = tvm.transform.PassContext(
+        opt_level=outer.opt_level,
+        required_pass=outer.required_pass,
+        disabled_pass=outer.disabled_pass,
+        instruments=outer.instruments,
+        config={**outer.config, **config},
+    )
+    if all(name in outer.config and _same(outer, inner, name) for name in config):
+        return contextlib.nullcontext()
+    return inner
+
+
+def _same(outer: Any, inner: Any, name: str) -> bool:
+    """Whether two pass contexts have the same setting; TVM compares only their texts."""
+    return str(outer.config[name]) == str(inner.config[name])
 
 
 def build_function(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from collections.abc import Iterator
 
 # Before the first import of tvm_ffi, tvm or torch, here and in every process a test starts.
 os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"
@@ -46,3 +47,16 @@ def _seeds() -> None:
     np.random.seed(0)  # noqa: NPY002 (libraries under test use the global generator)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _well_formed() -> Iterator[None]:
+    """Check each module that a pass makes; only where something imported TVM already."""
+    if "tvm" not in sys.modules:
+        yield
+        return
+    from tvm.ir.transform import PassContext
+    from tvm.relax.ir.instrument import WellFormedInstrument
+
+    with PassContext(instruments=[WellFormedInstrument(validate_before_transform=False)]):
+        yield

@@ -18,6 +18,7 @@ from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
+from tvm_sparse.passes.dump import dumped
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.passes.split_batch import parts_of
@@ -159,18 +160,22 @@ def compile(
     chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
     with build_context(resolved.target):
         with phases.next():
-            mod = _run(pipeline.canonicalise(source.weights, len(source.inputs)), source.module)
+            canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
+            mod = _run(dumped(canonicalise, "1-canonicalise", config.dump), source.module)
         with phases.next(count_contractions(mod)):
-            mod = _run(pipeline.lower(chooser), mod)
+            mod = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
             decisions.parts = parts_of(mod)
         rules: dict[str, str | None] = {}
         with phases.next():
-            mod = _run(pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded), mod)
+            schedule = pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded)
+            mod = _run(dumped(schedule, "3-schedule", config.dump), mod)
             kernels = planned_kernels(mod, rules)
             origins(decisions.records, {k.layer: k.rule for k in kernels})
         with phases.next():
-            finalise = tvm.transform.Sequential(pipeline.finalise(resolved.target))
-            executable = tvm.compile(mod, target=resolved.target, relax_pipeline=finalise)
+            finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
+            executable = tvm.compile(
+                mod, target=resolved.target, relax_pipeline=tvm.transform.Sequential(finalise)
+            )
     return Library(source, resolved.target, executable, packed, (decisions, kernels))
 
 

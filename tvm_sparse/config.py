@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -29,6 +30,9 @@ class Config(BaseModel):
         Layer glob to ``"dense"`` (the direct sum), ``"winograd"`` (3x3 convolutions) or a format
         name (``"balanced"``, ``"block"``, …), stronger than any measurement; what does not fit the
         layer is an error.
+    dump
+        Write the module after each pass into this directory, ``1-canonicalise/02-Simplify.py`` and
+        so on, to see what a pass did; by default the value of ``TVM_SPARSE_DUMP``, if set.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +43,7 @@ class Config(BaseModel):
     tuned: bool = True
     ignore: tuple[str, ...] = ()
     force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)
+    dump: str = Field(default_factory=lambda: os.environ.get("TVM_SPARSE_DUMP", ""))
 
     def ignored(self, layer: str) -> bool:
         """Whether ``layer`` stays dense."""
