@@ -1,3 +1,7 @@
+import os
+import random
+from itertools import pairwise
+
 import pytest
 from torch import nn
 
@@ -95,3 +99,65 @@ def test_yaml_cannot_run_code(tmp_path):
     path.write_text("method: !!python/object/apply:os.getcwd []")
     with pytest.raises(InputError, match="is not YAML"):
         load_recipe(path)
+
+
+def bomb() -> str:
+    lines = ["method: balanced", "a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghij")]
+    return "\n".join([*lines, "sparsity: *j"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("sparsity: " + "{a: " * 5000 + "1" + "}" * 5000, "nested too deeply"),
+        (bomb(), "an alias"),
+        ("a: &a [*a]", "an alias"),
+        ("sparsity: 2001-99-99", "is not YAML"),
+        ("sparsity: !!int x", "is not YAML"),
+        ("sparsity: !!timestamp x", "is not YAML"),
+        ("method: [balanced]", "unknown"),
+        ("method: {a: b}", "unknown"),
+        ("method: !!set {a}", "unknown"),
+        ("1: 2\nmethod: n_m", "recipe.yaml"),
+        ("method: balanced\nsparsity: .nan", "expected"),
+        ("method: balanced\nsparsity: 0.5\nbank: " + "9" * 5000, "recipe.yaml"),
+    ],
+    ids=range(13),
+)
+def test_hostile_text_is_one_error(tmp_path, text, message):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_recipe(path)
+
+
+def test_bytes_and_pipes_are_no_recipe(tmp_path):
+    (tmp_path / "bytes.yaml").write_bytes(b"method: \xff\xfe")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_recipe(tmp_path / "bytes.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name in ("pipe.yaml", "."):
+        with pytest.raises(InputError, match="no plain file"):
+            load_recipe(tmp_path / name)
+
+
+TOKENS = ["~", "-1", "1e999", ".nan", "2001-99-99", "!!int x", "[", "]", "{", "}", "? [1]", "&a"]
+TOKENS += ["*a", "<<: {a: 1}", "9" * 5000, "true", "0", "---", "\0", "- ", "1:99:99", "!!set {a}"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_recipes_are_refused_or_read(tmp_path, seed):
+    generator, path, refused = random.Random(seed), tmp_path / "recipe.yaml", 0
+    for _ in range(50):
+        words = RECIPE.split(" ")
+        for _ in range(generator.randint(1, 3)):
+            words[generator.randrange(len(words))] = generator.choice(TOKENS)
+        text = " ".join(words)
+        path.write_text(text[: generator.choice([len(text), generator.randrange(len(text))])])
+        try:
+            load_recipe(path)
+        except InputError:
+            refused += 1
+    assert refused > 25

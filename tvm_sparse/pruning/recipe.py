@@ -40,6 +40,10 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
 }
 
 
+_NO_VALUE = (ValueError, TypeError, AttributeError, OverflowError)
+"""What YAML's reader raises for a date or a number that is none."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A checked recipe: what :class:`.Pruner` needs beside the model."""
@@ -78,16 +82,30 @@ def load_recipe(path: str | Path) -> Recipe:
         nearest known key.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise InputError(str(path), "no plain file", "a recipe in YAML")
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            str(path), f"cannot be read ({error.strerror})", "a recipe in YAML"
-        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(str(path), f"cannot be read ({reason})", "a recipe in YAML") from error
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        content = yaml.load(text, _Loader)
+    except RecursionError as error:
+        raise InputError(str(path), "is nested too deeply", "a mapping with 'method'") from error
+    except (yaml.YAMLError, *_NO_VALUE) as error:
         raise InputError(str(path), f"is not YAML ({error})") from error
     return parse_recipe(content, str(path))
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without aliases, through which a short file can spell a huge one."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse an alias; read anything else."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "an alias, which no recipe needs", mark)
+        return super().compose_node(parent, index)
 
 
 def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
@@ -109,7 +127,7 @@ def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
 
 
 def _choice(name: Any, known: Mapping[str, Callable[..., Any]], where: str) -> Callable[..., Any]:
-    if name in known:
+    if isinstance(name, str) and name in known:
         return known[name]
     raise InputError(where, _unknown(str(name), list(known)), ", ".join(known))
 

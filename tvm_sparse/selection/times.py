@@ -17,6 +17,9 @@ from filelock import FileLock
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse.errors import InputError
+from tvm_sparse.line_files import open_lines
+
 FILE = "times.jsonl"
 
 
@@ -24,7 +27,8 @@ class Times:
     """Microseconds by operator for each key that :func:`key_of` makes, kept in ``directory``.
 
     One JSON line a key, appended under a lock; the last line of a key counts. Lines that are not
-    records (torn, edited) are skipped. Without a place to write, nothing is kept.
+    records (torn, edited) are skipped. Without a place to write, or where the file is a link or a
+    pipe, nothing is kept.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -42,9 +46,9 @@ class Times:
         line = json.dumps({"key": key, "times": dict(times)}) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self.path}.lock"), self.path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError:
+            with FileLock(f"{self.path}.lock"), open_lines(self.path, "a+b") as file:
+                file.write(line.encode())
+        except (OSError, InputError):
             return  # a read-only home: the next process measures again
 
 
@@ -70,15 +74,16 @@ def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:
 def _read(path: Path) -> dict[str, dict[str, float]]:
     known: dict[str, dict[str, float]] = {}
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        with open_lines(path, "rb") as file:
+            lines = file.read().splitlines()
+    except (OSError, InputError):
         return known
     for line in lines:
         try:
             record = json.loads(line)
             times = {str(name): float(us) for name, us in record["times"].items()}
             key = str(record["key"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
         if all(math.isfinite(us) and us > 0 for us in times.values()):
             known[key] = times

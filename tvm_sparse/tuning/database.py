@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.line_files import open_lines
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.tuning.record import Record, anchor_key
 from tvm_sparse.tuning.space import Space, space_of
@@ -36,6 +37,11 @@ class Database:
     Lines are only ever appended, each in one write under a lock, so that a process may be killed
     at any time. A line that is not a record (torn, edited, of a later version) is skipped and
     counted in :attr:`skipped`. Reading does not create anything.
+
+    Raises
+    ------
+    InputError
+        The file is a link, a pipe, a device or a directory.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -55,9 +61,11 @@ class Database:
 
     def refresh(self) -> None:
         """Read what has been appended to the file since the last look."""
-        if not self.path.exists():
+        try:
+            file = open_lines(self.path, "rb")
+        except FileNotFoundError:
             return
-        with self.path.open("rb") as file:
+        with file:
             file.seek(self._offset)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -81,7 +89,7 @@ class Database:
         if not lines:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{self.path}.lock"), self.path.open("a+b") as file:
+        with FileLock(f"{self.path}.lock"), open_lines(self.path, "a+b") as file:
             file.write((b"\n" if _torn(file) else b"") + lines)
         self.refresh()
 

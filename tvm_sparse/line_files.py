@@ -1,0 +1,45 @@
+"""Files of lines that several processes append to, opened only if they are plain files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from tvm_sparse.errors import InputError
+
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MODES = {"rb": os.O_RDONLY, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
+
+
+def open_lines(path: Path, mode: Literal["rb", "a+b"]) -> BinaryIO:
+    """Open ``path`` to read or to append, as ``open`` does.
+
+    Opening a pipe may wait for ever, and appending through a link writes to a file that nobody
+    named. A link to the directory is followed.
+
+    Raises
+    ------
+    InputError
+        ``path`` is a link, a pipe, a device or a directory.
+    OSError
+        It cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS | _MODES[mode], 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _refusal(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _refusal(path)
+    return cast("BinaryIO", os.fdopen(descriptor, mode))
+
+
+def _refusal(path: Path) -> InputError:
+    return InputError(
+        str(path), "no plain file", "a file of lines, no link and no pipe", "name the file itself"
+    )
