@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
@@ -92,7 +93,7 @@ def small() -> Iterator[Case]:
     """Yield small layers of every operator, odd shapes among them: what is verified first."""
     for dtype in ("float32", "float16"):
         for rows in (1, 5, 100):
-            c = Contraction((rows,), 1000, 333, dtype=dtype)
+            c = Contraction((rows,), 1000, 333, numerics=Numerics.uniform(dtype))
             for pattern in ("none", "balanced", "block 32x32", "joint p=0.25"):
                 yield Case("333x1000", c, pattern, 0.0 if pattern == "none" else 0.75)
             if dtype == "float16":
@@ -110,7 +111,7 @@ def grid() -> Iterator[Case]:
         patterns += [(pattern, sparsity) for pattern in ("balanced", "block 32x32", "block 64x64")]
     for pattern, sparsity in patterns:
         for rows in ROWS:
-            c = Contraction((rows,), SIZE, SIZE, dtype="float16")
+            c = Contraction((rows,), SIZE, SIZE, numerics=Numerics.uniform("float16"))
             yield Case("8192x8192", c, pattern, sparsity)
 
 
@@ -126,11 +127,11 @@ def papers() -> Iterator[Case]:
         for dtype in ("float32", "float16"):
             for sparsity in (0.0, *sparsities):
                 for rows in batches:
-                    c = Contraction((rows,), columns, features, dtype=dtype)
+                    c = Contraction((rows,), columns, features, numerics=Numerics.uniform(dtype))
                     yield Case(layer, c, "balanced" if sparsity else "none", sparsity)
     for pattern in ("none", "balanced", "joint p=0.75", "joint p=0.5", "joint p=0.25"):
         for rows in (1, 64):
-            c = Contraction((rows,), SIZE, SIZE, dtype="float16")
+            c = Contraction((rows,), SIZE, SIZE, numerics=Numerics.uniform("float16"))
             yield Case("8192x8192 mixed", c, pattern, 0.0 if pattern == "none" else 0.75)
 
 
@@ -168,7 +169,7 @@ def window(shape: tuple[int, int, int, int], batch: int, dtype: str) -> Contract
         strides=(stride, stride),
         dilation=(1, 1),
         padded=(extent, extent),
-        dtype=dtype,
+        numerics=Numerics.uniform(dtype),
         borders=(kernel // 2, kernel // 2),
         depthwise=True,
     )

@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from benchmarks.gpu.pairs import pair_option, pointwise_behind
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.schedules import cuda
@@ -129,7 +130,7 @@ LISTED = {
 
 def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     """Return what the compiler builds for the operator's layer in ``dtype``."""
-    c = replace(operator.contraction, dtype=dtype)
+    c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
     matrix = weight(operator, np.random.default_rng(0))
     if operator.storage == "rearranged":
         return depthwise_options.rearranged(c, matrix, target)

@@ -106,7 +106,7 @@ def pointwise_behind(first: Contraction, features: int) -> Contraction:
         ones,
         ones,
         padded=first.lead[1:],
-        dtype=first.dtype,
+        numerics=first.numerics,
     )
 
 

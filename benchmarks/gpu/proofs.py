@@ -18,6 +18,7 @@ import tvm
 from benchmarks.common import save
 from benchmarks.gpu.cases import SPARSITIES, Case
 from benchmarks.gpu.operators import OPERATORS, option_of, scheduled
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
@@ -71,10 +72,10 @@ def regimes() -> Iterator[dict[str, Any]]:
     target = parse_target("cuda:sm_90").target
     for pattern in PATTERNS:
         for sparsity in SPARSITIES:
-            c = Contraction((1,), SIZE, SIZE, dtype="float16")
+            c = Contraction((1,), SIZE, SIZE, numerics=Numerics.uniform("float16"))
             matrix = Case("regime", c, pattern, sparsity).weight()
             for rows in ROWS:
-                c = Contraction((rows,), SIZE, SIZE, dtype="float16")
+                c = Contraction((rows,), SIZE, SIZE, numerics=Numerics.uniform("float16"))
                 dense = options.dense(c, target)
                 found = [o for o in options.sparse(c, matrix, target) if not isinstance(o, str)]
                 best = min([dense, *found], key=lambda option: option.seconds)

@@ -10,6 +10,7 @@ import pytest
 from tests.cuda import pocl
 from tests.cuda.kernels import blank, scheduled, target
 from tests.kernels import integers
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar
@@ -49,7 +50,9 @@ def test_large_windows_get_small_strips():
     five = dataclasses.replace(LAYER, taps=(5, 5), strides=(1, 1), lead=(2, 14, 14))
     assert ways.choose_strip(dataclasses.replace(LAYER, strides=(1, 1))) == Strip(2, 4)
     assert ways.choose_strip(five) == Strip(1, 2)
-    assert ways.choose_strip(dataclasses.replace(LAYER, dtype="float16")) == Strip(1, 2)
+    assert ways.choose_strip(
+        dataclasses.replace(LAYER, numerics=Numerics.uniform("float16"))
+    ) == Strip(1, 2)
 
 
 def test_few_taps_are_faster_where_products_decide():
@@ -61,7 +64,7 @@ def test_few_taps_are_faster_where_products_decide():
         (1, 1),
         (1, 1),
         padded=(14, 14),
-        dtype="float16",
+        numerics=Numerics.uniform("float16"),
         borders=(2, 2),
         depthwise=True,
     )

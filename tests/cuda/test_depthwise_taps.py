@@ -11,6 +11,7 @@ from tests.cuda import pocl
 from tests.cuda.kernels import assert_lean, blank, needs_nvrtc, scheduled
 from tests.kernels import integers
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.depthwise_taps import Plane, choose_plane, depthwise_taps
 from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLane
@@ -50,7 +51,7 @@ def test_equals_the_reference(c, tile, sparsity):
 @needs_nvrtc
 @pytest.mark.parametrize("c", [SAME, STRIDED], ids=["same", "strided"])
 def test_many_threads_fit_an_sm(c):
-    c = dataclasses.replace(c, dtype="float16")
+    c = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.7)
     func = depthwise_taps(c, storage(matrix), choose_plane(c, 32))
     assert_lean(scheduled(func, DepthwiseTapsLane()), "sm_90", registers=96)

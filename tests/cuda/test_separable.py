@@ -14,6 +14,7 @@ import tvm_sparse as ts
 from tests.cuda import pocl
 from tests.cuda.kernels import StandIns, blank, needs_nvrtc, scheduled, source, target
 from tests.kernels import integers
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
@@ -38,13 +39,20 @@ def pair(batch, extent, channels, kernel, stride, features, shape, dtype="float3
         (stride, stride),
         (1, 1),
         padded=(extent, extent),
-        dtype=dtype,
+        numerics=Numerics.uniform(dtype),
         borders=(kernel // 2, kernel // 2),
         depthwise=True,
     )
     ones = (1, 1)
     second = Contraction(
-        (batch, out, out), channels, features, ones, ones, ones, padded=(out, out), dtype=dtype
+        (batch, out, out),
+        channels,
+        features,
+        ones,
+        ones,
+        ones,
+        padded=(out, out),
+        numerics=first.numerics,
     )
     return Option(first, second, shape, 0.0)
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cuda.kernels import dynamic_shared, scheduled, target
 from tests.cuda.test_separable import pair
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda.separable import Separable
 from tvm_sparse.selection.cuda import options
@@ -81,5 +82,5 @@ def test_what_does_not_fit_is_named():
     assert "batch is not known" in reason(dataclasses.replace(first, lead=(object(), 56, 56)))
     assert "not a plain 1x1" in reason(two=dataclasses.replace(second, strides=(2, 2)))
     assert "not a plain 1x1" in reason(two=dataclasses.replace(second, taps=(3, 3)))
-    assert "types differ" in reason(two=dataclasses.replace(second, dtype="float32"))
+    assert "types differ" in reason(two=dataclasses.replace(second, numerics=FLOAT32))
     assert "multiple of 4" in reason(dataclasses.replace(first, columns=145, features=145))

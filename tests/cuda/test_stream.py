@@ -22,6 +22,7 @@ from tests.cuda.kernels import (
 from tests.kernels import integers
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.stream import (
     Warps,
@@ -73,7 +74,7 @@ def test_dense_rows_equal_the_reference(lead, cols, rows):
 @needs_nvrtc
 @pytest.mark.parametrize(("rows", "dtype"), [(1, "float16"), (8, "float16"), (8, "float32")])
 def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
-    c = Contraction((rows,), 4096, 4096, dtype=dtype, result="float32")
+    c = Contraction((rows,), 4096, 4096, numerics=Numerics.uniform(dtype, "float32"))
     storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4)
     warps = choose_warps(4096, 132, staged_bytes(c, storage))
     func = scheduled(stream_balanced(c, storage, warps), Stream(), "sm_90")
@@ -82,14 +83,14 @@ def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
 
 @needs_nvrtc
 def test_dense_machine_code_is_lean():
-    c = Contraction((1,), 25088, 4096, dtype="float16")
+    c = Contraction((1,), 25088, 4096, numerics=Numerics.uniform("float16"))
     func = stream_dense(c, DenseFormat(4096, 25088, lanes=1), Warps(8, 2))
     assert_lean(scheduled(func, Stream()), "sm_90", registers=128)
 
 
 def test_few_activations_are_staged_as_fp32():
     storage = LaneBanksFormat(8, 8192, keep=4, bank=16, vector=8)
-    half = Contraction((1,), 8192, 8, dtype="float16")
+    half = Contraction((1,), 8192, 8, numerics=Numerics.uniform("float16"))
     assert stage_dtype(half, storage) == "float32"
     assert staged_bytes(half, storage) == 32 << 10
     eight = dataclasses.replace(half, lead=(5,))
@@ -130,7 +131,9 @@ def test_thread_blocks_fill_the_chip(rows, staged):
 
 
 def streams(rows, scope="shared.dyn"):
-    c = Contraction((rows,), 520, 64, dtype="float32" if scope == "shared" else "float16")
+    c = Contraction(
+        (rows,), 520, 64, numerics=Numerics.uniform("float32" if scope == "shared" else "float16")
+    )
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.75)
     storage = LaneBanksFormat.of(matrix)
     return c, matrix, storage, stream_balanced(c, storage, Warps(4, 2), scope)

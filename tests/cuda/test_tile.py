@@ -15,6 +15,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.joint_weights import JointWeights
@@ -98,7 +99,7 @@ def test_blocks_need_not_divide_a_step(engine, columns):
 def test_vectors_of_activations_lie_in_one_block(columns, across):
     """TVM refuses vectors that would look up a block for each of their elements."""
     c, tile = UNEVEN[columns]
-    half = dataclasses.replace(c, dtype="float16")
+    half = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
     matrix = masked(np.random.default_rng(0), "block", half, tile, across)
     right = weights("block", half, tile, matrix, across=across)
     text = source(scheduled(tiled(half, right, tile, TensorCore()), TileTensorCore()))
@@ -108,7 +109,7 @@ def test_vectors_of_activations_lie_in_one_block(columns, across):
 @needs_nvrtc
 @pytest.mark.parametrize("tile", [Tile(128, 128, 32), Tile(64, 96, 48), Tile(16, 48, 64)])
 def test_large_tiles_are_lean_too(tile):
-    c = Contraction((1000,), 480, 500, dtype="float16")
+    c = Contraction((1000,), 480, 500, numerics=Numerics.uniform("float16"))
     right = weights("dense", c, tile, None)
     func = scheduled(tiled(c, right, tile, TensorCore()), TileTensorCore())
     assert_lean(func, "sm_90", registers=128)

@@ -20,6 +20,7 @@ from tests.cuda.kernels import (
     target,
 )
 from tests.cuda.test_tile import CASES, RULES, masked, on_pocl, weights
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import Tile, tiled
@@ -73,7 +74,7 @@ def test_a_space_begins_with_the_default(name, dtype):
 @pytest.mark.parametrize("kind", ["dense", "balanced", "joint"])
 def test_shared_memory_is_bounded(kind, dtype):
     """The estimate is never below what the compiler takes, and not far above."""
-    c, tile = Contraction((128,), 512, 256, dtype=dtype), Tile(64, 64, 32)
+    c, tile = Contraction((128,), 512, 256, numerics=Numerics.uniform(dtype)), Tile(64, 64, 32)
     right = weights(kind, c, tile, masked(np.random.default_rng(0), kind, c, tile))
     engine = Scalar() if dtype == "float32" else TensorCore()
     rule = RULES[type(engine)]()

@@ -10,6 +10,7 @@ from benchmarks.gpu.cases import Case
 from tests.cuda.kernels import needs_nvrtc, target
 from tests.tuning.fakes import FakeMeasurer
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.tuning.build import build
 from tvm_sparse.tuning.database import Database
@@ -17,8 +18,12 @@ from tvm_sparse.tuning.measurer import LocalMeasurer
 from tvm_sparse.tuning.tuner import Settings
 
 CASES = {
-    "stream": Case("tiny", Contraction((1,), 512, 256, dtype="float16"), "balanced", 0.75),
-    "tile": Case("tiny", Contraction((64,), 512, 256, dtype="float16"), "balanced", 0.75),
+    "stream": Case(
+        "tiny", Contraction((1,), 512, 256, numerics=Numerics.uniform("float16")), "balanced", 0.75
+    ),
+    "tile": Case(
+        "tiny", Contraction((64,), 512, 256, numerics=Numerics.uniform("float16")), "balanced", 0.75
+    ),
 }
 
 QUICK = Settings(trials=16, batch=8, population=12)

@@ -20,6 +20,7 @@ from tests.cuda.kernels import (
 )
 from tests.kernels import integers
 from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
@@ -63,7 +64,7 @@ def test_equals_the_reference(case, keep):
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_machine_code(arch, dtype):
-    c = Contraction((256,), 512, 256, dtype=dtype)
+    c = Contraction((256,), 512, 256, numerics=Numerics.uniform(dtype))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
     (option,) = options.two_four(c, matrix, target(arch))
     func = scheduled(option.build(), TileTwoFour(), arch)
@@ -75,7 +76,7 @@ def test_machine_code(arch, dtype):
 
 def test_it_is_no_candidate_yet():
     """No GPU has verified it: the compiler must not choose it."""
-    c = replace(LINEAR, dtype="float16")
+    c = replace(LINEAR, numerics=Numerics.uniform("float16"))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
     found = options.sparse(c, matrix, target())
     assert "two_four" not in {o.name for o in found if not isinstance(o, str)}

@@ -9,10 +9,11 @@ from tests.kernels import integers
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.formats.narrow import KINDS, NarrowFormat, exact
+from tvm_sparse.formats.narrow import NarrowFormat, exact
+from tvm_sparse.numerics import HALVES
 
 
-@pytest.mark.parametrize("stored", KINDS)
+@pytest.mark.parametrize("stored", HALVES)
 @pytest.mark.parametrize("kind", [BalancedFormat, CompressedRowsFormat])
 def test_round_trip(stored, kind):
     matrix = integers(np.random.default_rng(0), (40, 48), 0.7)
@@ -37,7 +38,7 @@ def test_round_trip(stored, kind):
 )
 def test_exactness(value, held):
     matrix = np.full((2, 2), value, np.float32)
-    assert {stored for stored in KINDS if exact(matrix, stored)} == held
+    assert {stored for stored in HALVES if exact(matrix, stored)} == held
 
 
 def test_refusals():

@@ -16,7 +16,7 @@ from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 def test_exact_for_any_extent(rows, columns):
     rng = np.random.default_rng(rows)
     a, b = integers(rng, (3, rows, 10)), integers(rng, (3, 10, columns))
-    func = batch_matmul(View(a.shape), View(b.shape), View((3, rows, columns)), "float32")
+    func = batch_matmul(View(a.shape), View(b.shape), View((3, rows, columns)), host())
     assert (run(func, [a, b], (3, rows, columns)) == a @ b).all()
 
 
@@ -27,7 +27,7 @@ def test_heads_are_read_in_place():
     left = View(query.shape, (split, ("permute_dims", (0, 2, 1, 3))))
     right = View(key.shape, (split, ("permute_dims", (0, 2, 3, 1))))
     expected = np.einsum("bihd,bjhd->bhij", *(t.reshape(1, 20, 3, 16) for t in (query, key)))
-    func = batch_matmul(left, right, View((1, 3, 20, 20)), "float32")
+    func = batch_matmul(left, right, View((1, 3, 20, 20)), host())
     assert not right.contiguous()
     assert (run(func, [query, key], (1, 3, 20, 20)) == expected).all()
 
@@ -41,7 +41,7 @@ def test_heads_are_merged_by_the_store(columns):
     a, b = integers(rng, (2, 3, 19, 10)), integers(rng, (2, 3, 10, columns))
     merge = MERGED[0], ("reshape", (2, 19, 3 * columns))
     output = View((2, 3, 19, columns), merge)
-    func = batch_matmul(View(a.shape), View(b.shape), output, "float32")
+    func = batch_matmul(View(a.shape), View(b.shape), output, host())
     expected = (a @ b).transpose(0, 2, 1, 3).reshape(merge[1][1])
     assert (run(func, [a, b], expected.shape) == expected).all()
     assert scheduled(func, host()).script().count("alloc_buffer") == 1  # the register tile
@@ -67,7 +67,7 @@ def test_odd_columns_carry_no_conditions_and_only_transposed_operands_are_packed
         right = View((20, 48), (split, ("permute_dims", axes)))
         rows, columns = (16, 20) if packed else (20, 16)
         left = View((3, 37, rows))
-        func = batch_matmul(left, right, View((3, 37, columns)), "float32")
+        func = batch_matmul(left, right, View((3, 37, columns)), host())
         module = OverlapTiles()(scheduled(func, host()))
         assert ("pack" in module.script()) is packed
         assert "T.where" not in module.script()
@@ -76,5 +76,5 @@ def test_odd_columns_carry_no_conditions_and_only_transposed_operands_are_packed
 def test_leading_axes_broadcast():
     rng = np.random.default_rng(0)
     a, b = integers(rng, (2, 3, 5, 6)), integers(rng, (1, 6, 16))
-    func = batch_matmul(View(a.shape), View(b.shape), View((2, 3, 5, 16)), "float32")
+    func = batch_matmul(View(a.shape), View(b.shape), View((2, 3, 5, 16)), host())
     assert (run(func, [a, b], (2, 3, 5, 16)) == a @ b).all()

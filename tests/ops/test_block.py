@@ -25,7 +25,9 @@ def assert_exact(contraction, sparsity, group=16, step=4, target=None):
     )
     x = integers(rng, contraction.input_shape)
     operands = [x, *storage.encode(matrix).values()]
-    got = run(block(contraction, storage), operands, contraction.output_shape, target)
+    got = run(
+        block(contraction, storage, target or host()), operands, contraction.output_shape, target
+    )
     assert (got == reference(contraction, x, matrix)).all()
 
 

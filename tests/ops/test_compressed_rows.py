@@ -19,7 +19,7 @@ def assert_exact(contraction, sparsity, vectors=2, target=None, **extents):
     matrix = integers(rng, contraction.matrix_shape, sparsity)
     storage = CompressedRowsFormat.of(matrix, **extents)
     x = integers(rng, contraction.input_shape)
-    func = compressed_rows(contraction, storage, vectors)
+    func = compressed_rows(contraction, storage, host(), vectors)
     operands = [x, *storage.encode(matrix).values()]
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.kernels import integers, run
+from tests.kernels import host, integers, run
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise import depthwise
 
@@ -35,5 +35,5 @@ def test_exact_on_small_integers(channels, kernel, stride, dilation):
         depthwise=True,
     )
     operands = [x, taps.reshape(-1, channels)]
-    got = run(depthwise(contraction), operands, tuple(expected.shape))
+    got = run(depthwise(contraction, host()), operands, tuple(expected.shape))
     assert (got == expected.numpy()).all()

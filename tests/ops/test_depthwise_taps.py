@@ -26,7 +26,7 @@ def assert_exact(extents, channels, lanes, sparsity, target=None):
     )
     x = integers(rng, contraction.input_shape)
     operands = [x, *storage.encode(matrix).values()]
-    func = depthwise_taps(contraction, storage)
+    func = depthwise_taps(contraction, storage, host())
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 

@@ -28,7 +28,9 @@ def layer(batch, height, width, columns, features):
 def convolved(contraction, x, matrix, target=None):
     storage = WinogradFormat(contraction.features, contraction.columns)
     operands = [x, *storage.encode(matrix).values()]
-    return run(winograd(contraction, storage), operands, contraction.output_shape, target)
+    return run(
+        winograd(contraction, storage, target or host()), operands, contraction.output_shape, target
+    )
 
 
 def exact(contraction, target=None):
@@ -77,7 +79,7 @@ def test_several_threads(monkeypatch, threads, extent):
 def test_any_batch():
     symbolic = replace(layer(1, 6, 5, 16, 16), lead=(tirx.Var("n", "int64"), 6, 5))
     storage = WinogradFormat(16, 16)
-    built = build_function(winograd(symbolic, storage), host())["main"]
+    built = build_function(winograd(symbolic, storage, host()), host())["main"]
     rng = np.random.default_rng(0)
     matrix = integers(rng, symbolic.matrix_shape)
     values = tvm.runtime.tensor(storage.encode(matrix)["values"])

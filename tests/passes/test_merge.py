@@ -16,7 +16,7 @@ FIRST, SECOND = Contraction((6,), 20, 16), Contraction((6,), 16, 24)
 
 def test_same_numbers():
     storages = [DenseFormat(*c.matrix_shape) for c in (FIRST, SECOND)]
-    functions = [dense(c, s) for c, s in zip((FIRST, SECOND), storages, strict=True)]
+    functions = [dense(c, s, host()) for c, s in zip((FIRST, SECOND), storages, strict=True)]
 
     def between(builder, x, operands):
         return builder.emit(relax.op.nn.relu(builder.emit(relax.op.add(x, operands[0]))))
@@ -33,5 +33,5 @@ def test_same_numbers():
 
 
 def test_nothing_between():
-    functions = [dense(c, DenseFormat(*c.matrix_shape)) for c in (FIRST, SECOND)]
+    functions = [dense(c, DenseFormat(*c.matrix_shape), host()) for c in (FIRST, SECOND)]
     assert [len(merge(*functions).params), *(len(f.params) for f in functions)] == [4, 3, 3]

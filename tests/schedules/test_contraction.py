@@ -47,7 +47,7 @@ def test_balanced_weights_stay_in_the_cache(rows, columns, keep, loops):
 @wide
 def test_dense_weights_of_few_columns_meet_each_row_tile():
     wide_layer = Layer((64,), 128, 512)
-    assert outer_loops(dense(wide_layer, DenseFormat(512, 128))) == [16, 8]
+    assert outer_loops(dense(wide_layer, DenseFormat(512, 128), host())) == [16, 8]
 
 
 @wide

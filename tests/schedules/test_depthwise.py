@@ -19,7 +19,7 @@ def outer_loops(width, stride):
     layer = Contraction(
         (1, 5, pixels), 48, 48, (3, 3), (stride, stride), (1, 1), (20, width + 2), depthwise=True
     )
-    schedule = Depthwise().apply(depthwise(layer), host(), tunable=False)
+    schedule = Depthwise().apply(depthwise(layer, host()), host(), tunable=False)
     loops = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock("store"))]
     return [int(x.extent) for x in loops if int(x.kind) in (0, 1) and int(x.extent) > 1]
 

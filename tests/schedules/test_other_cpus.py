@@ -59,5 +59,5 @@ def test_convolutions_compile_for_arm(run):
     storage = CompressedRowsFormat.of(
         matrix, group=16, run=4, tile_rows=16, tile_cols=matrix.shape[1]
     )
-    source = build_function(run(contraction, storage), ARM).inspect_source("asm")
+    source = build_function(run(contraction, storage, ARM), ARM).inspect_source("asm")
     assert "fmla" in source

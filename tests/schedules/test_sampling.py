@@ -50,16 +50,18 @@ def scattered(shape):
 
 def operator(kind, contraction, share=1):
     if kind == "dense":
-        return dense(contraction, DenseFormat(*contraction.matrix_shape))
+        return dense(contraction, DenseFormat(*contraction.matrix_shape), host())
     if kind == "winograd":
-        return winograd(contraction, WinogradFormat(contraction.features, contraction.columns))
+        return winograd(
+            contraction, WinogradFormat(contraction.features, contraction.columns), host()
+        )
     if kind == "depthwise":
-        return depthwise(replace(contraction, columns=contraction.features))
+        return depthwise(replace(contraction, columns=contraction.features), host())
     if kind == "matmul":
-        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), View((2, 12, 40)), "float32")
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), View((2, 12, 40)), host())
     if kind == "merged":
         merge = View((2, 12, 40), (("permute_dims", (1, 0, 2)), ("reshape", (12, 80))))
-        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), merge, "float32")
+        return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), merge, host())
     segments = int(np.prod(contraction.taps))
     storage = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
     return balanced(contraction, storage, host())

@@ -29,7 +29,7 @@ def taps(batch, height, channels):
 
 def operator(layer):
     if layer.depthwise:
-        return depthwise(layer)
+        return depthwise(layer, host())
     return balanced(layer, BalancedFormat(*layer.matrix_shape, 2), host())
 
 

@@ -32,7 +32,7 @@ def test_a_strip_has_enough_tiles_for_its_weights(high, wide, rows):
 )
 def test_what_runs_on_all_threads(monkeypatch, extent, threads, loops):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
-    func = winograd(layer(1, extent, extent, 128, 128), WinogradFormat(128, 128))
+    func = winograd(layer(1, extent, extent, 128, 128), WinogradFormat(128, 128), host())
     schedule = Winograd().apply(func, host(), tunable=False)
     for block, extents in loops.items():
         around = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock(block))]

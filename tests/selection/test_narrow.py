@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS, window
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.formats.narrow import KINDS, NarrowFormat
+from tvm_sparse.formats.narrow import NarrowFormat
+from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
 from tvm_sparse.selection.cpu.block import block_candidates
 from tvm_sparse.selection.cpu.joint import joint_candidates
-from tvm_sparse.selection.narrow import stored_as
+from tvm_sparse.selection.narrow import narrowest
 
 OFFERS = [balanced_candidates, block_candidates, joint_candidates]
 
@@ -42,7 +45,7 @@ def test_offered_and_exact(offer, scale, cpu):
     assert (got == reference(contraction, x, matrix)).all()
 
 
-@pytest.mark.parametrize("stored", KINDS)
+@pytest.mark.parametrize("stored", HALVES)
 def test_convolution(stored):
     contraction = window(WINDOWS[0], 16, 24)
     matrix = masked(contraction)
@@ -51,13 +54,14 @@ def test_convolution(stored):
     )
     x = integers(np.random.default_rng(1), contraction.input_shape)
     operands = [x, *NarrowFormat(inner, stored).encode(matrix).values()]
-    got = run(block(contraction, inner, stored), operands, contraction.output_shape)
+    narrow = replace(contraction, numerics=contraction.numerics.with_weights(stored))
+    got = run(block(narrow, inner, host()), operands, contraction.output_shape)
     assert (got == reference(contraction, x, matrix)).all()
 
 
 def test_only_where_nothing_is_lost_and_rows_are_few():
     few, many = Contraction((8,), 32, 32), Contraction((9,), 32, 32)
     matrix = masked(few)
-    assert stored_as(few, matrix, host()) == "bfloat16"
-    assert stored_as(many, matrix, host()) == ""
-    assert stored_as(few, matrix / 3, host()) == ""
+    assert narrowest(few, matrix, host()).numerics.weight == "bfloat16"
+    assert narrowest(many, matrix, host()) == many
+    assert narrowest(few, matrix / 3, host()) == few

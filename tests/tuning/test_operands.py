@@ -41,6 +41,31 @@ def test_sums_are_exact_in_any_order():
     assert (x[:, ::-1] @ matrix[:, ::-1].T == exact).all()
 
 
+@pytest.mark.parametrize(("dtype", "least"), [("int8", -4), ("uint8", 0)])
+def test_quantised_activations_and_weights_are_numbers(dtype, least):
+    x, w = te.placeholder((64,), dtype, "X"), te.placeholder((64,), "int8", "W")
+    index = te.placeholder((64,), "uint8", "I")
+    y = te.compute((64,), lambda i: x[i].astype("int32") * w[i] + index[i], "Y")
+    func = te.create_prim_func([x, w, index, y])
+    activations, weights, indices = operands.operands(func, {1: np.ones(64, np.int8)}, outputs=1)
+    assert set(np.unique(activations)) == set(range(least, 5))
+    assert set(np.unique(weights)) == set(range(-4, 5))
+    assert not indices.any()
+
+
+def test_tokens_are_indices():
+    tokens = te.placeholder((8,), "int64", "X")
+    y = te.compute((8,), lambda i: tokens[i] + 1, "Y")
+    (drawn,) = operands.operands(te.create_prim_func([tokens, y]), {}, outputs=1)
+    assert not drawn.any()
+
+
+def test_integer_results_are_compared_exactly():
+    found = np.arange(4, dtype=np.int32)
+    assert operands.same(found, found.copy())
+    assert not operands.same(found, found + 1)
+
+
 def test_files_hold_everything(tmp_path):
     arrays = operands.operands(FUNC, FIXED, outputs=1)
     outputs = [operands.spec(FUNC.params[-1])]

@@ -40,7 +40,7 @@ def test_whatever_counts_changes_the_key():
         key(LINEAR, BalancedFormat(32, 64, 4, share=2)),
         key(Contraction((9,), 64, 32), BalancedFormat(32, 64, 4)),
         key(Contraction((tirx.Var("n", "int64"),), 64, 32), BalancedFormat(32, 64, 4)),
-        workload_of(dense(LINEAR, DenseFormat(32, 64)), host()),
+        workload_of(dense(LINEAR, DenseFormat(32, 64), host()), host()),
     ]
     assert len({(k.operator, k.computation) for k in keys}) == len(keys)
 
@@ -50,12 +50,12 @@ def test_stride_and_dilation_change_the_key():
     found = set()
     for strides, dilation in windows:
         conv = Contraction((1, 4, 4), 16, 16, (3, 3), strides, dilation, (9, 9))
-        found.add(workload_of(dense(conv, DenseFormat(16, 144)), host()).computation)
+        found.add(workload_of(dense(conv, DenseFormat(16, 144), host()), host()).computation)
     assert len(found) == 3
 
 
 def test_names_do_not_change_the_key():
-    func = dense(LINEAR, DenseFormat(32, 64))
+    func = dense(LINEAR, DenseFormat(32, 64), host())
     named = func.with_attr("global_symbol", "fused_linear_1")
     assert workload_of(func, host()) == workload_of(named, host())
 

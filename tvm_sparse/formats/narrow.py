@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
+from tvm_sparse.numerics import HALVES
 
 WHERE = "half-precision values"
-KINDS = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class NarrowFormat:
 
     def __post_init__(self) -> None:
         """Refuse other types."""
-        if self.stored not in KINDS:
-            raise UnsupportedError(WHERE, f"'{self.stored}'", " or ".join(KINDS))
+        if self.stored not in HALVES:
+            raise UnsupportedError(WHERE, f"'{self.stored}'", " or ".join(HALVES))
 
     def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
         """Return the bytes of all arrays; values take two each, whatever ``dtype``."""

@@ -11,7 +11,10 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 from tvm.sym import Analyzer
+from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.numerics import FLOAT32, Numerics
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
@@ -94,14 +97,17 @@ def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]
     return argument[:rank], argument[rank:]
 
 
-def batch_matmul(left: View, right: View, output: View, dtype: str) -> tirx.PrimFunc:
+def batch_matmul(
+    left: View, right: View, output: View, target: Target, numerics: Numerics = FLOAT32
+) -> tirx.PrimFunc:
     """Return ``f(A, B, Y)``: ``Y`` is ``output`` of ``sum_k A[..., m, k] * B[..., k, n]``.
 
     ``A`` and ``B`` have the views' base shapes; leading axes of ``B`` broadcast as NumPy's do. A
     right operand whose rows are not contiguous is packed first. ``output`` keeps rows.
     """
-    a_base = te.placeholder(int64(left.shape), dtype, "A")
-    b_base = te.placeholder(int64(right.shape), dtype, "B")
+    engine = engine_of(numerics, target)
+    a_base = te.placeholder(int64(left.shape), numerics.activation, "A")
+    b_base = te.placeholder(int64(right.shape), engine.held, "B")
     a = left.apply(a_base, "left")
     b = right.apply(b_base, "right" if right.contiguous() else PACK)
     k = te.reduce_axis((0, a.shape[-1]), "k")

@@ -8,7 +8,10 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
 
+from tvm_sparse.engine.cpu import Engine
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
@@ -20,7 +23,7 @@ VECTORS = "ts.vectors"
 
 
 def compressed_rows(
-    contraction: Contraction, storage: CompressedRowsFormat, vectors: int = 4
+    contraction: Contraction, storage: CompressedRowsFormat, target: Target, vectors: int = 4
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts[, groups], Y)``.
 
@@ -32,17 +35,17 @@ def compressed_rows(
     in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
     """
     c = contraction
-    plan = _Plan(c, storage, vectors)
+    plan = _Plan(c, storage, engine_of(c.numerics, target), vectors)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        stored = _storage(storage, c.dtype)
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
+        stored = _storage(storage, plan.engine)
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             packed = T.sblock_alloc_buffer(int64((plan.packed_rows, plan.width)), c.dtype)
-            lanes = T.sblock_alloc_buffer(int64((plan.features, plan.width)), c.dtype)
-            acc = T.sblock_alloc_buffer(int64((plan.width, plan.features)), c.dtype)
+            lanes = T.sblock_alloc_buffer(int64((plan.features, plan.width)), c.numerics.accumulate)
+            acc = T.sblock_alloc_buffer(int64((plan.width, plan.features)), c.numerics.accumulate)
             _pack(plan, x, packed)
             _contract(plan, packed, stored, lanes)
             _turn(plan, lanes, acc)
@@ -53,8 +56,10 @@ def compressed_rows(
 class _Plan:
     """Extents of one operator; ``width`` counts the rows of the output, padded to whole tiles."""
 
-    def __init__(self, c: Contraction, s: CompressedRowsFormat, vectors: int) -> None:
-        self.c, self.s, self.vectors = c, s, vectors
+    def __init__(
+        self, c: Contraction, s: CompressedRowsFormat, engine: Engine, vectors: int
+    ) -> None:
+        self.c, self.s, self.engine, self.vectors = c, s, engine, vectors
         self.rows: Any = math.prod(c.lead)
         self.span = LANES * vectors
         static = isinstance(self.rows, int)
@@ -69,9 +74,9 @@ class _Plan:
         return not isinstance(self.rows, int) or self.rows % self.span != 0
 
 
-def _storage(s: CompressedRowsFormat, dtype: str) -> list[Any]:
+def _storage(s: CompressedRowsFormat, engine: Engine) -> list[Any]:
     """Declare the parameters of ``storage.encode``'s arrays."""
-    values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), dtype))
+    values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), engine.held))
     columns = T.arg("C", T.Buffer(int64((s.entries,)), str(s.column_dtype)))
     starts = T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32"))
     if s.tile_groups == 1:
@@ -119,13 +124,15 @@ def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
         T.reads(packed[0 : plan.packed_rows, first : first + plan.span], *map(whole, stored))
         T.writes(lanes[feature : feature + s.tile_rows, first : first + plan.span])
         T.sblock_attr({KIND: "compressed_rows", VECTORS: plan.vectors})
-        sums = T.sblock_alloc_buffer([s.group * plan.span], plan.c.dtype, scope="local")
+        sums = T.sblock_alloc_buffer(
+            [s.group * plan.span], plan.c.numerics.accumulate, scope="local"
+        )
         tiles = [
             (member * plan.vectors + vector, member, first + vector * LANES)
             for member in range(s.group)
             for vector in range(plan.vectors)
         ]
-        zero = tirx.Broadcast(tirx.const(0, plan.c.dtype), LANES)
+        engine, zero = plan.engine, plan.engine.zero(LANES)
         if s.col_tiles > 1:
             with T.serial(0, tirx.const(s.tile_rows, "int64")) as row:
                 for vector in range(plan.vectors):
@@ -144,10 +151,10 @@ def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
                 column = across * s.tile_cols + tirx.Cast("int64", columns[entry])
                 for k in range(s.run):
                     for i, member, n in tiles:
-                        weight = tirx.Broadcast(values[entry, k, member], LANES)
-                        term = weight * packed[column + k, _ramp(n)]
+                        weights = engine.weights(tirx.Broadcast(values[entry, k, member], LANES))
                         at = _ramp(i * LANES)
-                        T.buffer_store(sums, sums[at] + term, [at])
+                        total = engine.multiply(sums[at], weights, packed[column + k, _ramp(n)])
+                        T.buffer_store(sums, total, [at])
             for i, member, n in tiles:
                 T.buffer_store(lanes, sums[_ramp(i * LANES)], [home + member, _ramp(n)])
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.numerics import FLOAT32, Numerics
+
 Extent = Any
 """A static extent (int) or a symbolic one (``tirx.Var``)."""
 
@@ -24,7 +26,7 @@ class Contraction:
     the operator takes that many zeros before each spatial axis, and as many behind as it needs.
     ``depthwise`` convolutions read, for each output channel, the input channel of the same number
     only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``).
-    ``dtype`` is that of input and weights, ``result`` that of the output if it differs.
+    ``numerics`` are the types of input, weights, sums and output.
     """
 
     lead: tuple[Extent, ...]
@@ -34,15 +36,19 @@ class Contraction:
     strides: tuple[int, ...] = ()
     dilation: tuple[int, ...] = ()
     padded: tuple[int, ...] = ()
-    dtype: str = "float32"
+    numerics: Numerics = FLOAT32
     borders: tuple[int, ...] = ()
     depthwise: bool = False
-    result: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The input's dtype."""
+        return self.numerics.activation
 
     @property
     def out_dtype(self) -> str:
         """The output's dtype."""
-        return self.result or self.dtype
+        return self.numerics.output
 
     @property
     def input_shape(self) -> tuple[Extent, ...]:

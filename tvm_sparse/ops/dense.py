@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import te, tirx
+from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
-def dense(contraction: Contraction, storage: DenseFormat) -> tirx.PrimFunc:
+def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[..., o] = sum_tc X[..., t, c] * W[o, t, c]``.
 
     Shapes: ``X`` and ``Y`` as the contraction says, ``values`` as ``DenseFormat.encode`` gives.
     """
     c, lanes = contraction, storage.lanes
+    engine = engine_of(c.numerics, target)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    w = te.placeholder(int64((storage.row_blocks, storage.cols, lanes)), c.dtype, "V")
+    w = te.placeholder(int64((storage.row_blocks, storage.cols, lanes)), engine.held, "V")
     taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]
     column = te.reduce_axis((0, c.columns), "c")
 

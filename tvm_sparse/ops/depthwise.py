@@ -6,19 +6,22 @@ import math
 from typing import Any
 
 from tvm import te, tirx
+from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
-def depthwise(contraction: Contraction) -> tirx.PrimFunc:
+def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, taps, Y)``: ``Y[b, y, x, c] = sum_t X[b, y*s+ty, x*s+tx, c] * W[t, c]``.
 
     ``taps`` is ``(kh * kw, channels)``, as ``DenseTapFormat.encode`` gives it.
     """
     c = contraction
+    engine = engine_of(c.numerics, target)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    w = te.placeholder(int64((math.prod(c.taps), c.features)), c.dtype, "V")
+    w = te.placeholder(int64((math.prod(c.taps), c.features)), engine.held, "V")
     taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]
 
     def product(*index: Any) -> Any:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
 
+from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.emit import store_lanes, unravel, whole
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+from tvm_sparse.ops.emit import unravel, whole
+from tvm_sparse.ops.entries import Entries
+from tvm_sparse.ops.loop_nest import At, Step, loop_nest
+from tvm_sparse.ops.marks import int64
 
 
-def depthwise_taps(contraction: Contraction, storage: CompressedRowsFormat) -> tirx.PrimFunc:
+def depthwise_taps(
+    contraction: Contraction, storage: CompressedRowsFormat, target: Target
+) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``.
 
     ``Y[b, y, x, g*L + i] = sum_e values[e, 0, i] * X[b, y*s + ty, x*s + tx, g*L + i]`` over the
@@ -22,45 +28,53 @@ def depthwise_taps(contraction: Contraction, storage: CompressedRowsFormat) -> t
     ``columns[e]``. Storage: rows are channels, columns are taps; a row tile is one group of lanes
     and divides the channels. (Pruned taps: Park et al., DEPrune, NeurIPS 2024.)
     """
-    c, s = contraction, storage
-    lanes = s.group
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg("V", T.Buffer(int64((s.entries, 1, lanes)), c.dtype))
-        taps = T.arg("T", T.Buffer(int64((s.entries,)), str(s.column_dtype)))
-        starts = T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32"))
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.dtype))
-        with T.sblock("root"):
-            acc = T.sblock_alloc_buffer(int64((*c.lead, s.slots, lanes)), c.dtype)
-            _contract(c, s, (x, values, taps, starts, acc))
-            store_lanes(c, lanes, acc, y)
-    return builder.get()
+    return loop_nest(contraction, TapWeights(storage), target)
 
 
-def _contract(c: Contraction, s: CompressedRowsFormat, buffers: tuple[Any, ...]) -> None:
-    """Emit the block that accumulates one tap of one group of channels.
+@dataclass
+class TapWeights:
+    """Kept tap after kept tap of one group of channels."""
 
-    Its axes are those of a block of one lane vector and one column (see ``ops/block.py``), so that
-    one schedule serves both. Every group walks as many entries as the longest one; a condition
-    skips those it lacks.
-    """
-    x, values, taps, starts, acc = buffers
-    lanes = tirx.Ramp(0, 1, s.group)
-    grid = int64((*c.lead, s.slots, 1, s.longest, 1))
-    with T.grid(*grid) as axes, T.sblock("contract"):
-        *lead, group, _, step, _ = T.axis.remap("S" * (len(c.lead) + 2) + "RR", axes)
-        entry = tirx.Cast("int64", starts[group]) + step
-        T.reads(whole(x), values[entry, 0, 0 : s.group], taps[entry], starts[group : group + 2])
-        T.writes(acc[(*lead, group, slice(0, s.group))])
-        T.sblock_attr({KIND: "depthwise_taps", ROWS: row_axis(c.lead)})
-        with T.init():
-            zero = tirx.Broadcast(tirx.const(0, c.dtype), s.group)
-            T.buffer_store(acc, zero, [*lead, group, lanes])
-        with T.If(step < tirx.Cast("int64", starts[group + 1] - starts[group])), T.Then():
-            tap = unravel(tirx.Cast("int64", taps[entry]), c.taps)
-            channels = tirx.Ramp(group * s.group, 1, s.group)
-            pixels = x[(*c.input_index(lead, tap), channels)]
-            total = acc[(*lead, group, lanes)] + values[entry, 0, lanes] * pixels
-            T.buffer_store(acc, total, [*lead, group, lanes])
+    storage: CompressedRowsFormat
+    kind: str = "depthwise_taps"
+    _values: Any = field(init=False, default=None)
+    _entries: Any = field(init=False, default=None)
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a vector."""
+        return self.storage.group
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Groups of channels, of one vector each."""
+        return self.storage.slots, 1
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Entries, of one tap each."""
+        return self.storage.longest, 1
+
+    def declare(self, engine: Engine) -> None:
+        """Emit the parameters ``values``, ``columns`` (taps) and ``starts``."""
+        s = self.storage
+        self._values = T.arg("V", T.Buffer(int64((s.entries, 1, s.group)), engine.held))
+        self._entries = Entries.declare(s, s.entries, "T")
+
+    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+        """Return one tap, and the channels' own pixels there."""
+        step, lanes = at.steps[0], self.lanes
+        entry = self._entries.entry(at.block, step)
+        tap = unravel(tirx.Cast("int64", self._entries.columns[entry]), c.taps)
+        channels = tirx.Ramp(at.block * lanes, 1, lanes)
+        return Step(
+            reads=[
+                whole(x),
+                self._values[entry, 0, 0:lanes],
+                *self._entries.reads(at.block, entry),
+            ],
+            vector=at.block,
+            weights=engine.weights(self._values[entry, 0, tirx.Ramp(0, 1, lanes)]),
+            activations=x[(*c.input_index(at.lead, tap), channels)],
+            exists=self._entries.exists(at.block, step),
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of, supported
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.contraction import Contraction
@@ -18,11 +19,14 @@ TRANSFORM = "transform"
 
 
 def fits(contraction: Contraction, target: Target) -> bool:
-    """Whether there is such an operator: stride 1, whole vectors of channels, CPUs."""
+    """Whether there is such an operator: stride 1, whole vectors of channels, floats, CPUs."""
     c = contraction
     plain = (c.taps, c.strides, c.dilation) == ((3, 3), (1, 1), (1, 1)) and not c.depthwise
     vectors = c.columns % LANES == 0 and c.features % LANES == 0
-    return plain and vectors and not c.borders and target.kind.name == "llvm"
+    if not (plain and vectors and not c.borders and target.kind.name == "llvm"):
+        return False
+    # Transformed weights are fractions.
+    return c.numerics.floating and supported(c.numerics, target)
 
 
 def tiles(contraction: Contraction) -> tuple[int, int]:
@@ -48,7 +52,7 @@ def penalty(contraction: Contraction) -> float:
     return 1.05 + 4 / contraction.features + 4 / contraction.columns + 1 / (high * wide)
 
 
-def winograd(contraction: Contraction, storage: WinogradFormat) -> tirx.PrimFunc:
+def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y = A^T ((B^T X B) * values) A`` for each tile of 2 x 2.
 
     Shapes: ``X`` and ``Y`` as the contraction says, ``values`` as ``WinogradFormat.encode`` gives.
@@ -58,10 +62,11 @@ def winograd(contraction: Contraction, storage: WinogradFormat) -> tirx.PrimFunc
     for Convolutional Neural Networks" (2016), section 4.1.
     """
     c, lanes = contraction, storage.lanes
+    engine = engine_of(c.numerics, target)
     batch = c.lead[0]
     high, wide = tiles(c)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    u = te.placeholder(int64(storage.shape), c.dtype, "V")
+    u = te.placeholder(int64(storage.shape), engine.held, "V")
     column = te.reduce_axis((0, c.columns), "c")
 
     def transformed(n: Any, i: Any, j: Any, tile: Any, channel: Any) -> Any:

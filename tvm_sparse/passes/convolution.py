@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvm import relax, tirx
 
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.rewrite import shape_of
 
 
 def convolution(
-    call: relax.Call, x: Any, kernel: tuple[int, ...], dtype: str, borders: tuple[int, ...]
+    call: relax.Call, x: Any, kernel: tuple[int, ...], borders: tuple[int, ...]
 ) -> Contraction | None:
     """Return the contraction of an NHWC ``nn.conv2d``, ``None`` if no operator of ours has it.
 
@@ -19,8 +21,8 @@ def convolution(
     ----------
     x
         What the operator reads: the call's input, padded already unless there are ``borders``.
-    kernel, dtype
-        Shape of the weight, ``(features, kh, kw, columns of a group)``, and its type.
+    kernel
+        Shape of the weight, ``(features, kh, kw, columns of a group)``.
     borders
         Zeros before each spatial axis that the operator takes itself, empty if none.
     """
@@ -40,11 +42,16 @@ def convolution(
         strides=tuple(int(s) for s in attrs.strides),
         dilation=tuple(int(d) for d in attrs.dilation),
         padded=tuple(spatial),
-        dtype=dtype,
         borders=borders,
         depthwise=depthwise,
-        result=str(call.ty.dtype),
+        numerics=numerics_of(call),
     )
+
+
+def numerics_of(call: relax.Call) -> Numerics:
+    """Return the types of a contraction's input, weight and output."""
+    left, right = (str(operand.ty.dtype) for operand in call.args)
+    return replace(Numerics.uniform(right, str(call.ty.dtype)), activation=left)
 
 
 def extent(value: Any) -> Any:

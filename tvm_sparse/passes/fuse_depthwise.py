@@ -135,7 +135,7 @@ def fused(
     """Return the kernel ``f(X, taps, *operands, values, Y)`` of a pair, see :func:`merge`."""
     shape, (_, weights) = option.shape, option.storages
     first = depthwise_strips(option.first, whole_images(option.second, shape.tile))
-    multiply = multiply or engine(option.second.dtype)
+    multiply = multiply or engine(option.second.numerics)
     return merge(first, pointwise(option.second, weights, shape, multiply), between, operands)
 
 

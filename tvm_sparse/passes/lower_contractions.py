@@ -9,11 +9,13 @@ import numpy as np
 import tvm
 from tvm import relax, tirx, topi
 
+from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
-from tvm_sparse.passes.convolution import convolution, extent
+from tvm_sparse.passes.convolution import convolution, extent, numerics_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     constant,
@@ -77,14 +79,13 @@ class _Lower:
             return self._matmul(sweep, call)
         if x_shape is None or len(shape_of(weight) or ()) != 2:
             return None
-        if len(x_shape) < 2 or not self._supported(weight, "linear"):
+        numerics = self._numerics(call, weight, "linear") if len(x_shape) > 1 else None
+        if numerics is None:
             return None
         value = array_of(weight)
         columns, features = value.shape
         lead = tuple(extent(e) for e in x_shape[:-1])
-        contraction = Contraction(
-            lead, columns, features, dtype=str(value.dtype), result=str(call.ty.dtype)
-        )
+        contraction = Contraction(lead, columns, features, numerics=numerics)
         layer = Layer(layer_name(weight), "linear", contraction, value.T)
         return self._emit(sweep, call, weight, layer, call.args[0])
 
@@ -92,9 +93,9 @@ class _Lower:
         """Lower a product of two activations; transposes before it are read in place."""
         output = static_shape(call)
         left, right = (_view(sweep, operand) for operand in call.args)
-        if left is None or right is None or output is None or str(call.ty.dtype) != "float32":
+        if left is None or right is None or output is None:
             return None
-        if self._on_gpu:
+        if self._on_gpu or not supported(numerics_of(call), self.chooser.target):
             return None
         if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None
@@ -102,7 +103,7 @@ class _Lower:
 
     def _product(self, sweep: Rewriter, call: relax.Call, views: Views, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
-        product = _call(sweep, batch_matmul(*views, "float32"), operands, call, "matmul")
+        product = _call(sweep, batch_matmul(*views, self.chooser.target), operands, call, "matmul")
         self.products[product.args[0]] = views
         return product
 
@@ -124,7 +125,9 @@ class _Lower:
     def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
         shape = shape_of(call)
-        if weight is None or shape is None or not self._supported(weight, "conv2d"):
+        if weight is None or shape is None:
+            return None
+        if self._numerics(call, weight, "conv2d") is None:
             return None
         value, groups = array_of(weight), int(call.attrs.groups)
         padding = [int(p) for p in call.attrs.padding]
@@ -135,7 +138,7 @@ class _Lower:
             self.chooser.leave(layer_name(weight), "conv2d", value, reason)
             return None
         x = call.args[0] if borders else _pad(sweep, call.args[0], padding)
-        contraction = convolution(call, x, value.shape, str(value.dtype), borders)
+        contraction = convolution(call, x, value.shape, borders)
         if contraction is None:
             return None
         operator = "depthwise" if contraction.depthwise else "conv2d"
@@ -146,13 +149,17 @@ class _Lower:
     def _on_gpu(self) -> bool:
         return bool(self.chooser.target.kind.name == "cuda")
 
-    def _supported(self, weight: Any, operator: str) -> bool:
-        dtype = str(weight.ty.dtype)
-        known = ("float32", "float16", "bfloat16") if self._on_gpu else ("float32",)
-        if dtype not in known:
-            reason = f"{dtype} weights: operators of ours are {', '.join(known)}"
-            self.chooser.leave(layer_name(weight), operator, array_of(weight), reason)
-        return dtype in known
+    def _numerics(self, call: relax.Call, weight: Any, operator: str) -> Numerics | None:
+        """Return what ``call`` computes with, ``None`` (and why) if no operator of ours does."""
+        numerics, target = numerics_of(call), self.chooser.target
+        if supported(numerics, target):
+            return numerics
+        types = ", ".join(dict.fromkeys(found.activation for found in known(target)))
+        reason = f"{numerics.weight} weights: operators of ours are {types}"
+        if numerics.weight in types.split(", "):
+            reason = f"{numerics}: no operator of ours"
+        self.chooser.leave(layer_name(weight), operator, array_of(weight), reason)
+        return None
 
     def _emit(
         self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any

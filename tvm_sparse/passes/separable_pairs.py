@@ -12,8 +12,9 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_sparse.engine.registry import ON_GPU
 from tvm_sparse.memory import array_of
-from tvm_sparse.passes.convolution import convolution
+from tvm_sparse.passes.convolution import convolution, numerics_of
 from tvm_sparse.passes.rewrite import count_uses, layer_name, op_name, same_shape, shape_of
 from tvm_sparse.selection.choose import Layer
 
@@ -40,8 +41,6 @@ ELEMENTWISE = frozenset(
     }
 )
 """Operators that may stand between the two, beside constants of one value or one a channel."""
-
-DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -140,12 +139,12 @@ class Pairs:
         if op_name(call) != "nn.conv2d" or call.attrs.data_layout != "NHWC":
             return None
         weight = self._constant(call.args[1])
-        if weight is None or str(weight.ty.dtype) not in DTYPES:
+        if weight is None or numerics_of(call) not in ON_GPU:
             return None
         padding = [int(p) for p in call.attrs.padding]
         borders = tuple(padding[:2]) if any(padding) else ()
         value = array_of(weight)
-        c = convolution(call, call.args[0], value.shape, str(value.dtype), borders)
+        c = convolution(call, call.args[0], value.shape, borders)
         if c is None:
             return None
         operator = "depthwise" if c.depthwise else "conv2d"

@@ -23,7 +23,7 @@ def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate
     found = [dense_candidate(contraction, target)]
     if fits(contraction, target):
         storage = WinogradFormat(contraction.features, contraction.columns)
-        func = winograd(contraction, storage)
+        func = winograd(contraction, storage, target)
         fewer = Candidate("winograd", storage, func, work(contraction), penalty(contraction))
         found += [fewer] if fewer.cost < 1 else []
     return found
@@ -35,9 +35,9 @@ def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
         return _on_gpu(cuda.dense(contraction, target))
     if contraction.depthwise:
         taps = DenseTapFormat(*contraction.matrix_shape)
-        return Candidate("dense", taps, depthwise(contraction), 1.0)
+        return Candidate("dense", taps, depthwise(contraction, target), 1.0)
     storage = DenseFormat(*contraction.matrix_shape)
-    return Candidate("dense", storage, dense(contraction, storage), 1.0)
+    return Candidate("dense", storage, dense(contraction, storage, target), 1.0)
 
 
 def sparse_candidates(

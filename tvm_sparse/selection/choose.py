@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.arrays import chunks
+from tvm_sparse.numerics import samples
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.lowering import lower
@@ -173,7 +174,7 @@ class Chooser:
         key = (static, *(c.storage for c in candidates))
         if key not in self._times:
             rng = np.random.default_rng(0)
-            x = rng.standard_normal(static.input_shape, dtype=np.float32).astype(static.dtype)
+            x = samples(rng, static.input_shape, static.dtype)
             functions = {c.name: self._rebuild(c, static, layer) for c in candidates}
             data = Data(x, lambda name: list(packed[name].values()), static.output_shape)
             self._times[key] = measure(functions, data, self.target, self.first, known=self.known)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.formats.narrow import KINDS, NarrowFormat, exact
+from tvm_sparse.engine.registry import supported
+from tvm_sparse.formats.narrow import NarrowFormat, exact
+from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.contraction import Contraction
 
 FEW_ROWS = 8
 """Rows of input up to which weights take longer to arrive than to be used."""
 
 
-def stored_as(contraction: Contraction, matrix: np.ndarray, target: Target) -> str:
-    """Return ``"bfloat16"``, ``"float16"`` or ``""``: the type to store the weight in, if any.
+def narrowest(contraction: Contraction, matrix: np.ndarray, target: Target) -> Contraction:
+    """Return ``contraction`` with the smallest type to store the weight in that loses nothing.
 
     Half precision if every value is exact in it and the input has few rows (symbolic extents count
     as one): a weight is then read once or a few times, and memory is the limit.
     """
-    rows = math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
-    if target.kind.name != "llvm" or contraction.dtype != "float32" or rows > FEW_ROWS:
-        return ""
-    return next((stored for stored in KINDS if exact(matrix, stored)), "")
+    c = contraction
+    rows = math.prod(e if isinstance(e, int) else 1 for e in c.lead)
+    if c.numerics.weight != c.numerics.accumulate or rows > FEW_ROWS:
+        return c
+    for half in HALVES:
+        numerics = c.numerics.with_weights(half)
+        if supported(numerics, target) and exact(matrix, half):
+            return replace(c, numerics=numerics)
+    return c
 
 
-def narrowed(storage: Any, stored: str) -> Any:
-    """Return ``storage`` with its values ``stored`` in half precision, if at all."""
-    return NarrowFormat(storage, stored) if stored else storage
+def narrowed(storage: Any, contraction: Contraction) -> Any:
+    """Return ``storage`` with its values in half precision, if ``contraction`` has it so."""
+    weight = contraction.numerics.weight
+    return NarrowFormat(storage, weight) if weight in HALVES else storage

@@ -36,8 +36,8 @@ def operands(
         A function whose extents are static, or plain variables (which count as one).
     fixed
         Arrays by parameter position: weights in the operator's storage, from its ``encode``.
-        Integer ones are taken as they are, because only they are valid indices. Floating-point
-        ones are drawn anew, so no weight is ever written to a file or sent to another machine.
+        Indices are taken as they are, because only they are valid. Numbers are drawn anew, so no
+        weight is ever written to a file or sent to another machine.
     outputs
         Number of parameters that ``func`` writes.
     seed
@@ -47,8 +47,8 @@ def operands(
     inputs = list(func.params)[: len(func.params) - outputs]
     return [
         fixed[i]
-        if i in fixed and np.issubdtype(fixed[i].dtype, np.integer)
-        else _draw(rng, *spec(param))
+        if i in fixed and not _is_number(fixed[i].dtype)
+        else _draw(rng, *spec(param), first=i == 0)
         for i, param in enumerate(inputs)
     ]
 
@@ -91,14 +91,27 @@ def same(got: np.ndarray, expected: np.ndarray) -> bool:
     The contraction itself is exact with :func:`operands`, so the bound is a few units in the last
     place of the largest result; one product too many or too few is far above it.
     """
+    if not np.issubdtype(expected.dtype, np.floating):
+        return bool((got == expected).all())
     largest = float(np.nanmax(np.abs(expected), initial=0.0))
     tolerance = min(64 * float(np.finfo(expected.dtype).eps), 0.02) * max(largest, SCALE**2)
     return bool(np.allclose(got, expected, rtol=0, atol=tolerance, equal_nan=True))
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if not np.issubdtype(np.dtype(dtype), np.floating):
-        return np.zeros(shape, dtype)
-    count = math.prod(shape)
-    values = rng.integers(-LARGEST, LARGEST, count, endpoint=True) * np.float32(SCALE)
-    return values.reshape(shape).astype(dtype)
+def _is_number(dtype: Any) -> bool:
+    """Whether an array of ``dtype`` holds weights: no index is a signed byte."""
+    return bool(np.issubdtype(dtype, np.floating) or dtype == np.int8)
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: bool) -> np.ndarray:
+    """Return small numbers, or zeros: the index that is always valid.
+
+    Bytes of the ``first`` parameter are activations, other integers indices (of tokens, say).
+    """
+    kind = np.dtype(dtype)
+    if not _is_number(kind) and not (first and kind == np.uint8):
+        return np.zeros(shape, kind)
+    least = 0 if np.issubdtype(kind, np.unsignedinteger) else -LARGEST
+    values = rng.integers(least, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
+    scaled = values * np.float32(SCALE) if np.issubdtype(kind, np.floating) else values
+    return np.asarray(scaled.astype(kind))

@@ -7,9 +7,10 @@ from benchmarks.gpu import __main__ as run
 from benchmarks.gpu import jobs, metrics, prepare, results
 from benchmarks.gpu.cases import Case
 from tests.cuda.kernels import needs_nvrtc
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 
-CASE = Case("tiny", Contraction((1,), 64, 32, dtype="float16"), "none", 0.0)
+CASE = Case("tiny", Contraction((1,), 64, 32, numerics=Numerics.uniform("float16")), "none", 0.0)
 
 
 @pytest.fixture(autouse=True)

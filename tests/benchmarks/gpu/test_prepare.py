@@ -4,11 +4,12 @@ import pytest
 from benchmarks.gpu import prepare
 from benchmarks.gpu.cases import Case, depthwise, grid, papers, small
 from tests.cuda.kernels import needs_nvrtc
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.targets import parse_target
 
 TARGET = "cuda:sm_90"
-LINEAR = Contraction((2,), 256, 64, dtype="float16")
+LINEAR = Contraction((2,), 256, 64, numerics=Numerics.uniform("float16"))
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,8 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import round_up
@@ -32,6 +34,7 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
     """
     batch, height, width = c.lead
     plane = (round_up(height, strip.height), round_up(width, strip.width))
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
@@ -40,7 +43,7 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             xs = T.sblock_alloc_buffer(int64((batch, *window(c, plane), c.columns)), c.dtype)
-            acc = T.sblock_alloc_buffer(int64((batch, *plane, c.features)), "float32")
+            acc = T.sblock_alloc_buffer(int64((batch, *plane, c.features)), FLOAT_SUMS)
             stage_window(c, x, xs)
             _contract(c, strip, (xs, taps, acc))
             store_rounded(acc, y)
@@ -54,7 +57,7 @@ def store_rounded(acc: Any, y: Any, name: str = "store") -> None:
         value = acc[tuple(index)]
         T.reads(value)
         T.writes(y[tuple(index)])
-        if str(y.dtype) != "float32":
+        if str(y.dtype) != FLOAT_SUMS:
             value = tirx.Cast(str(y.dtype), value)
         T.buffer_store(y, value, index)
 
@@ -107,5 +110,5 @@ def _contract(c: Contraction, strip: Strip, buffers: tuple[Any, Any, Any]) -> No
         T.writes(acc[at])
         T.sblock_attr({KIND: "depthwise_strip", TILE: [strip.height, strip.width]})
         with T.init():
-            T.buffer_store(acc, tirx.const(0, "float32"), list(at))
+            T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), list(at))
         T.buffer_store(acc, acc[at] + fp32(pixel) * fp32(weight), list(at))

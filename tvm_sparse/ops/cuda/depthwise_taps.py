@@ -10,8 +10,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.formats.arrays import index_dtype
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import inside, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import fp32
@@ -57,6 +59,7 @@ def depthwise_taps(
     """
     plane = (round_up(c.lead[1], tile.height), round_up(c.lead[2], tile.width))
     channels, slots = s.groups * s.lanes, s.buckets.parts[0].slots
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
@@ -70,10 +73,10 @@ def depthwise_taps(
             tiles = (c.lead[0], plane[0] // tile.height, plane[1] // tile.width, s.groups)
             size = math.prod(window(c, (tile.height, tile.width)))
             staged = int64((*tiles, size, s.lanes))
-            xs = T.sblock_alloc_buffer(staged, "float32", scope=scope)
+            xs = T.sblock_alloc_buffer(staged, FLOAT_SUMS, scope=scope)
             places = T.sblock_alloc_buffer(int64((channels, slots)), "int32")
-            weights = T.sblock_alloc_buffer(int64((channels, slots)), "float32")
-            acc = T.sblock_alloc_buffer(int64((c.lead[0], *plane, channels)), "float32")
+            weights = T.sblock_alloc_buffer(int64((channels, slots)), FLOAT_SUMS)
+            acc = T.sblock_alloc_buffer(int64((c.lead[0], *plane, channels)), FLOAT_SUMS)
             _stage(c, tile, x, xs)
             _places(c, tile, taps, places)
             _weights(values, weights)
@@ -153,6 +156,6 @@ def _contract(c: Contraction, tile: Plane, operands: Buffers, acc: Any) -> None:
         T.writes(acc[at])
         T.sblock_attr({KIND: "depthwise_taps_lane", TILE: [tile.height, tile.width, tile.lanes]})
         with T.init():
-            T.buffer_store(acc, tirx.const(0, "float32"), list(at))
+            T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), list(at))
         pixel = xs[b, down, right, group, first + places[channel, slot], lane]
         T.buffer_store(acc, acc[at] + pixel * weights[channel, slot], list(at))

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
+from tvm_sparse.numerics import FLOAT_SUMS, Numerics
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.marks import KIND, TILE, int64
 
@@ -69,7 +71,7 @@ class Scalar:
         del result
         blocks, rows, columns = xs.shape
         features = tile[1]
-        out = T.sblock_alloc_buffer([rows, blocks * features], "float32")
+        out = T.sblock_alloc_buffer([rows, blocks * features], FLOAT_SUMS)
         with T.grid(rows, blocks, *int64((features,)), columns) as axes, T.sblock("contract"):
             row, block, feature, k = T.axis.remap("SSSR", axes)
             left, right = xs[block, row, k], ws.at(block, k, feature)
@@ -78,7 +80,7 @@ class Scalar:
             T.writes(out[place])
             T.sblock_attr({KIND: "tile_scalar", TILE: list(tile)})
             with T.init():
-                T.buffer_store(out, tirx.const(0, "float32"), list(place))
+                T.buffer_store(out, tirx.const(0, FLOAT_SUMS), list(place))
             T.buffer_store(out, out[place] + fp32(left) * fp32(right), list(place))
         return out
 
@@ -102,7 +104,7 @@ class TensorCore:
         held = (LANES, REGISTERS)
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *held)), dtype)
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
-        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), "float32")
+        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), FLOAT_SUMS)
         out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
         left = self._load(ptx.Form.LEFT)
         load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k)], a, self.scope, left)
@@ -169,7 +171,7 @@ def edge(tile: Any, size: int = EDGE) -> slice:
 def zero_sums(acc: Any, here: tuple[Any, ...]) -> None:
     """Emit the start of a lane's sums."""
     with T.init(), T.unroll(tirx.const(int(acc.shape[4]), "int64")) as register:
-        T.buffer_store(acc, tirx.const(0, "float32"), [*here, register])
+        T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), [*here, register])
 
 
 def unfold(acc: Any, out: Any, sides: tuple[int, int], place_of: Place) -> None:
@@ -187,7 +189,7 @@ def unfold(acc: Any, out: Any, sides: tuple[int, int], place_of: Place) -> None:
         T.reads(value)
         T.writes(out[tuple(place)])
         dtype = str(out.dtype)
-        T.buffer_store(out, value if dtype == "float32" else tirx.Cast(dtype, value), place)
+        T.buffer_store(out, value if dtype == FLOAT_SUMS else tirx.Cast(dtype, value), place)
 
 
 def _place(lane: Any, high: Any, low: Any) -> tuple[Any, Any]:
@@ -200,9 +202,10 @@ def _place(lane: Any, high: Any, low: Any) -> tuple[Any, Any]:
 
 def fp32(value: Any) -> Any:
     """Return ``value`` as fp32."""
-    return value if str(value.ty.dtype) == "float32" else tirx.Cast("float32", value)
+    return value if str(value.ty.dtype) == FLOAT_SUMS else tirx.Cast(FLOAT_SUMS, value)
 
 
-def engine(dtype: str) -> Engine:
-    """Return how values of ``dtype`` are multiplied: fp32 stays exact, it takes no tensor core."""
-    return Scalar() if dtype == "float32" else TensorCore()
+def engine(numerics: Numerics) -> Engine:
+    """Return how values are multiplied: fp32 stays exact, it takes no tensor core."""
+    require_gpu(numerics)
+    return Scalar() if numerics.activation == FLOAT_SUMS else TensorCore()

@@ -14,7 +14,9 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Engine, fp32
@@ -53,6 +55,7 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
     those past the end are zero.
     """
     output = (images, *c.output_shape[1:])
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
@@ -62,7 +65,7 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
         with T.sblock("root"):
             plane = (images, *window(c, c.lead[1:]), c.columns)
             xs = T.sblock_alloc_buffer(int64(plane), c.dtype)
-            acc = T.sblock_alloc_buffer(int64(output), "float32")
+            acc = T.sblock_alloc_buffer(int64(output), FLOAT_SUMS)
             stage_window(c, x, xs, WINDOW)
             _sum_taps(c, xs, taps, acc)
             store_rounded(acc, y, "round")
@@ -81,6 +84,7 @@ def pointwise(
     tile = shape.tile
     weights = DenseWeights(storage, tile)
     rows = round_up(math.prod(c.lead), tile.rows)
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})

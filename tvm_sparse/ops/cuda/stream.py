@@ -15,8 +15,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
@@ -64,7 +66,7 @@ def choose_warps(rows: int, sms: int, staged: int = 0) -> Warps:
 
 def staged_bytes(c: Contraction, storage: LaneBanksFormat) -> int:
     """Return the shared memory that the activations take."""
-    size = 4 if stage_dtype(c, storage) == "float32" else 2
+    size = 4 if stage_dtype(c, storage) == FLOAT_SUMS else 2
     return staged_columns(storage) * padded_rows(math.prod(c.lead)) * size
 
 
@@ -86,7 +88,7 @@ def staged_columns(storage: LaneBanksFormat) -> int:
 def stage_dtype(c: Contraction, storage: LaneBanksFormat) -> str:
     """Return the dtype of staged activations."""
     size = staged_columns(storage) * padded_rows(math.prod(c.lead)) * 4
-    return "float32" if size <= FP32_STAGE_BYTES else c.dtype
+    return FLOAT_SUMS if size <= FP32_STAGE_BYTES else c.dtype
 
 
 def stream_balanced(
@@ -99,6 +101,7 @@ def stream_balanced(
     the indices are. (Balanced sparsity: Yao et al., AAAI 2019, section 4: one thread a bank.)
     """
     rows, dtype = padded_rows(math.prod(c.lead)), stage_dtype(c, s)
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
@@ -111,7 +114,7 @@ def stream_balanced(
             weights = round_up(s.rows, warps.block)
             xs = T.sblock_alloc_buffer(int64((staged_columns(s), rows)), dtype, scope=scope)
             gathered = T.sblock_alloc_buffer(int64((weights, *slots, rows)), dtype)
-            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), "float32")
+            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), FLOAT_SUMS)
             _stage(c, s, x, xs)
             own = _filled_up("stage_w", values, weights)
             _gather(s, _filled_up("stage_i", indices, weights), xs, gathered)
@@ -122,10 +125,11 @@ def stream_balanced(
 
 def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)`` for row-major weights (``s.lanes`` is 1) without taps."""
-    vector = math.gcd(s.cols, VECTOR_BITS // (32 if c.dtype == "float32" else 16))
+    vector = math.gcd(s.cols, VECTOR_BITS // c.numerics.bits)
     steps = math.ceil(s.cols / (LANES * vector))
     slots = (math.ceil(steps / DENSE_STEPS), min(steps, DENSE_STEPS), LANES, vector)
     rows = math.prod(c.lead)
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
@@ -136,7 +140,7 @@ def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
             weights = round_up(s.rows, warps.block)
             values = T.sblock_alloc_buffer(int64((weights, *slots)), c.dtype)
             xs = T.sblock_alloc_buffer(int64((rows, *slots)), c.dtype)
-            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), "float32")
+            part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), FLOAT_SUMS)
             last = tirx.const(s.rows - 1, "int64")
             _in_lanes("stage_x", xs, s.cols, lambda row, k: x[(*unflat(row, c.lead), k)])
             _in_lanes("stage_w", values, s.cols, lambda row, k: matrix[tirx.min(row, last), k, 0])
@@ -233,7 +237,7 @@ def _accumulate(
         T.reads(value, other)
         T.writes(part[weight, lane, row])
         with T.init():
-            T.buffer_store(part, tirx.const(0, "float32"), [weight, lane, row])
+            T.buffer_store(part, tirx.const(0, FLOAT_SUMS), [weight, lane, row])
         total = part[weight, lane, row] + fp32(value) * fp32(other)
         T.buffer_store(part, total, [weight, lane, row])
 
@@ -241,13 +245,13 @@ def _accumulate(
 def _total(part: Any, warps: Warps) -> Any:
     """Emit the block ``total`` that adds up the lanes; return ``[row, weight row]``."""
     weights, lanes, rows = part.shape
-    out = T.sblock_alloc_buffer([rows, weights], "float32")
+    out = T.sblock_alloc_buffer([rows, weights], FLOAT_SUMS)
     with T.grid(weights, rows, lanes) as axes, T.sblock("total"):
         weight, row, lane = T.axis.remap("SSR", axes)
         T.reads(part[weight, lane, row])
         T.writes(out[row, weight])
         T.sblock_attr({KIND: "stream", TILE: [warps.count, warps.rows]})
         with T.init():
-            T.buffer_store(out, tirx.const(0, "float32"), [row, weight])
+            T.buffer_store(out, tirx.const(0, FLOAT_SUMS), [row, weight])
         T.buffer_store(out, out[row, weight] + part[weight, lane, row], [row, weight])
     return out

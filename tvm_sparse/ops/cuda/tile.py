@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Engine
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
@@ -72,6 +73,7 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
     filled up with zeros to whole tiles on chip only.
     """
     rows = round_up(math.prod(c.lead), tile.rows)
+    require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})

@@ -8,6 +8,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.two_four import EDGE, HELD, LANES, TwoFourFormat
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import EDGE as ROWS
 from tvm_sparse.ops.cuda.multiply import Extents, edge, load_tile, unfold, zero_sums
@@ -83,7 +84,7 @@ class SparseTensorCore:
         held = ROWS * EDGE // LANES
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, LANES, held)), dtype)
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, LANES, HELD + WORD)), dtype)
-        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, LANES, SUMS)), "float32")
+        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, LANES, SUMS)), FLOAT_SUMS)
         out = T.sblock_alloc_buffer([rows * ROWS, blocks * tile[1]], result)
         wide = self.intrinsics.load_wide
         load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k, EDGE)], a, self.scope, wide)

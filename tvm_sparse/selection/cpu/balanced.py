@@ -15,7 +15,7 @@ from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
-from tvm_sparse.selection.narrow import narrowed, stored_as
+from tvm_sparse.selection.narrow import narrowed, narrowest
 
 LOOKUP_ROWS = 4
 """Rows of input from which on lookups take time; with fewer, loading weights takes longer."""
@@ -49,10 +49,10 @@ def balanced_candidates(
         return storage.nbytes() if loaded else _work(storage) * _penalty(storage, target)
 
     storage = min(found, key=time)
-    stored = stored_as(c, matrix, target)
-    func = balanced(c, storage, target, stored)
+    narrow = narrowest(c, matrix, target)
+    func = balanced(narrow, storage, target)
     penalty = _penalty(storage, target)
-    yield Candidate("balanced", narrowed(storage, stored), func, _work(storage), penalty)
+    yield Candidate("balanced", narrowed(storage, narrow), func, _work(storage), penalty)
 
 
 def _storage(matrix: np.ndarray, bank: int, segments: int) -> BalancedFormat:

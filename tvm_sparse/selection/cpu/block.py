@@ -20,7 +20,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
     output_rows,
     rows_penalty,
 )
-from tvm_sparse.selection.narrow import narrowed, stored_as
+from tvm_sparse.selection.narrow import narrowed, narrowest
 
 GROUPS = (LANES, 2 * LANES, 4 * LANES)
 SMALL_GROUPS = (2, 4, 8)
@@ -60,9 +60,9 @@ def block_candidates(
     storage = CompressedRowsFormat.of(
         matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]
     )
-    stored = stored_as(c, matrix, target)
-    func = block(c, storage, stored)
-    yield Candidate("block", narrowed(storage, stored), func, wide.share, _penalty(c, wide))
+    narrow = narrowest(c, matrix, target)
+    func = block(narrow, storage, target)
+    yield Candidate("block", narrowed(storage, narrow), func, wide.share, _penalty(c, wide))
 
 
 def _penalty(c: Contraction, cover: Cover) -> float:

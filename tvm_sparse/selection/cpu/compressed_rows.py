@@ -62,7 +62,7 @@ def compressed_candidate(
         tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,
         tile_cols=min(tile_columns(cover, vectors), columns),
     )
-    func = compressed_rows(contraction, storage, vectors)
+    func = compressed_rows(contraction, storage, target, vectors)
     penalty = rows_penalty(contraction, cover, vectors)
     return Candidate(name, storage, func, cover.share, penalty)
 

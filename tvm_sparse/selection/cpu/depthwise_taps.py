@@ -35,5 +35,5 @@ def depthwise_taps_candidates(
     storage = CompressedRowsFormat.of(
         matrix, group=best.group, tile_rows=best.group, tile_cols=matrix.shape[1]
     )
-    func = depthwise_taps(c, storage)
+    func = depthwise_taps(c, storage, target)
     yield Candidate("depthwise_taps", storage, func, best.share, PENALTIES[best.group])

@@ -16,7 +16,7 @@ from tvm_sparse.ops.joint import joint
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
-from tvm_sparse.selection.narrow import narrowed, stored_as
+from tvm_sparse.selection.narrow import narrowed, narrowest
 
 TABLE = {16: 0.1, 32: -0.3}
 ENTRY = {16: 0.6, 32: 0.75}
@@ -76,9 +76,9 @@ def joint_candidates(
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
     storage = CompressedBanksFormat.of(matrix, keep=best.keep, bank=best.bank)
-    stored = stored_as(c, matrix, target)
-    func = joint(c, storage, target, stored)
-    yield Candidate("joint", narrowed(storage, stored), func, best.work, best.penalty)
+    narrow = narrowest(c, matrix, target)
+    func = joint(narrow, storage, target)
+    yield Candidate("joint", narrowed(storage, narrow), func, best.work, best.penalty)
 
 
 def _options(

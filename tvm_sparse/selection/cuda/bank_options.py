@@ -47,7 +47,7 @@ def balanced(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Opt
     tile = model.choose_tile((rows, *c.matrix_shape), c.dtype, on)
     storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
     time = _decoded_seconds(c, storage, tile, on)
-    weights, kernel = BalancedWeights(storage, tile), engine(c.dtype)
+    weights, kernel = BalancedWeights(storage, tile), engine(c.numerics)
     yield Option("balanced", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
 
 
@@ -73,7 +73,7 @@ def joint(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
         yield "joint: no tiles of the matrix are empty in every block of rows"
         return
     time, storage, tile = best
-    weights, kernel = JointWeights(storage, tile), engine(c.dtype)
+    weights, kernel = JointWeights(storage, tile), engine(c.numerics)
     work = storage.slots / storage.across
     yield Option("joint", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
 

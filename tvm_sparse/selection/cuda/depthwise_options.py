@@ -77,7 +77,7 @@ def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
     clocks = model.tile_clocks((model.known_rows(c.lead), c.features, kept), tile, c.dtype, on)
     time = model.seconds(clocks, model.activation_bytes(c), on)
     weights, work = BlockWeights(storage, tile), kept / matrix.shape[1]
-    name, kernel, multiply = "rearranged", "sub-GEMM", engine(c.dtype)
+    name, kernel, multiply = "rearranged", "sub-GEMM", engine(c.numerics)
     return Option(name, kernel, storage, work, time, lambda: tiled(full, weights, tile, multiply))
 
 

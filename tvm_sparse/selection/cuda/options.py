@@ -44,7 +44,7 @@ def dense(c: Contraction, target: Target) -> Option:
     storage = DenseFormat(features, columns, lanes=tile.features)
     clocks = model.tile_clocks(size, tile, c.dtype, on)
     time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
-    weights, kernel = DenseWeights(storage, tile), engine(c.dtype)
+    weights, kernel = DenseWeights(storage, tile), engine(c.numerics)
     return Option("dense", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
 
 
@@ -90,7 +90,7 @@ def block(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
         return
     time, work, tile, pattern = best
     storage = BlockFormat.of(matrix, pattern, limit=1)
-    weights, kernel = BlockWeights(storage, tile), engine(c.dtype)
+    weights, kernel = BlockWeights(storage, tile), engine(c.numerics)
     yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
 
 

@@ -1,0 +1,86 @@
+"""What a contraction multiplies, adds up and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+FLOAT_SUMS = "float32"
+"""What floats are added up in, whatever is multiplied."""
+
+INTEGER_SUMS = "int32"
+"""The same of integers: sums are exact."""
+
+
+def is_float(dtype: str) -> bool:
+    """Whether ``dtype`` is a type of floats."""
+    return "float" in dtype
+
+
+def bits_of(dtype: str) -> int:
+    """Return the bits of a value of ``dtype``."""
+    return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
+
+
+def samples(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return random activations: normal floats, or integers of the whole range."""
+    if is_float(dtype):
+        return rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The dtypes of one contraction; scales and zero points are operands of what follows it.
+
+    Parameters
+    ----------
+    activation
+        Of the input.
+    weight
+        Of the values that are stored; they are multiplied in the type of the sums.
+    accumulate
+        Of the sums.
+    output
+        Of the result: sums are rounded to it once.
+    """
+
+    activation: str
+    weight: str
+    accumulate: str
+    output: str
+
+    @classmethod
+    def uniform(cls, dtype: str, output: str = "") -> Numerics:
+        """Return those of input and weights of ``dtype``; so is the output, unless it is given."""
+        return cls(dtype, dtype, FLOAT_SUMS if is_float(dtype) else INTEGER_SUMS, output or dtype)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an activation."""
+        return bits_of(self.activation)
+
+    @property
+    def floating(self) -> bool:
+        """Whether activations, weights and results are floats."""
+        return all(map(is_float, (self.activation, self.weight, self.output)))
+
+    def with_weights(self, dtype: str) -> Numerics:
+        """Return the same with weights stored as ``dtype``."""
+        return replace(self, weight=dtype)
+
+    def __str__(self) -> str:
+        """Return a phrase for errors and reports."""
+        types = [self.activation]
+        types += [f"weights {self.weight}"] if self.weight != self.activation else []
+        types += [f"output {self.output}"] if self.output != self.activation else []
+        return ", ".join(types)
+
+
+FLOAT32 = Numerics.uniform("float32")
+"""The default: nothing is rounded but sums."""
+
+HALVES = ("bfloat16", "float16")
+"""The types in half precision, smaller rounding errors last."""

@@ -1,0 +1,135 @@
+"""The loop nest of contractions on CPUs that read weights a vector at a time.
+
+Each step brings the next vector of weights, says which activations it meets, and adds the products
+to a vector of sums. What is stored, and in which order, is all that operators differ in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
+
+from tvm_sparse.engine.cpu import Engine, Vector
+from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+
+Expr: TypeAlias = Any
+"""A scalar expression."""
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a step of the nest is: indices of the leading axes, of the weights' axes, and of steps.
+
+    ``block`` and ``member`` count the vectors of features, ``steps`` has an index for each of
+    ``Weights.steps``.
+    """
+
+    lead: list[Expr]
+    block: Expr
+    member: Expr
+    steps: list[Expr]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step multiplies.
+
+    ``reads`` are the regions that it touches, ``vector`` the number of its sums. Where ``exists``
+    is false, there is nothing to add.
+    """
+
+    reads: list[Any]
+    vector: Expr
+    weights: Vector
+    activations: Vector
+    exists: Expr | None = None
+
+
+class Weights(Protocol):
+    """Stored weights of a contraction, as a loop nest walks them."""
+
+    @property
+    def kind(self) -> str:
+        """The operator's mark."""
+
+    @property
+    def lanes(self) -> int:
+        """Rows of the weight matrix in a vector."""
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Blocks of features, and vectors of a block (members)."""
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Extents of the axes that are summed over."""
+
+    def declare(self, engine: Engine) -> None:
+        """Emit the function's parameters."""
+
+    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+        """Return what the step ``at`` multiplies; ``x`` is the input."""
+
+
+def loop_nest(c: Contraction, weights: Weights, target: Target) -> tirx.PrimFunc:
+    """Return ``f(X, *weights, Y)``: the sums of all steps, stored as features side by side.
+
+    Raises
+    ------
+    UnsupportedError
+        ``target`` has no engine for the numerics of ``c``.
+    """
+    engine = engine_of(c.numerics, target)
+    lanes, (blocks, members) = weights.lanes, weights.extents
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        weights.declare(engine)
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        with T.sblock("root"):
+            shape = int64((*c.lead, blocks * members, lanes))
+            sums = T.sblock_alloc_buffer(shape, c.numerics.accumulate)
+            _contract(c, weights, engine, x, sums)
+            _store(c, lanes, sums, y)
+    return builder.get()
+
+
+def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: Any) -> None:
+    """Emit the block that adds up one step."""
+    lead, lanes = len(c.lead), weights.lanes
+    grid = int64((*c.lead, *weights.extents, *weights.steps))
+    with T.grid(*grid) as axes, T.sblock("contract"):
+        v = list(T.axis.remap("S" * (lead + 2) + "R" * len(weights.steps), axes))
+        at = At(v[:lead], v[lead], v[lead + 1], v[lead + 2 :])
+        step = weights.step(c, engine, x, at)
+        own = (*at.lead, step.vector)
+        T.reads(*step.reads)
+        T.writes(sums[(*own, slice(0, lanes))])
+        T.sblock_attr({KIND: weights.kind, ROWS: row_axis(c.lead)})
+        here = (*own, tirx.Ramp(0, 1, lanes))
+        with T.init():
+            T.buffer_store(sums, engine.zero(lanes), list(here))
+        total = engine.multiply(sums[here], step.weights, step.activations)
+        if step.exists is None:
+            T.buffer_store(sums, total, list(here))
+        else:
+            with T.If(step.exists), T.Then():
+                T.buffer_store(sums, total, list(here))
+
+
+def _store(c: Contraction, lanes: int, sums: Any, y: Any) -> None:
+    """Emit the block ``store``: unpack lanes of features into the output's last axis."""
+    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
+        *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
+        value = sums[(*lead, out // lanes, out % lanes)]
+        T.reads(value)
+        T.writes(y[(*lead, out)])
+        T.buffer_store(y, value, [*lead, out])
