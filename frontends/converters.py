@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.exact_products import exact_product
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -111,9 +112,7 @@ def _product(
     if dtype == "float32":
         return convert(node)
     if dtype not in ("float16", "bfloat16"):
-        raise InputError(
-            layer_of(node), f"multiplies in {dtype}", "float32 or less", "use model.float()"
-        )
+        return exact_product(importer.env, importer.block_builder.emit, node, layer_of(node))
     position = _BIASES.get(name, len(node.args))
     bias = node.args[position] if position < len(node.args) else None
     kept = importer.env.get(bias)

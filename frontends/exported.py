@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,13 @@ from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.quiet import quiet
 
 
-def from_exported(program: torch.export.ExportedProgram) -> Model:
+def from_exported(
+    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None = None
+) -> Model:
     """Import ``program``; parameters, buffers and constants become weights by their names.
+
+    ``symbols`` names the symbolic extents of each input by their axes. Without it a symbol that is
+    alone in the leading extents is called ``batch``.
 
     Raises
     ------
@@ -40,7 +46,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Model:
         raise
     except Exception as error:
         raise InputError("model", f"cannot be imported ({error})") from error
-    module = bound_indices(_rename_batch(module))
+    module = bound_indices(_rename_symbols(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
         for spec in program.graph_signature.input_specs
@@ -156,22 +162,45 @@ def _output_paths(program: torch.export.ExportedProgram, count: int) -> list[str
     return names
 
 
-def _rename_batch(module: tvm.IRModule) -> tvm.IRModule:
-    """Give a lone symbol in the leading extents of the inputs the name ``batch``.
+def _batch(inputs: list[relax.Var]) -> dict[tvm.tirx.Var, str]:
+    """Return the name ``batch`` for a lone symbol in the leading extents of the inputs.
 
     Exporters number their symbols (``s77``), which no reader of an input specification knows.
     """
-    main = module["main"]
-    inputs = main.params[: int(main.attrs["num_input"])]
     symbols = {d for p in inputs for d in p.ty.shape if isinstance(d, tvm.tirx.Var)}
     leading = {p.ty.shape[0] for p in inputs if len(p.ty.shape)}
-    if len(symbols) != 1 or not symbols <= leading:
+    return dict.fromkeys(symbols, "batch") if len(symbols) == 1 and symbols <= leading else {}
+
+
+def _named(
+    inputs: list[relax.Var], symbols: Sequence[Mapping[int, str]]
+) -> dict[tvm.tirx.Var, str]:
+    """Return the names that ``symbols`` gives to extents, those of one extent only once."""
+    names: dict[tvm.tirx.Var, str] = {}
+    for parameter, axes in zip(inputs, symbols, strict=True):
+        for axis, name in axes.items():
+            extent = parameter.ty.shape[axis]
+            if isinstance(extent, tvm.tirx.Var) and name not in names.values():
+                names.setdefault(extent, name)
+    return names
+
+
+def _rename_symbols(
+    module: tvm.IRModule, symbols: Sequence[Mapping[int, str]] | None
+) -> tvm.IRModule:
+    """Give symbolic extents names that a reader of an input specification knows."""
+    main = module["main"]
+    inputs = list(main.params[: int(main.attrs["num_input"])])
+    names = _batch(inputs) if symbols is None else _named(inputs, symbols)
+    if not names:
         return module
-    (symbol,) = symbols
-    function = main.bind_symbolic_vars({symbol: tvm.tirx.Var("batch", "int64")})
+    new = {symbol.name: name for symbol, name in names.items()}
+    function = main.bind_symbolic_vars(
+        {symbol: tvm.tirx.Var(name, "int64") for symbol, name in names.items()}
+    )
     for bound in ("tir_var_lower_bound", "tir_var_upper_bound"):
         if bound in main.attrs:
-            values = {("batch" if k == symbol.name else k): v for k, v in main.attrs[bound].items()}
+            values = {new.get(k, k): v for k, v in main.attrs[bound].items()}
             function = function.with_attr(bound, values)
     result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
     result.update_func(result.get_global_var("main"), function)

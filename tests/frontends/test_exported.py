@@ -90,10 +90,10 @@ def test_half_precision(dtype):
         assert largest_difference(model, module, X.half()) < 5e-3
 
 
-def test_double_precision_is_refused():
-    program = torch.export.export(Products().double(), (X.double(),))
-    with pytest.raises(InputError, match="layer 'linear': multiplies in float64"):
-        from_exported(program)
+def test_double_precision_is_kept():
+    module, x = Products().double(), X.double()
+    model = from_exported(torch.export.export(module, (x,)))
+    assert largest_difference(model, module, x) < 1e-14
 
 
 class Inner(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tvm import relax
+from tvm.ir import GenericConst
 
 from tests.passes.modules import evaluate, module, operators
 from tvm_sparse.passes.fold_constants import FoldConstants
@@ -23,6 +24,9 @@ R = relax.op
         lambda w, m: R.reshape(R.subtract(w, m), (3, 2)),
         lambda w, m: R.broadcast_to(R.reshape(R.maximum(w, m), (1, 2, 3)), (4, 2, 3)),
         lambda w, m: R.permute_dims(R.expand_dims(R.negative(w), 0), (2, 0, 1)),
+        lambda w, m: R.add(
+            R.strided_slice(w, [1], [2], [0], [-1]), R.strided_slice(m, [1], [1], [9])
+        ),
     ],
 )
 def test_values_are_those_of_the_graph(fold):
@@ -66,3 +70,19 @@ def test_a_weight_that_is_read_often_is_moved_once():
     assert first.value.data_ptr() == third.value.data_ptr()
     assert (first.value.numpy() == W.T).all()
     assert (second.value.numpy() == W).all()
+
+
+def test_a_slice_of_a_weight_tells_which():
+    def body(x):
+        gates = constant(np.stack([W, M]), "lstm.weight")
+        second = R.squeeze(R.strided_slice(gates, [0], [1], [2]), [0])
+        whole = R.strided_slice(gates, [0], [0], [2])
+        return R.add(R.sum(R.multiply(second, R.sum(whole, axis=[0]))), x)
+
+    names = []
+    after = FoldConstants()(module(body, (1,)))
+    relax.analysis.post_order_visit(
+        after["main"].body,
+        lambda e: names.append(name_of(e)) if isinstance(e, GenericConst) else None,
+    )
+    assert sorted(names) == ["lstm.weight", "lstm.weight[1:2]"]

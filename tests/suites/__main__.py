@@ -10,7 +10,7 @@ from tests.suites.outcomes import RIGHT
 from tests.suites.table import record, rows_of, totals
 from tests.suites.workers import results
 
-SUITES = {"pytorch": "tests.suites.opinfo"}
+SUITES = {"pytorch": "tests.suites.opinfo", "onnx": "tests.suites.onnx_nodes"}
 """Name of the table, and the module whose cases fill it."""
 
 

@@ -13,6 +13,9 @@ RIGHT, REFUSED, INTERNAL, WRONG, CRASHED = "right", "refused", "internal", "wron
 OUTCOMES = (RIGHT, REFUSED, INTERNAL, WRONG, CRASHED)
 """Right, or one of our errors at compile time; the others are bugs."""
 
+_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""What the last place of a number is worth, at most, relative to the number."""
+
 Arrays = Sequence[np.ndarray]
 
 
@@ -55,13 +58,24 @@ def difference(found: Arrays, expected: Arrays, *, rtol: float, atol: float) -> 
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"output {number}: {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"
-        tolerances = (rtol, atol) if a.dtype.kind == "f" else (0, 0)
-        close = np.isclose(a, b, *tolerances, equal_nan=True)
+        close = np.isclose(*_comparable(a, b), *_tolerances(a.dtype, rtol, atol), equal_nan=True)
         if not close.all():
             place = tuple(int(i) for i in np.argwhere(~close)[0])
             count = f"{np.count_nonzero(~close)} of {close.size}"
             return f"output {number}: {count} differ, first {a[place]}, not {b[place]}, at {place}"
     return ""
+
+
+def _tolerances(dtype: np.dtype, rtol: float, atol: float) -> tuple[float, float]:
+    """Return the tolerances for ``dtype``: two units in the last place of half precision."""
+    if dtype.kind in "iub":
+        return 0, 0
+    return max(rtol, 2 * _UNITS.get(dtype.name, 0.0)), atol
+
+
+def _comparable(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Return ``arrays`` in a type that NumPy compares with a tolerance."""
+    return [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
 
 
 def first_line(error: BaseException) -> str:

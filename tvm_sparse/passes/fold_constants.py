@@ -43,6 +43,19 @@ def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
     return x.astype(str(call.ty.dtype), copy=False)
 
 
+def _slice(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    axes, begin, end, *strides = ([int(n) for n in _numbers(row)] for row in call.args[1:])
+    place = [slice(None)] * x.ndim
+    for i, axis in enumerate(axes):
+        place[axis] = slice(begin[i], end[i], strides[0][i] if strides else 1)
+    return x[tuple(place)]
+
+
+def _numbers(row: Any) -> list[Any]:
+    """Return the integers of a tuple; the axes, bounds and strides of a slice are such."""
+    return [getattr(field, "value", field) for field in row.fields]
+
+
 def _broadcast(call: relax.Call, x: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x, static_shape(call) or ())
 
@@ -54,6 +67,7 @@ _SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
     "expand_dims": _reshape,
     "astype": _astype,
     "broadcast_to": _broadcast,
+    "strided_slice": _slice,
 }
 
 
@@ -85,10 +99,14 @@ class _Fold:
 
     def _shaped(self, name: str, call: Any, const: Any) -> Any:
         where = (const.value.data_ptr(), name_of(const), str(const.ty))
-        key = (name, str(call.attrs), str(call.ty), *where)
+        key = (name, str(call.attrs), str(call.args[1:]), str(call.ty), *where)
         if key not in self.moved:
-            value = _SHAPED[name](call, array_of(const))
-            self.moved[key] = (constant(value, name_of(const)), const)
+            before = array_of(const)
+            value = _SHAPED[name](call, before)
+            label = name_of(const)
+            if label and value.size < before.size:
+                label += f"[{':'.join(str(n) for row in call.args[2:4] for n in _numbers(row))}]"
+            self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
 
 

@@ -1,0 +1,9 @@
+"""ONNX operators written in torch, one family a file; importing it enters them all."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

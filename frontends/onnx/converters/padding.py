@@ -1,0 +1,112 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+
+@converter("Pad", since=2)
+def _pad_attributes(
+    x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0, node: Node
+) -> Tensor:
+    number = torch.full((), value, dtype=x.dtype)
+    return _pad(x, np.array(pads), number, mode=mode, node=node)
+
+
+@converter("Pad", since=11, static=["pads", "axes"])
+def _pad(
+    x: Tensor,
+    pads: np.ndarray,
+    value: Tensor | None = None,
+    axes: np.ndarray | None = None,
+    *,
+    mode: str = "constant",
+    node: Node,
+) -> Tensor:
+    places = range(x.dim()) if axes is None else [int(a) % x.dim() for a in axes]
+    sides = [int(n) for n in pads.reshape(-1)]
+    if len(sides) != 2 * len(places):
+        raise node.unsound(f"has {len(sides)} pads", f"{2 * len(places)}")
+    begin, end = [0] * x.dim(), [0] * x.dim()
+    for i, place in enumerate(places):
+        begin[place], end[place] = sides[i], sides[i + len(places)]
+    if mode == "constant":
+        return _constant(x, begin, end, value)
+    if mode not in _MODES:
+        raise node.unsound(f"mode '{mode}'", f"constant, {', '.join(_MODES)}")
+    for axis in range(x.dim()):
+        if begin[axis] or end[axis]:
+            extent = x.shape[axis]
+            if not isinstance(extent, int):
+                raise node.refuse(f"pads axis {axis}, known at run time, by '{mode}'", "constant")
+            index = np.arange(-begin[axis], extent + end[axis])
+            x = x.index_select(axis, torch.from_numpy(_MODES[mode](index, extent)))
+    return x
+
+
+def _constant(x: Tensor, begin: list[int], end: list[int], value: Tensor | None) -> Tensor:
+    """Pad with zeros; another value is put where they are."""
+    sides = [n for pair in list(zip(begin, end, strict=True))[::-1] for n in pair]
+    result = F.pad(x, sides)
+    if value is None:
+        return result
+    inside = F.pad(torch.ones(x.shape, dtype=torch.bool), sides)
+    return torch.where(inside, result, value.reshape(()).to(x.dtype))
+
+
+def _mirrored(index: np.ndarray, extent: int) -> np.ndarray:
+    period = max(1, 2 * (extent - 1))
+    index = np.remainder(index, period)
+    return np.minimum(index, period - index) if extent > 1 else index * 0
+
+
+_MODES: dict[str, Any] = {
+    "edge": lambda index, extent: np.clip(index, 0, extent - 1),
+    "reflect": _mirrored,
+    "wrap": np.remainder,
+}
+
+
+@converter("Col2Im", static=["image", "block"])
+def _columns_to_image(
+    x: Tensor,
+    image: np.ndarray,
+    block: np.ndarray,
+    *,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+) -> Tensor:
+    """Add each block where it came from: one scattered sum over the padded image."""
+    rank = image.size
+    steps, gaps = strides or [1] * rank, dilations or [1] * rank
+    sides = pads or [0] * 2 * rank
+    extents = [int(n) + sides[i] + sides[i + rank] for i, n in enumerate(image)]
+    kernel = [int(n) for n in block]
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, d, s in zip(extents, kernel, gaps, steps, strict=True)
+    ]
+    place: Any = np.zeros(1, np.int64)
+    taps = np.indices(kernel).reshape(rank, -1, 1)
+    blocks = np.indices(counts).reshape(rank, 1, -1)
+    for axis in range(rank):
+        along = taps[axis] * gaps[axis] + blocks[axis] * steps[axis]
+        place = place * extents[axis] + along
+    n, channels = x.shape[0], x.shape[1] // int(np.prod(kernel))
+    index = torch.from_numpy(place.reshape(1, 1, -1)).expand(n, channels, -1)
+    flat = torch.zeros(n, channels, int(np.prod(extents)), dtype=x.dtype)
+    summed = torch.scatter_add(flat, 2, index, x.reshape(n, channels, -1))
+    result = summed.reshape(n, channels, *extents)
+    for axis in range(rank):
+        result = result.narrow(axis + 2, sides[axis], int(image[axis]))
+    return result

@@ -1,0 +1,153 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES, Windows, windows
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+_WINDOWS = (*ATTRIBUTES, "ceil_mode")
+
+_MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+
+
+@converter("MaxPool", reads=_WINDOWS)
+def _max_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    storage_order: int = 0,
+    node: Node,
+) -> Any:
+    place = windows(x, kernel_shape, node)
+    lowest = -torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
+    if len(node.outputs) > 1 and node.outputs[1]:
+        return _with_places(x, place, lowest, storage_order)
+    fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
+    plain = max(place.dilations) == 1 and len(place.kernel) in _MAX and x.is_floating_point()
+    if plain and place.symmetric and fits and max(place.overhang) <= 0:
+        return _MAX[len(place.kernel)](x, place.kernel, place.strides, place.begin)
+    taps = list(_taps(place.pad(x, lowest, overhang=True), place))
+    result = taps[0]
+    for tap in taps[1:]:
+        result = torch.maximum(result, tap)
+    return result
+
+
+def _taps(x: Tensor, place: Windows) -> Any:
+    """Yield, for each element of the kernel, that element of all windows of the padded ``x``."""
+    for tap in itertools.product(*map(range, place.kernel)):
+        view = x
+        for axis, k in enumerate(tap):
+            first = k * place.dilations[axis]
+            last = first + (place.outputs[axis] - 1) * place.strides[axis] + 1
+            cut = slice(first, last, place.strides[axis])
+            view = view[(slice(None),) * (2 + axis) + (cut,)]
+        yield view
+
+
+def _with_places(
+    x: Tensor, place: Windows, lowest: float, storage_order: int
+) -> tuple[Tensor, Tensor]:
+    """Return maxima and their places in the whole input, its axes in row- or column-major order."""
+    stacked = torch.stack(list(_taps(place.pad(x, lowest, overhang=True), place)), -1)
+    first = torch.argmax(stacked, -1, keepdim=True)
+    values = torch.gather(stacked, -1, first).squeeze(-1)
+    numbers = np.arange(int(np.prod(place.extents)))
+    numbers = numbers.reshape(place.extents[::-1]).T if storage_order else numbers
+    numbers = numbers.reshape(place.extents)
+    table = torch.from_numpy(np.ascontiguousarray(numbers))[None, None]
+    inside = torch.stack(list(_taps(place.pad(table, -1, overhang=True), place)), -1)
+    planes = torch.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(place.kernel))
+    within = torch.gather(inside.expand(stacked.shape), -1, first).squeeze(-1)
+    return values, within + planes * numbers.size
+
+
+@converter("AveragePool", reads=_WINDOWS)
+def _average_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    count_include_pad: int = 0,
+    node: Node,
+) -> Tensor:
+    place = windows(x, kernel_shape, node)
+    fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
+    plain = max(place.dilations) == 1 and place.symmetric and fits and len(place.kernel) in _AVERAGE
+    if plain and max(place.overhang) <= 0:
+        return _AVERAGE[len(place.kernel)](
+            x, place.kernel, place.strides, place.begin, False, bool(count_include_pad)
+        )
+    if not all(isinstance(n, int) for n in place.extents):
+        raise node.refuse("uneven padding of extents known at run time", "static extents")
+    total = sum(_taps(place.pad(x, 0, overhang=True), place))
+    ones = torch.ones(1, 1, *place.extents, dtype=x.dtype)
+    around = place.pad(ones, 1.0 if count_include_pad else 0.0)
+    behind = [max(0, n) for n in place.overhang][::-1]
+    counts: Any = sum(_taps(F.pad(around, [n for b in behind for n in (0, b)]), place))
+    return total / counts
+
+
+@converter("LpPool", reads=_WINDOWS)
+def _lp_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    p: int = 2,
+    node: Node,
+) -> Tensor:
+    place = windows(x, kernel_shape, node)
+    total: Any = sum(_taps(place.pad(x.abs() ** p, 0, overhang=True), place))
+    return total ** (1 / p)
+
+
+@converter("GlobalAveragePool")
+def _global_average(x: Tensor) -> Tensor:
+    return x.mean(list(range(2, x.dim())), keepdim=True)
+
+
+@converter("GlobalMaxPool")
+def _global_max(x: Tensor) -> Tensor:
+    return x.amax(list(range(2, x.dim())), keepdim=True)
+
+
+@converter("GlobalLpPool")
+def _global_lp(x: Tensor, *, p: int = 2) -> Tensor:
+    return (x.abs() ** p).sum(list(range(2, x.dim())), keepdim=True) ** (1 / p)
+
+
+@converter("MaxUnpool", static=["output_shape"])
+def _max_unpool(
+    x: Tensor,
+    indices: Tensor,
+    output_shape: np.ndarray | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+) -> Tensor:
+    """Places count in the tensor without padding of the given shape, or the smallest one."""
+    rank = len(kernel_shape)
+    steps, sides = strides or [1] * rank, pads or [0] * 2 * rank
+    small = [
+        (n - 1) * s - sides[i] - sides[i + rank] + k
+        for i, (n, s, k) in enumerate(zip(x.shape[2:], steps, kernel_shape, strict=True))
+    ]
+    inner = [*x.shape[:2], *small]
+    flat = torch.zeros(int(np.prod(inner)), dtype=x.dtype)
+    flat = torch.scatter(flat, 0, indices.reshape(-1), x.reshape(-1))
+    result = flat.reshape(inner)
+    if output_shape is None:
+        return result
+    more = [int(n) - m for n, m in zip(output_shape[2:], small, strict=True)][::-1]
+    return F.pad(result, [n for m in more for n in (0, m)])

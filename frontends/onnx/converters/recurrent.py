@@ -1,0 +1,144 @@
+"""Recurrent layers, unrolled: the input's products of all steps are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tvm_sparse.frontends.onnx.converters.cells import (
+    Direction,
+    activations,
+    gru_step,
+    lstm_step,
+    rnn_step,
+)
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+Step = Callable[[Direction, Tensor, list[Tensor]], list[Tensor]]
+"""Computes the next states, the hidden one first, from a step's input products."""
+
+_COMMON = (
+    "hidden_size",
+    "direction",
+    "activations",
+    "activation_alpha",
+    "activation_beta",
+    "clip",
+    "layout",
+)
+
+
+def _layer(
+    node: Node,
+    step: Step,
+    inputs: Sequence[Tensor | None],
+    lengths: Tensor | None,
+    states: Sequence[Tensor | None],
+) -> list[Tensor]:
+    """Return all hidden states, then the last ones of each state."""
+    x, weight, recurrence, bias, peepholes = inputs
+    assert x is not None and weight is not None and recurrence is not None
+    given = node.attributes
+    layout, direction = given.get("layout", 0), given.get("direction", "forward")
+    if layout:
+        x = x.transpose(0, 1)
+        states = [s if s is None else s.transpose(0, 1) for s in states]
+    if weight.shape[0] != (2 if direction == "bidirectional" else 1):
+        raise node.unsound(f"direction '{direction}' with {weight.shape[0]} weights")
+    outputs, finals = [], []
+    for d in range(weight.shape[0]):
+        input_bias, hidden_bias = (None, None) if bias is None else bias[d].chunk(2)
+        layer = Direction(
+            weight.narrow(0, d, 1).squeeze(0),
+            recurrence.narrow(0, d, 1).squeeze(0),
+            input_bias,
+            hidden_bias,
+            None if peepholes is None else peepholes[d],
+            activations(node, d, weight.shape[0]),
+            given.get("clip"),
+            bool(given.get("input_forget") or given.get("linear_before_reset")),
+        )
+        zero = x.new_zeros(x.shape[1], recurrence.shape[-1])
+        state = [zero if s is None else s[d] for s in states]
+        reverse = d == 1 or direction == "reverse"
+        rows, final = _direction(layer, step, x, lengths, state, reverse=reverse)
+        outputs.append(rows)
+        finals.append(final)
+    every = torch.stack(outputs, 1)
+    last = [torch.stack(parts) for parts in zip(*finals, strict=True)]
+    if layout:
+        return [every.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last)]
+    return [every, *last]
+
+
+def _direction(
+    layer: Direction,
+    step: Step,
+    x: Tensor,
+    lengths: Tensor | None,
+    state: list[Tensor],
+    *,
+    reverse: bool,
+) -> tuple[Tensor, list[Tensor]]:
+    """Run the steps; behind a sequence's length the state stays and the output is zero."""
+    gates = F.linear(x, layer.weight, layer.input_bias)
+    steps = list(range(x.shape[0]))
+    rows: list[Tensor] = [x] * len(steps)
+    for t in reversed(steps) if reverse else steps:
+        new = step(layer, gates[t], state)
+        if lengths is None:
+            state, rows[t] = new, new[0]
+            continue
+        alive = (lengths > t)[:, None]
+        state = [torch.where(alive, a, b) for a, b in zip(new, state, strict=True)]
+        rows[t] = torch.where(alive, new[0], torch.zeros_like(new[0]))
+    return torch.stack(rows), state
+
+
+@converter("LSTM", since=7, reads=(*_COMMON, "input_forget"))
+def _lstm(  # noqa: PLR0917 (as many as the operator has)
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+    cell: Tensor | None = None,
+    peepholes: Tensor | None = None,
+    *,
+    node: Node,
+) -> list[Tensor]:
+    inputs = (x, weight, recurrence, bias, peepholes)
+    return _layer(node, lstm_step, inputs, lengths, [hidden, cell])
+
+
+@converter("GRU", since=7, reads=(*_COMMON, "linear_before_reset"))
+def _gru(  # noqa: PLR0917 (as many as the operator has)
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+    *,
+    node: Node,
+) -> list[Tensor]:
+    return _layer(node, gru_step, (x, weight, recurrence, bias, None), lengths, [hidden])
+
+
+@converter("RNN", since=7, reads=_COMMON)
+def _rnn(  # noqa: PLR0917 (as many as the operator has)
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+    *,
+    node: Node,
+) -> list[Tensor]:
+    return _layer(node, rnn_step, (x, weight, recurrence, bias, None), lengths, [hidden])

@@ -1,0 +1,185 @@
+"""Resize and Upsample: along each axis, where an element comes from and with what weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tvm_sparse.frontends.onnx.converters.interpolation import Taps, taps
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How one axis is resized.
+
+    Parameters
+    ----------
+    place
+        Which axis.
+    extent, size
+        Elements before and after.
+    scale
+        Factor that places are computed with.
+    start, end
+        Part of the axis that ``tf_crop_and_resize`` takes.
+    """
+
+    place: int
+    extent: int
+    size: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+@converter("Upsample", since=9, static=["scales"])
+def _upsample(x: Tensor, scales: np.ndarray, *, mode: str = "nearest", node: Node) -> Tensor:
+    return _upsample_attribute(x, scales=scales.tolist(), mode=mode, node=node)
+
+
+@converter("Upsample", since=7)
+def _upsample_attribute(
+    x: Tensor, *, scales: Sequence[float], mode: str = "nearest", node: Node
+) -> Tensor:
+    return _resize(
+        x,
+        None,
+        np.array(scales),
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+        node=node,
+    )
+
+
+@converter("Resize", since=10, static=["scales"])
+def _resize_old(x: Tensor, scales: np.ndarray, *, mode: str = "nearest", node: Node) -> Tensor:
+    return _upsample(x, scales, mode=mode, node=node)
+
+
+@converter("Resize", since=11, static=["roi", "scales", "sizes"])
+def _resize(
+    x: Tensor,
+    roi: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
+    sizes: np.ndarray | None = None,
+    *,
+    mode: str = "nearest",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    keep_aspect_ratio_policy: str = "stretch",
+    node: Node,
+) -> Tensor:
+    places = list(range(x.dim())) if axes is None else [a % x.dim() for a in axes]
+    axes_resized = _axes(node, x, places, (roi, scales, sizes), keep_aspect_ratio_policy)
+    found = []
+    for axis in axes_resized:
+        options = (coordinate_transformation_mode, nearest_mode, cubic_coeff_a)
+        found.append(
+            taps(
+                node,
+                axis,
+                mode,
+                options,
+                antialias=bool(antialias),
+                exclude_outside=bool(exclude_outside),
+            )
+        )
+    factor = _repeated(x, axes_resized, found)
+    if factor is not None:
+        return F.interpolate(x, scale_factor=factor, mode="nearest")
+    inside: Any = None
+    for axis, rows in zip(axes_resized, found, strict=True):
+        x = _applied(x, axis.place, rows)
+        if not rows.inside.all():
+            shape = [-1 if i == axis.place else 1 for i in range(x.dim())]
+            mask = torch.from_numpy(rows.inside).reshape(shape)
+            inside = mask if inside is None else inside & mask
+    if inside is None:
+        return x
+    return torch.where(inside, x, torch.full((), extrapolation_value, dtype=x.dtype))
+
+
+def _axes(
+    node: Node,
+    x: Tensor,
+    places: list[int],
+    inputs: tuple[np.ndarray | None, ...],
+    policy: str,
+) -> list[Axis]:
+    """Return the axes whose elements move."""
+    roi, scales, sizes = inputs
+    extents = [x.shape[place] for place in places]
+    if scales is not None and scales.size:
+        factors = [float(s) for s in scales]
+        wanted = [n if s == 1 else math.floor(n * s) for n, s in zip(extents, factors, strict=True)]
+    elif sizes is not None and sizes.size:
+        wanted = sizes.tolist()
+        if any(not isinstance(n, int) for n in (*wanted, *extents)):
+            raise node.refuse("sizes of axes known at run time", "scales, or static extents")
+        factors = [m / n for n, m in zip(extents, wanted, strict=True)]
+        if policy != "stretch":
+            one = min(factors) if policy == "not_larger" else max(factors)
+            factors = [one] * len(places)
+            wanted = [math.floor(one * n + 0.5) for n in extents]
+    else:
+        raise node.unsound("has neither scales nor sizes", "one of them")
+    found = []
+    for i, (place, extent, size, factor) in enumerate(
+        zip(places, extents, wanted, factors, strict=True)
+    ):
+        crop = (0.0, 1.0)
+        if roi is not None and roi.size:
+            crop = (float(roi[i]), float(roi[i + len(places)]))
+        if factor == 1 and crop == (0.0, 1.0):
+            continue
+        if not isinstance(extent, int):
+            raise node.refuse(f"resizes axis {place}, which is known at run time", "static extents")
+        found.append(Axis(place, extent, int(size), factor, *crop))
+    return found
+
+
+def _repeated(x: Tensor, axes: list[Axis], found: list[Taps]) -> list[float] | None:
+    """Return the whole factor of each plane axis if every element is only repeated."""
+    if x.dim() != 4 or not x.is_floating_point() or {a.place for a in axes} - {2, 3} or not axes:
+        return None
+    if not all(isinstance(extent, int) for extent in x.shape[2:]):
+        return None
+    factors = {2: 1, 3: 1}
+    for axis, rows in zip(axes, found, strict=True):
+        factor = axis.size // axis.extent
+        repeated = np.arange(axis.extent).repeat(max(factor, 1))
+        if len(rows.indices) != 1 or not np.array_equal(rows.indices[0], repeated):
+            return None
+        if not rows.inside.all():
+            return None
+        factors[axis.place] = factor
+    return [float(factors[2]), float(factors[3])]
+
+
+def _applied(x: Tensor, place: int, rows: Taps) -> Tensor:
+    """Return the weighted sum of the elements that ``rows`` names along the axis ``place``."""
+    if len(rows.indices) == 1:
+        return x.index_select(place, torch.from_numpy(rows.indices[0]))
+    shape = [-1 if i == place else 1 for i in range(x.dim())]
+    wide = x if x.is_floating_point() else x.to(torch.float32)
+    total: Any = None
+    for index, weight in zip(rows.indices, rows.weights, strict=True):
+        share = torch.from_numpy(weight).to(wide.dtype).reshape(shape)
+        term = wide.index_select(place, torch.from_numpy(index)) * share
+        total = term if total is None else total + term
+    return total if x.is_floating_point() else torch.round(total).to(x.dtype)

@@ -1,0 +1,127 @@
+"""Where the windows of convolutions and pooling lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from tvm_sparse.frontends.onnx.node import Node
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the trailing axes of an input.
+
+    Parameters
+    ----------
+    extents
+        Extents of these axes.
+    kernel, strides, dilations
+        One number an axis.
+    begin, end
+        Padding before and after each axis.
+    outputs
+        Number of windows along each axis.
+    """
+
+    extents: tuple[Any, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    outputs: tuple[Any, ...]
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether as much is padded behind as before."""
+        return self.begin == self.end
+
+    @property
+    def overhang(self) -> tuple[int, ...]:
+        """Elements by which the last window passes the padded end; negative if it ends before."""
+        spans = zip(self.outputs, self.strides, self._reach, strict=True)
+        ends = [(n - 1) * stride + reach for n, stride, reach in spans]
+        padded = zip(self.extents, self.begin, self.end, strict=True)
+        return tuple(e - (x + b + a) for e, (x, b, a) in zip(ends, padded, strict=True))
+
+    @property
+    def _reach(self) -> tuple[int, ...]:
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def pad(self, x: Tensor, value: float, *, overhang: bool = False) -> Tensor:
+        """Return ``x`` padded with ``value``, as far as the last window reaches if asked."""
+        more = [max(0, n) for n in self.overhang] if overhang else [0] * len(self.end)
+        return padded(x, self.begin, [a + m for a, m in zip(self.end, more, strict=True)], value)
+
+
+def padded(x: Tensor, begin: Sequence[int], end: Sequence[int], value: float) -> Tensor:
+    """Return ``x`` with ``value`` around its trailing axes."""
+    if not any(begin) and not any(end):
+        return x
+    pairs = list(zip(begin, end, strict=True))[::-1]
+    return F.pad(x, [n for pair in pairs for n in pair], value=value)
+
+
+ATTRIBUTES = ("strides", "dilations", "pads", "auto_pad")
+"""What :func:`windows` reads of a node, beside ``ceil_mode``."""
+
+
+def windows(x: Tensor, kernel: Sequence[int], node: Node) -> Windows:
+    """Return the windows of ``node`` over the trailing axes of ``x``, its padding worked out.
+
+    Raises
+    ------
+    UnsupportedError
+        ``auto_pad`` on extents that are known only at run time.
+    InputError
+        The attributes contradict one another.
+    """
+    rank, given = x.dim() - 2, node.attributes
+    steps, gaps = (tuple(given.get(name) or [1] * rank) for name in ("strides", "dilations"))
+    extents = tuple(x.shape[2:])
+    if not rank == len(kernel) == len(steps) == len(gaps):
+        raise node.unsound("its windows have another number of axes than its input", f"{rank}")
+    if min(*kernel, *steps, *gaps) < 1:
+        raise node.unsound("a kernel, stride or dilation is less than 1")
+    begin, end = _padding(node, extents, (kernel, steps, gaps))
+    outputs, ceil = [], bool(given.get("ceil_mode"))
+    for i in range(rank):
+        span = extents[i] + begin[i] + end[i] - (kernel[i] - 1) * gaps[i] - 1
+        count = (-(-span // steps[i]) if ceil else span // steps[i]) + 1
+        if ceil and (count - 1) * steps[i] >= extents[i] + begin[i]:
+            count -= 1  # the last window would start in the padding behind
+        outputs.append(count)
+    if any(isinstance(n, int) and n < 1 for n in outputs):
+        raise node.unsound(f"its windows do not fit into an input of {list(x.shape)}")
+    return Windows(extents, tuple(kernel), steps, gaps, begin, end, tuple(outputs))
+
+
+def _padding(
+    node: Node, extents: tuple[Any, ...], shape: tuple[Sequence[int], ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank, auto_pad = len(extents), node.attributes.get("auto_pad", "NOTSET")
+    if auto_pad == "NOTSET":
+        pads = tuple(node.attributes.get("pads") or [0] * 2 * rank)
+        if len(pads) != 2 * rank:
+            raise node.unsound(f"has {len(pads)} pads", f"{2 * rank}")
+        return tuple(pads[:rank]), tuple(pads[rank:])
+    if auto_pad == "VALID":
+        return (0,) * rank, (0,) * rank
+    if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+        raise node.unsound(f"auto_pad '{auto_pad}'", "NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    begin, end = [], []
+    for extent, kernel, stride, dilation in zip(extents, *shape, strict=True):
+        if not isinstance(extent, int):
+            raise node.refuse(
+                f"auto_pad '{auto_pad}' on an extent known at run time", "explicit pads"
+            )
+        total = max(0, (-(-extent // stride) - 1) * stride + (kernel - 1) * dilation + 1 - extent)
+        small, large = total // 2, total - total // 2
+        begin.append(small if auto_pad == "SAME_UPPER" else large)
+        end.append(large if auto_pad == "SAME_UPPER" else small)
+    return tuple(begin), tuple(end)

@@ -1,0 +1,85 @@
+"""From an ONNX file to a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.onnx.dimensions import examples
+from tvm_sparse.frontends.onnx.network import Network
+from tvm_sparse.frontends.onnx.reader import take_weights
+from tvm_sparse.frontends.quiet import quiet
+
+
+def to_model(proto: Any, source: str) -> Model:
+    """Import a checked ``ModelProto``, whose weights are taken out of it.
+
+    Parameters
+    ----------
+    proto
+        What :func:`~tvm_sparse.frontends.onnx.reader.read_onnx` returns.
+    source
+        How messages call the model.
+
+    Raises
+    ------
+    InputError
+        A node cannot be imported.
+    """
+    network = Network(proto, take_weights(proto)).eval()
+    tensors, shapes, symbols = examples(proto.graph)
+    with quiet(), torch.no_grad():
+        try:
+            program = torch.export.export(
+                network, tuple(tensors), dynamic_shapes=(tuple(shapes),) if tensors else None
+            )
+        except SparseError:
+            raise
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise InputError(
+                source,
+                f"cannot be traced ({lines[0]})",
+                "shapes that follow from the shapes of the inputs",
+                "export the model again, with static extents where it needs them",
+            ) from error
+    for node in program.graph.nodes:
+        stack = node.meta.get("nn_module_stack")
+        if stack:
+            node.meta["nn_module_stack"] = {
+                key: (network.node_names.get(path, path), kind)
+                for key, (path, kind) in stack.items()
+            }
+    return _renamed(from_exported(program, symbols), network)
+
+
+def _renamed(model: Model, network: Network) -> Model:
+    """Give weights, inputs and outputs their names in the graph."""
+    names = network.weight_names
+    inputs = zip(model.inputs, network.input_names, strict=True)
+    outputs = zip(model.outputs, network.output_names, strict=True)
+    return replace(
+        model,
+        weights={names.get(name, name): value for name, value in model.weights.items()},
+        inputs=tuple(replace(spec, name=name) for spec, name in inputs),
+        outputs=tuple(replace(spec, name=name) for spec, name in outputs),
+    )
+
+
+def load_onnx(path: Path) -> Model:
+    """Import the ONNX file ``path``; symbolic dimensions stay symbolic.
+
+    Raises
+    ------
+    InputError
+        ``onnx`` is not installed, the file is missing or damaged, or an operator is unknown.
+    """
+    from tvm_sparse.frontends.onnx.reader import read_onnx
+
+    return to_model(read_onnx(path), str(path))

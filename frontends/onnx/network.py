@@ -1,0 +1,77 @@
+"""An ONNX graph as a torch module: its weights are buffers, its nodes are run in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.onnx import converters
+from tvm_sparse.frontends.onnx.functions import Functions
+from tvm_sparse.frontends.onnx.known import Known, is_small
+from tvm_sparse.frontends.onnx.scope import Scope, Value, as_tensor, look_up
+from tvm_sparse.frontends.onnx.types import to_tensor
+
+assert converters.__path__, "importing it enters the converters"
+
+
+class Step(nn.Module):
+    """One node, a module of its own so that the exporter remembers it."""
+
+    def __init__(self, scope: Scope, proto: Any) -> None:
+        super().__init__()
+        self.scope, self.proto = scope, proto
+
+    def forward(self, env: dict[str, Value]) -> None:
+        """Run the node on the values in ``env`` and enter its outputs."""
+        self.scope.step(self.proto, env)
+
+
+class Network(nn.Module):
+    """The graph of ``proto`` with ``weights``, which share memory with the buffers.
+
+    Parameters
+    ----------
+    proto
+        A checked ``ModelProto``.
+    weights
+        Its initializers by name.
+    """
+
+    def __init__(self, proto: Any, weights: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
+        opsets = {
+            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import
+        }
+        scope = Scope(opsets, Functions(proto.functions))
+        self.input_names = tuple(value.name for value in proto.graph.input)
+        self.output_names = tuple(value.name for value in proto.graph.output)
+        self.weight_names = dict(zip(map("w{}".format, range(len(weights))), weights, strict=True))
+        self._arrays = dict(weights)
+        for buffer, name in self.weight_names.items():
+            self.register_buffer(buffer, to_tensor(weights[name]))
+        self.node_names = {}
+        for i, node in enumerate(proto.graph.node):
+            self.add_module(f"n{i}", Step(scope, node))
+            self.node_names[f"n{i}"] = scope.node(node, {}).name
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the outputs in the graph's order."""
+        env: dict[str, Value] = dict(zip(self.input_names, inputs, strict=True))
+        for buffer, name in self.weight_names.items():
+            tensor = self.get_buffer(buffer)
+            array = self._arrays[name]
+            env[name] = Known(array, tensor) if is_small(array) else tensor
+        for step in self.children():
+            step(env)
+        outputs = []
+        for name in self.output_names:
+            value = as_tensor(look_up(env, name, f"output '{name}'"))
+            if value is None:
+                raise InputError(f"output '{name}'", "is left out", "a tensor")
+            outputs.append(value)
+        return tuple(outputs)

@@ -1,0 +1,56 @@
+"""One ONNX node as converters see it, and the one way to refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm_sparse.errors import InputError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a graph.
+
+    Parameters
+    ----------
+    operator, domain
+        What it computes; the domain of ONNX's own operators is empty.
+    opset
+        Version of the operator set of that domain.
+    name
+        How messages call it: its name, or its operator and first output where it has none.
+    inputs, outputs
+        Names of its values; an empty name is one that is left out.
+    attributes
+        By name: numbers, strings, lists of these, ``TensorProto`` or ``GraphProto``.
+    run
+        Runs a subgraph of this node; see :class:`~tvm_sparse.frontends.onnx.scope.Scope`.
+    """
+
+    operator: str
+    domain: str
+    opset: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(repr=False)
+    run: Callable[[Any, Sequence[Any]], list[Any]] | None = field(default=None, repr=False)
+
+    @property
+    def place(self) -> str:
+        """Where an error of this node is."""
+        return f"node '{self.name}'"
+
+    def refuse(self, found: str, expected: str = "", remedy: str = "") -> UnsupportedError:
+        """Return the error that this node, sound as it is, is not imported."""
+        return UnsupportedError(
+            self.place, f"operator '{self.operator}': {found}", expected, remedy
+        )
+
+    def unsound(self, found: str, expected: str = "") -> InputError:
+        """Return the error that this node breaks the rules of ONNX."""
+        return InputError(
+            self.place, f"operator '{self.operator}': {found}", expected, "export the model again"
+        )

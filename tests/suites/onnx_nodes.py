@@ -1,0 +1,81 @@
+"""ONNX's own tests of its operators (backend node tests), compiled by ``ts.compile``."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx.backend.test.loader import load_model_tests
+
+import tvm_sparse as ts
+from tests.suites.outcomes import RIGHT, Arrays, Result, outcome_of
+from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.onnx.types import to_tensor
+
+TITLE = "ONNX's backend node tests"
+VERSION = f"onnx {onnx.__version__}"
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+
+
+@cache
+def _tests() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def cases() -> list[str]:
+    """Return the names of all tests."""
+    return list(_tests())
+
+
+def operator_of(key: str) -> str:
+    """Return the operator of the test ``key``; those written out by a function keep its name."""
+    graph = _tests()[key].model.graph
+    first = next((n for n in graph.node if n.op_type != "Constant"), graph.node[0])
+    name = key.removeprefix("test_").split("_expanded")[0]
+    return f"{name} (expanded)" if "_expanded" in key else first.op_type
+
+
+def check(key: str) -> Result:
+    """Compile one test and compare it with the outputs that come with it."""
+    case = _tests()[key]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inputs, outputs = ([_array(x) for x in values] for values in case.data_sets[0])
+        outcome, reason = outcome_of(
+            lambda: _compiled(case.model, inputs),
+            outputs,
+            rtol=case.rtol,
+            atol=case.atol,
+        )
+    return Result(key, operator_of(key), outcome, reason if outcome != RIGHT else "")
+
+
+def _array(value: Any) -> np.ndarray:
+    """Return a tensor of a test; for sequences and optionals, which are refused, anything."""
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.array(None) if value is None or isinstance(value, list) else np.asarray(value)
+
+
+def _compiled(model: Any, inputs: Arrays) -> Callable[[], Arrays]:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "model.onnx")
+        onnx.save(model, path)
+        library = ts.compile(path, config=CONFIG)
+
+    def run() -> Arrays:
+        found = library(*map(to_tensor, inputs)) if inputs else library()
+        leaves = found if isinstance(found, tuple | list) else [found]
+        return [to_numpy(x, "") if isinstance(x, torch.Tensor) else x for x in leaves]
+
+    return run
