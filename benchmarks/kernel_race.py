@@ -15,6 +15,7 @@ from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
 from tvm_sparse.ops.contraction import reference
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
@@ -103,7 +104,7 @@ class Race:
         return {name: t for (weight, who, name), t in found if (weight, who) == (key, whose)}
 
     def _storages(self, matrix: np.ndarray) -> list[Candidate]:
-        offered = sparse_candidates(self.case.contraction, matrix, self.target)
+        offered = sparse_candidates(self.case.contraction, Scan(matrix), self.target)
         found = [k for k in offered if not isinstance(k, str)]
         return [k for k in found if k.cost <= BEHIND * min(other.cost for other in found)]
 

@@ -206,14 +206,14 @@ def test_formats_may_refuse_with_a_reason():
 def test_faults_of_operators_are_named():
     balanced = kinds()["balanced"]
 
-    def swapped(contraction, matrix, target):
+    def swapped(contraction, scan, target):
         yield "a reason why something else does not fit"
-        for candidate in balanced.operators(contraction, matrix, target):
+        for candidate in balanced.operators["llvm"](contraction, scan, target):
             zeros = ZeroFormat(candidate.storage)
             yield replace(candidate, storage=zeros)
 
     with pytest.raises(AssertionError, match="operator 'balanced' computes something else"):
-        check_kind(replace(balanced, operators=swapped))
+        check_kind(replace(balanced, operators={"llvm": swapped}))
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ def operators(target: str) -> dict[str, Any]:
     """Return the hashes of every candidate, scheduled, for small layers with all sorts of zeros."""
     import tvm_ffi
 
+    from tvm_sparse.patterns.scan import Scan
     from tvm_sparse.schedules.build import build_context, scheduled
     from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 
@@ -110,7 +111,7 @@ def operators(target: str) -> dict[str, Any]:
     for name, contraction, matrix in _layers():
         found = [
             *dense_candidates(contraction, resolved),
-            *sparse_candidates(contraction, matrix, resolved),
+            *sparse_candidates(contraction, Scan(matrix), resolved),
         ]
         layers[name] = "; ".join(c for c in found if isinstance(c, str))
         for candidate in (c for c in found if not isinstance(c, str)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_sparse.formats.balanced import BalancedFormat
@@ -37,10 +38,11 @@ class Kind:
     formats
         Storage classes with ``encode``/``decode``/``nbytes``.
     operators
-        ``(contraction, matrix, target) -> candidates``: yields a
+        By TVM's name for a kind of target (``"llvm"``, ``"cuda"``): a function
+        ``(contraction, scan, target) -> candidates``. It yields a
         :class:`~tvm_sparse.selection.candidate.Candidate` for each storage that fits the weight
-        matrix ``(features, taps * columns)`` (columns in ``hwi`` order), or a sentence that says
-        why one does not. Left out, layers of this kind stay dense, with that reason.
+        matrix ``scan.weight`` ``(features, taps * columns)`` (columns in ``hwi`` order), or a
+        sentence that says why one does not. Layers of this kind stay dense on other targets.
     schedules
         Rules with ``apply(func, target, tunable)``, tried before the built-in ones.
     """
@@ -48,12 +50,12 @@ class Kind:
     name: str
     pattern: type[Pattern]
     formats: tuple[type[Any], ...] = ()
-    operators: Operators | None = None
+    operators: Mapping[str, Operators] = field(default_factory=dict)
     schedules: tuple[ScheduleRule, ...] = ()
 
 
 def _built_in(pattern: type[Pattern], *formats: type[Any]) -> Kind:
-    return Kind(pattern.kind, pattern, formats, OPERATORS.parts().get(pattern.kind))
+    return Kind(pattern.kind, pattern, formats, OPERATORS.parts().get(pattern.kind, {}))
 
 
 BUILT_IN = (

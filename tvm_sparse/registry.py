@@ -18,8 +18,7 @@ def register(kind: Kind) -> Kind:
     _KINDS.add(kind.name, kind)
     FAMILIES.add(kind.name, kind.pattern)
     OWN_RULES.add(kind.name, kind.schedules)
-    if kind.operators is not None:
-        OPERATORS.add(kind.name, kind.operators)
+    OPERATORS.add(kind.name, kind.operators)
     return kind
 
 

@@ -52,7 +52,7 @@ def check_kind(kind: Kind, pattern: Pattern | None = None) -> None:
     for storage in kind.formats:
         for shape in shapes:
             _check_format(kind, pattern, storage, shape)
-    if kind.operators is not None and not kind.pattern.depthwise:
+    if not kind.pattern.depthwise:
         _check_operators(kind, pattern, shapes[0])
 
 
@@ -163,7 +163,8 @@ def _check_operators(kind: Kind, pattern: Pattern, shape: tuple[int, int]) -> No
     contraction = Contraction((7,), shape[1], shape[0])
     x = rng.integers(-4, 5, contraction.input_shape).astype(np.float32)
     target = parse_target("cpu").target
-    for candidate in kind.operators(contraction, matrix, target) if kind.operators else ():
+    offered = kind.operators.get(target.kind.name)
+    for candidate in offered(contraction, Scan(matrix), target) if offered else ():
         if isinstance(candidate, str):
             continue
         _check_storage(kind, candidate.storage, matrix)

@@ -13,6 +13,7 @@ from benchmarks.gpu.pairs import pair_option, pointwise_behind
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.cuda import depthwise_options, options
@@ -139,9 +140,9 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     if operator.storage == "dense":
         return options.dense(c, target)
     if operator.tried:
-        (option,) = options.two_four(c, matrix, target)
+        (option,) = options.two_four(c, Scan(matrix), target)
         return option
-    found = options.sparse(c, matrix, target)
+    found = options.sparse(c, Scan(matrix), target)
     (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.storage)
     return option
 

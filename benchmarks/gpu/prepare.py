@@ -27,6 +27,7 @@ from tvm.target import Target
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.cuda import depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
@@ -36,7 +37,7 @@ BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"
 REARRANGED = "rearranged"
 """The papers' sub-GEMMs, built for depthwise layers besides the storage of the pattern."""
 
-MAKERS: dict[str, Callable[[Contraction, np.ndarray, Target], Iterable[Option | str]]] = {
+MAKERS: dict[str, Callable[[Contraction, Scan, Target], Iterable[Option | str]]] = {
     "balanced": options.balanced,
     "block": options.block,
     "two_four": options.two_four,
@@ -206,9 +207,9 @@ def _option(kernel: Kernel, matrix: np.ndarray, target: Any) -> Option:
     if kernel.storage == REARRANGED:
         return depthwise_options.rearranged(c, matrix, target)
     if kernel.storage in MAKERS:
-        found = list(MAKERS[kernel.storage](c, matrix, target))
+        found = list(MAKERS[kernel.storage](c, Scan(matrix), target))
     else:
-        found = list(options.sparse(c, matrix, target))
+        found = list(options.sparse(c, Scan(matrix), target))
     known = [o for o in found if not isinstance(o, str)]
     named = [o for o in known if o.name == kernel.storage]
     if kernel.case.pattern.startswith("joint") and not named:

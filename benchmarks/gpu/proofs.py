@@ -20,6 +20,7 @@ from benchmarks.gpu.cases import SPARSITIES, Case
 from benchmarks.gpu.operators import OPERATORS, option_of, scheduled
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
@@ -77,7 +78,9 @@ def regimes() -> Iterator[dict[str, Any]]:
             for rows in ROWS:
                 c = Contraction((rows,), SIZE, SIZE, numerics=Numerics.uniform("float16"))
                 dense = options.dense(c, target)
-                found = [o for o in options.sparse(c, matrix, target) if not isinstance(o, str)]
+                found = [
+                    o for o in options.sparse(c, Scan(matrix), target) if not isinstance(o, str)
+                ]
                 best = min([dense, *found], key=lambda option: option.seconds)
                 yield {
                     "pattern": pattern,

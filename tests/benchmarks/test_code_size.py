@@ -11,6 +11,7 @@ import pytest
 from benchmarks.code_size import code_bytes, executable_bytes
 from tests.kernels import host, keep_of_bank
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
@@ -27,7 +28,7 @@ LAYERS = [
 def candidates(contraction):
     matrix = keep_of_bank(np.random.default_rng(0), contraction.matrix_shape, 2)
     yield dense_candidate(contraction, host())
-    yield from sparse_candidates(contraction, matrix, host())
+    yield from sparse_candidates(contraction, Scan(matrix), host())
 
 
 @pytest.mark.parametrize("contraction", LAYERS, ids=str)

@@ -16,6 +16,7 @@ from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar
 from tvm_sparse.ops.cuda.tile import tiled
 from tvm_sparse.ops.cuda.weights import BlockWeights
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
 from tvm_sparse.selection.cuda import depthwise_options as ways
 
@@ -70,8 +71,8 @@ def test_few_taps_are_faster_where_products_decide():
     )
     matrix = np.zeros(c.matrix_shape, np.float16)
     matrix[:, :4] = 1
-    (taps,) = ways.sparse(c, matrix, target())
+    (taps,) = ways.sparse(c, Scan(matrix), target())
     assert taps.seconds < ways.dense(c, target()).seconds
     full = np.ones_like(matrix)
-    (unpruned,) = ways.sparse(c, full, target())
+    (unpruned,) = ways.sparse(c, Scan(full), target())
     assert unpruned.seconds > ways.dense(c, target()).seconds

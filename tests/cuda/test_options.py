@@ -11,6 +11,7 @@ from benchmarks.gpu.operators import LISTED, OPERATORS, option_of, scheduled
 from tests.cuda.kernels import needs_nvrtc, source, target
 from tests.kernels import integers
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
@@ -77,7 +78,7 @@ def assert_machine_code(layer, dtype, arch):
 def test_what_is_missing_is_named():
     rng = np.random.default_rng(0)
     c = Contraction((128,), 512, 256)
-    found = options.sparse(c, integers(rng, c.matrix_shape, 0.7), target())
+    found = options.sparse(c, Scan(integers(rng, c.matrix_shape, 0.7)), target())
     reasons = [o for o in found if isinstance(o, str)]
     assert any("no tiles of the matrix are empty" in reason for reason in reasons)
     assert any("padded banks" in reason for reason in reasons)
@@ -85,5 +86,5 @@ def test_what_is_missing_is_named():
 
 def test_small_matrices_have_no_blocks():
     c = Contraction((4,), 12, 8)
-    found = list(options.block(c, np.ones(c.matrix_shape, "f4"), target()))
+    found = list(options.block(c, Scan(np.ones(c.matrix_shape, "f4")), target()))
     assert found == ["block needs at least 16 x 16, found 8 x 12"]

@@ -25,6 +25,7 @@ from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
@@ -66,7 +67,7 @@ def test_equals_the_reference(case, keep):
 def test_machine_code(arch, dtype):
     c = Contraction((256,), 512, 256, numerics=Numerics.uniform(dtype))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
-    (option,) = options.two_four(c, matrix, target(arch))
+    (option,) = options.two_four(c, Scan(matrix), target(arch))
     func = scheduled(option.build(), TileTwoFour(), arch)
     assert_lean(func, arch)
     (counts,) = instruction_counts(nvrtc.compile_source(source(func, arch), arch)).values()
@@ -78,7 +79,7 @@ def test_it_is_no_candidate_yet():
     """No GPU has verified it: the compiler must not choose it."""
     c = replace(LINEAR, numerics=Numerics.uniform("float16"))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
-    found = options.sparse(c, matrix, target())
+    found = options.sparse(c, Scan(matrix), target())
     assert "two_four" not in {o.name for o in found if not isinstance(o, str)}
-    (reason,) = options.two_four(LINEAR, matrix, target())
+    (reason,) = options.two_four(LINEAR, Scan(matrix), target())
     assert "fp16 and bf16" in reason

@@ -12,6 +12,7 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
@@ -43,7 +44,7 @@ def masked(contraction, sparsity=0.8):
 def test_candidates_compile_for_arm():
     contraction = Contraction((20,), 64, 32)
     offered = [dense_candidate(contraction, ARM)]
-    offered += sparse_candidates(contraction, masked(contraction), ARM)
+    offered += sparse_candidates(contraction, Scan(masked(contraction)), ARM)
     names = set()
     for candidate in offered:
         if not isinstance(candidate, str):

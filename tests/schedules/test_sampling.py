@@ -18,6 +18,7 @@ from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import winograd
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_context, rules_for
 from tvm_sparse.schedules.cpu import blocks as cpu_blocks
 from tvm_sparse.schedules.rule import first_schedule
@@ -31,7 +32,7 @@ CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
 
 def candidate(kind, contraction, matrix):
     """Return the operator that the registered kind called ``kind`` offers for ``matrix``."""
-    found = sparse_candidates(contraction, matrix, host())
+    found = sparse_candidates(contraction, Scan(matrix), host())
     return next(c.func for c in found if not isinstance(c, str) and c.name.startswith(kind))
 
 
@@ -176,7 +177,9 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
         name, scattered
     )(contraction.matrix_shape)
     direct, *found = dense_candidates(contraction, host())
-    found += [c for c in sparse_candidates(contraction, matrix, host()) if not isinstance(c, str)]
+    found += [
+        c for c in sparse_candidates(contraction, Scan(matrix), host()) if not isinstance(c, str)
+    ]
     chosen = next((c for c in found if c.name == name), direct)
     choices = space_of(chosen.func, host(), rules_for(host()))
     x = integers(rng, contraction.input_shape)

@@ -11,6 +11,7 @@ from tvm import tirx
 
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates
 
@@ -63,7 +64,7 @@ def test_every_storage_is_exact_for_any_rows(name, shape):
     rng = np.random.default_rng(0)
     matrix = PATTERNS[name](rng, shape)
     dynamic = Contraction((tirx.Var("n", "int64"),), shape[1], shape[0])
-    offered = [dense_candidate(dynamic, host()), *sparse_candidates(dynamic, matrix, host())]
+    offered = [dense_candidate(dynamic, host()), *sparse_candidates(dynamic, Scan(matrix), host())]
     # Small integers are exact in bfloat16, and symbolic rows count as few: values are narrow.
     found = [c for c in offered if not isinstance(c, str)]
     assert len(found) > 1
@@ -87,7 +88,7 @@ def test_error_is_bounded_on_reals(name):
     x = rng.standard_normal((9, 320), dtype=np.float32)
     bound = 320 * np.finfo(np.float32).eps * (np.abs(x) @ np.abs(matrix.T))
     exact = x.astype(np.float64) @ matrix.T.astype(np.float64)
-    for candidate in sparse_candidates(contraction, matrix, host()):
+    for candidate in sparse_candidates(contraction, Scan(matrix), host()):
         if isinstance(candidate, str):
             continue
         out = tvm.runtime.tensor(np.full(exact.shape, np.nan, np.float32))
@@ -100,7 +101,7 @@ def test_error_is_bounded_on_reals(name):
 def test_lookups_are_modelled_cheapest_only_where_they_are(cpu, chosen):
     contraction = Contraction((128,), 512, 512)
     matrix = PATTERNS["balanced"](np.random.default_rng(0), (512, 512))
-    offered = sparse_candidates(contraction, matrix, host(cpu))
+    offered = sparse_candidates(contraction, Scan(matrix), host(cpu))
     found = [c for c in offered if not isinstance(c, str)]
     best = min(found, key=lambda c: c.cost)
     assert (best.name == "balanced") == (chosen == "balanced")

@@ -8,10 +8,12 @@ import pytest
 import tvm_sparse as ts
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection import choose
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.choose import Chooser, Layer
+from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
+from tvm_sparse.selection.layer import Layer
 from tvm_sparse.targets import parse_target
 
 
@@ -61,7 +63,9 @@ def test_few_zeros_are_stored_sparse_on_request():
 
 
 def test_only_the_chosen_storage_is_packed():
-    packed = choose._Packed(balanced().weight, chooser()._candidates(balanced())[0])
+    packed = choose._Packed(
+        balanced().weight, chooser()._candidates(balanced(), Scan(balanced().weight))[0]
+    )
     assert not packed
     assert set(packed["balanced"]) == {"values", "indices"}
     assert list(packed) == ["balanced"]

@@ -14,6 +14,7 @@ from tvm_sparse.formats.narrow import NarrowFormat
 from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
 from tvm_sparse.selection.cpu.block import block_candidates
 from tvm_sparse.selection.cpu.joint import joint_candidates
@@ -36,7 +37,7 @@ def test_offered_and_exact(offer, scale, cpu):
     # 257 * k takes 9 to 11 bits: too many for bfloat16, few enough for float16.
     contraction = Contraction((3,), 64, 40)
     matrix = masked(contraction, scale)
-    (candidate,) = offer(contraction, matrix, host(cpu))
+    (candidate,) = offer(contraction, Scan(matrix), host(cpu))
     assert isinstance(candidate.storage, NarrowFormat)
     assert candidate.storage.stored == ("bfloat16" if scale == 1 else "float16")
     x = integers(np.random.default_rng(1), contraction.input_shape)
@@ -62,6 +63,6 @@ def test_convolution(stored):
 def test_only_where_nothing_is_lost_and_rows_are_few():
     few, many = Contraction((8,), 32, 32), Contraction((9,), 32, 32)
     matrix = masked(few)
-    assert narrowest(few, matrix, host()).numerics.weight == "bfloat16"
-    assert narrowest(many, matrix, host()) == many
-    assert narrowest(few, matrix / 3, host()) == few
+    assert narrowest(few, Scan(matrix), host()).numerics.weight == "bfloat16"
+    assert narrowest(many, Scan(matrix), host()) == many
+    assert narrowest(few, Scan(matrix / 3), host()) == few

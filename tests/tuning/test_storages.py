@@ -13,9 +13,11 @@ from tests.kernels import host, integers, keep_of_bank
 from tests.tuning.fakes import FakeMeasurer
 from tests.tuning.test_recorded import network
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.candidates import sparse_candidates
-from tvm_sparse.selection.choose import Choice, Layer
+from tvm_sparse.selection.choose import Choice
+from tvm_sparse.selection.layer import Layer
 from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.api import tasks_of
 from tvm_sparse.tuning.database import Database
@@ -29,7 +31,7 @@ TIMES = {"balanced": 10.0, "unstructured": 12.0, "block": 14.0, "dense": 50.0}
 
 
 def candidates():
-    found = sparse_candidates(CONTRACTION, MATRIX, host())
+    found = sparse_candidates(CONTRACTION, Scan(MATRIX), host())
     return {c.name: c for c in found if not isinstance(c, str)}
 
 

@@ -88,7 +88,7 @@ class CompressedBanksFormat:
         outer = CompressedRowsFormat.of(
             matrix, group=lanes, run=bank, tile_rows=lanes, tile_cols=matrix.shape[1]
         )
-        fullest = fullest_rows(matrix, bank, lanes)
+        fullest = fullest_rows(bank_counts(matrix, bank), lanes)
         keep = keep or max(1, int(fullest.max(initial=0)))
         parts = -(-fullest // keep)
         longest = int(parts.sum(1).max(initial=0))
@@ -150,7 +150,9 @@ class CompressedBanksFormat:
         return values, words.astype(self.index_dtype)
 
 
-def fullest_rows(matrix: np.ndarray, bank: int, lanes: int = 16) -> npt.NDArray[np.int32]:
-    """Return the most nonzeros of a row in each block ``(row blocks, banks)`` of ``matrix``."""
-    counts = bank_counts(matrix, bank)
+def fullest_rows(counts: npt.NDArray[np.int32], lanes: int = 16) -> npt.NDArray[np.int32]:
+    """Return the most nonzeros of a row in each block ``(row blocks, banks)``.
+
+    ``counts`` are the nonzeros of each bank of each row.
+    """
     return np.maximum.reduceat(counts, np.arange(0, len(counts), lanes), axis=0)

@@ -51,7 +51,7 @@ class KeptTilesFormat:
     @classmethod
     def of(cls, matrix: np.ndarray, *, lanes: int, step: int) -> KeptTilesFormat:
         """Return the format of ``matrix`` that takes the fewest bytes, over all bank sizes."""
-        slots = most_kept(matrix, lanes, step)
+        slots = most_kept(_holds(matrix, lanes, step))
         kept = np.sort(_kept_first(matrix, lanes, step)[:, :slots], axis=1)
         pushed = _pushed(matrix, kept, lanes, step)
         return cls(matrix.shape[1], TileBanksFormat.of(pushed, lanes=lanes, step=step))
@@ -84,9 +84,9 @@ class KeptTilesFormat:
         return matrix[:, : self.cols]
 
 
-def most_kept(matrix: np.ndarray, lanes: int, step: int) -> int:
-    """Return the most tiles of ``lanes`` x ``step`` with a nonzero in a block of rows, or 1."""
-    return max(1, int(_holds(matrix, lanes, step).sum(1).max(initial=0)))
+def most_kept(holds: npt.NDArray[np.bool_]) -> int:
+    """Return the most tiles with a nonzero in a block of rows, or 1; ``holds`` says which have."""
+    return max(1, int(holds.sum(1).max(initial=0)))
 
 
 def _holds(matrix: np.ndarray, lanes: int, step: int) -> npt.NDArray[np.bool_]:

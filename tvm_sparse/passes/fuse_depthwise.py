@@ -16,10 +16,11 @@ from tvm_sparse.passes.merge import Between, merge
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, rewrite, shape_of
 from tvm_sparse.passes.separable_pairs import Convolution, Pair, Pairs
 from tvm_sparse.patterns.detector import detect
-from tvm_sparse.selection.choose import Chooser, Layer
+from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.separable_options import Separable, separable
 from tvm_sparse.selection.decisions import Decision
+from tvm_sparse.selection.layer import Layer
 
 GAIN = 0.9
 """Modelled time over that of two kernels from which a pair is fused: less may be noise."""
@@ -100,7 +101,9 @@ class FuseDepthwise:
         times = [options.dense(layer.contraction, self.chooser.target).seconds]
         looked_for = self.chooser.config.sparse and not self.chooser.config.forced(layer.name)
         if looked_for and not layer.weight.all():
-            found = options.sparse(layer.contraction, layer.matrix, self.chooser.target)
+            found = options.sparse(
+                layer.contraction, layer.analysis().scan("hwi"), self.chooser.target
+            )
             times += [o.seconds for o in found if not isinstance(o, str)]
         return min(times)
 

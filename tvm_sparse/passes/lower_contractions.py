@@ -28,7 +28,8 @@ from tvm_sparse.passes.rewrite import (
     static_shape,
 )
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.choose import Chooser, Layer
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.layer import Layer
 
 OPERATORS = ("matmul", "nn.conv2d")
 """What the pass looks at; the chooser's ``done`` is called after each call of one."""

@@ -16,7 +16,7 @@ from tvm_sparse.engine.registry import ON_GPU
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.convolution import convolution, numerics_of
 from tvm_sparse.passes.rewrite import count_uses, layer_name, op_name, same_shape, shape_of
-from tvm_sparse.selection.choose import Layer
+from tvm_sparse.selection.layer import Layer
 
 ELEMENTWISE = frozenset(
     {

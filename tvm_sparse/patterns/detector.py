@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.base import Array, Fit, Pattern
 from tvm_sparse.patterns.families import LAST, families
-from tvm_sparse.patterns.lowering import ORDERS, lower
-from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.patterns.lowering import ORDERS
 
 MODEL_ERROR = 1.05
 """Costs that differ by no more than this factor are equal: the cost model is no better."""
@@ -63,32 +60,20 @@ def detect(weight: Array, *, depthwise: bool = False, name: str = "weight") -> D
     InputError
         For NaN and infinite weights, with their position, and for other ranks.
     """
-    array = np.asarray(weight)
-    if not 2 <= array.ndim <= 5 or 0 in array.shape:
-        raise InputError(name, f"shape {array.shape}", "2 to 5 dimensions, none of them 0")
-    if depthwise and (array.ndim == 2 or array.shape[1] != 1):
-        raise InputError(name, f"shape {array.shape}", "(channels, 1, kh, kw) if depthwise")
+    return detection(Analysis(weight, depthwise=depthwise, name=name))
+
+
+def detection(analysis: Analysis) -> Detection:
+    """Return the sparsity pattern of an analysed weight; see :func:`detect`."""
     tried = families()
     fits: list[tuple[int, Fit]] = []
-    for order in _orders(array, depthwise):
-        taps = int(np.prod(array.shape[2:], dtype=int)) if order == "ihw" else 1
-        scan = Scan(
-            lower(array, order),
-            taps=1 if depthwise else taps,
-            name=name,
-            shape=array.shape,
-        )
+    for order in analysis.orders:
+        scan = analysis.scan(order)
         for family in tried:
-            fitting = family.depthwise is None or family.depthwise == depthwise
+            fitting = family.depthwise is None or family.depthwise == analysis.depthwise
             if fitting and (family.ordered or order == ORDERS[0]):
                 fits += enumerate(replace(fit, order=order) for fit in scan.once(family.find))
-    return Detection(array.shape, scan.sparsity, _ranked(fits, tried))
-
-
-def _orders(weight: np.ndarray, depthwise: bool) -> tuple[str, ...]:
-    """Return the column orders that differ for this weight."""
-    one_tap = weight.ndim == 2 or all(extent == 1 for extent in weight.shape[2:])
-    return ORDERS[:1] if depthwise or one_tap or weight.shape[1] == 1 else ORDERS
+    return Detection(analysis.weight.shape, scan.sparsity, _ranked(fits, tried))
 
 
 def _ranked(fits: list[tuple[int, Fit]], tried: list[type[Pattern]]) -> tuple[Fit, ...]:

@@ -63,6 +63,7 @@ class Scan:
             )
         self.nonzeros = int(self.row_count.sum())
         self._found: dict[Hashable, Any] = {}
+        self._totals: dict[tuple[int, int, int | None], tuple[int, int]] = {}
         self._counts: dict[tuple[int, int], npt.NDArray[np.int32]] = {}
 
     @property
@@ -114,9 +115,11 @@ class Scan:
 
     def block_totals(self, rows: int, cols: int, *, top: int | None = None) -> tuple[int, int]:
         """Return how many blocks hold a nonzero and their weights, in the ``top`` rows."""
-        totals = np.empty(2, np.int64)
-        library().block_totals(self.bits[:top], self.cols, rows, cols, totals)
-        return int(totals[0]), int(totals[1])
+        if (rows, cols, top) not in self._totals:
+            totals = np.empty(2, np.int64)
+            library().block_totals(self.bits[:top], self.cols, rows, cols, totals)
+            self._totals[rows, cols, top] = int(totals[0]), int(totals[1])
+        return self._totals[rows, cols, top]
 
     def block_counts(self, rows: int, cols: int) -> npt.NDArray[np.int32]:
         """Return the nonzeros of every block ``(ceil(rows / R), ceil(cols / S))``."""

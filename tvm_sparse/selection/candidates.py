@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
@@ -13,8 +12,9 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import fits, penalty, winograd, work
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.cuda import options as cuda
+from tvm_sparse.selection.cuda import candidates as cuda
 from tvm_sparse.selection.operators import OPERATORS
 
 
@@ -32,7 +32,7 @@ def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     """Return the direct sum; it always exists."""
     if target.kind.name == "cuda":
-        return _on_gpu(cuda.dense(contraction, target))
+        return cuda.dense_candidate(contraction, target)
     if contraction.depthwise:
         taps = DenseTapFormat(*contraction.matrix_shape)
         return Candidate("dense", taps, depthwise(contraction, target), 1.0)
@@ -41,22 +41,12 @@ def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
 
 
 def sparse_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield each sparse way that fits ``matrix``, or the sentence that says why one does not.
+    """Yield each sparse candidate of a weight, or the sentence that says why one does not fit.
 
-    ``matrix`` is ``(features, taps * columns)``, columns in ``hwi`` order.
+    The matrix of ``scan`` is ``(features, taps * columns)``, columns in ``hwi`` order.
     """
-    if target.kind.name == "cuda":
-        baseline = cuda.dense(contraction, target).seconds
-        for option in cuda.sparse(contraction, matrix, target):
-            yield option if isinstance(option, str) else _on_gpu(option, baseline)
     for operators in OPERATORS:
-        yield from operators(contraction, matrix, target)
-
-
-def _on_gpu(option: cuda.Option, baseline: float | None = None) -> Candidate:
-    """Return a GPU's way, its cost relative to ``baseline`` seconds of the dense one."""
-    cost = option.seconds / (baseline or option.seconds)
-    penalty = cost / option.work
-    return Candidate(option.name, option.storage, option.build(), option.work, penalty)
+        if target.kind.name in operators:
+            yield from operators[target.kind.name](contraction, scan, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,16 @@ from tvm.target import Target
 
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
-from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.numerics import samples
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.patterns.detector import detect
-from tvm_sparse.patterns.lowering import lower
+from tvm_sparse.patterns.analysis import Analysis
+from tvm_sparse.patterns.detector import detection
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.candidate import DENSE, Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.decisions import Decision, Decisions
+from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.measure import Data, measure
 from tvm_sparse.selection.times import Times
 
@@ -32,32 +33,6 @@ BEHIND = 1.5
 
 MARGIN = 1.03
 """How many times faster than dense a storage must be measured: less may be noise."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A contraction of the network with its weight.
-
-    ``weight`` is ``(features, columns[, kh, kw])``, as in PyTorch.
-    """
-
-    name: str
-    operator: str
-    contraction: Contraction
-    weight: np.ndarray = field(repr=False)
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """The weight as a matrix, columns in ``hwi`` order; of a linear layer, the weight itself.
-
-        It is not copied if the weight is stored in that order, and need not be contiguous.
-        """
-        return self.weight if self.weight.ndim == 2 else lower(self.weight, "hwi")
-
-    @property
-    def sparsity(self) -> float:
-        """Fraction of zeros."""
-        return _zeros(self.weight)
 
 
 @dataclass(frozen=True)
@@ -105,27 +80,29 @@ class Chooser:
 
     def choose(self, layer: Layer) -> Choice:
         """Return the storage of ``layer`` and record the decision."""
-        _check_finite(layer)
+        layer.check_finite()
         why = self._why_dense(layer)
         if not why or self.target.kind.name != "llvm":
             # One copy in the order that detectors and formats want, instead of one in each.
-            layer = replace(layer, weight=_in_order(layer.weight))
-        candidates, left_out = (self._dense(layer), []) if why else self._candidates(layer)
-        packed = _Packed(layer.matrix, candidates)
-        times = self._measure(layer, candidates, packed)
+            layer = layer.contiguous()
+        analysis = layer.analysis()
+        scan = None if why else analysis.scan("hwi")
+        candidates, left_out = self._candidates(layer, scan) if scan else (self._dense(layer), [])
+        packed = _Packed(scan.weight if scan else layer.matrix, candidates)
+        times = self._measure(layer, scan, candidates, packed)
         best, how = self._pick(candidates, times)
         reasons = [self.notes.get(layer.name, ""), why, how or "; ".join(left_out)]
         reason = "; ".join(filter(None, reasons))
-        self._record(layer, best, reason, times)
+        self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)
 
     def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""
         if any(d.layer == name for d in self.decisions):
             return
-        zeros = _zeros(weight)
+        sparsity = zeros(weight)
         self.decisions.add(
-            Decision(name, operator, tuple(weight.shape), zeros, "not examined", "dense", reason)
+            Decision(name, operator, tuple(weight.shape), sparsity, "not examined", "dense", reason)
         )
 
     def _why_dense(self, layer: Layer) -> str:
@@ -147,10 +124,10 @@ class Chooser:
             return found
         return _only(forced, found, layer, [])
 
-    def _candidates(self, layer: Layer) -> tuple[list[Candidate], list[str]]:
+    def _candidates(self, layer: Layer, scan: Scan) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
         found, reasons = self._dense(layer), []
-        for candidate in sparse_candidates(layer.contraction, layer.matrix, self.target):
+        for candidate in sparse_candidates(layer.contraction, scan, self.target):
             if isinstance(candidate, str):
                 reasons.append(candidate)
             elif forced == candidate.name or candidate.cost <= HOPELESS:
@@ -165,28 +142,30 @@ class Chooser:
         return _only(forced, found, layer, reasons), ["forced by the configuration"]
 
     def _measure(
-        self, layer: Layer, candidates: list[Candidate], packed: _Packed
+        self, layer: Layer, scan: Scan | None, candidates: list[Candidate], packed: _Packed
     ) -> dict[str, float]:
         """Return times in us, measured once for equal shapes and storages."""
         if not self.config.measure or len(candidates) == 1:
             return {}
-        static = _representative(layer.contraction)
+        static = layer.static()
         key = (static, *(c.storage for c in candidates))
         if key not in self._times:
             rng = np.random.default_rng(0)
             x = samples(rng, static.input_shape, static.dtype)
-            functions = {c.name: self._rebuild(c, static, layer) for c in candidates}
+            functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
             data = Data(x, lambda name: list(packed[name].values()), static.output_shape)
             self._times[key] = measure(functions, data, self.target, self.first, known=self.known)
         return self._times[key]
 
-    def _rebuild(self, candidate: Candidate, static: Contraction, layer: Layer) -> Any:
+    def _rebuild(
+        self, candidate: Candidate, static: Contraction, layer: Layer, scan: Scan | None
+    ) -> Any:
         """Return the operator for ``static`` extents (itself, unless the batch is dynamic)."""
         if static == layer.contraction:
             return candidate.func
         again = itertools.chain(
             dense_candidates(static, self.target),
-            sparse_candidates(static, layer.matrix, self.target),
+            sparse_candidates(static, scan, self.target) if scan else (),
         )
         return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
 
@@ -211,9 +190,16 @@ class Chooser:
         noise = f" (gains below {MARGIN - 1:.0%} may be noise)" if best is not fastest else ""
         return best, f"measured {times[best.name]:.1f} us against {rest}{noise}"
 
-    def _record(self, layer: Layer, best: Candidate, reason: str, times: dict[str, float]) -> None:
-        zeros = layer.sparsity
-        found = detect(layer.weight, depthwise=layer.contraction.depthwise) if zeros else None
+    def _record(
+        self,
+        layer: Layer,
+        analysis: Analysis,
+        best: Candidate,
+        reason: str,
+        times: dict[str, float],
+    ) -> None:
+        sparsity = layer.sparsity
+        found = detection(analysis) if sparsity else None
         dense = [t for name, t in times.items() if name in DENSE]
         sparse = [t for name, t in times.items() if name not in DENSE]
         self.decisions.add(
@@ -221,7 +207,7 @@ class Chooser:
                 layer=layer.name,
                 operator=layer.operator,
                 shape=tuple(layer.weight.shape),
-                sparsity=zeros,
+                sparsity=sparsity,
                 pattern=found.best.pattern.describe() if found and found.best else "dense",
                 chosen=best.name,
                 reason=reason,
@@ -243,30 +229,6 @@ def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str])
     )
 
 
-def _check_finite(layer: Layer) -> None:
-    """Refuse NaN and infinite weights, with the position of the first."""
-    for first, part in chunks(layer.weight):
-        finite = np.isfinite(part)
-        if not finite.all():
-            row, *rest = (int(i) for i in np.argwhere(~finite)[0])
-            position = (first + row, *rest)
-            raise InputError(
-                f"layer '{layer.name}'",
-                f"weight{list(position)} is {layer.weight[position]}",
-                "finite weights",
-                "repair the checkpoint",
-            )
-
-
-def _zeros(weight: np.ndarray) -> float:
-    return float((weight.size - np.count_nonzero(weight)) / weight.size)
-
-
-def _in_order(weight: np.ndarray) -> np.ndarray:
-    """Return ``weight`` so that its matrix is contiguous."""
-    return np.ascontiguousarray(weight) if weight.ndim == 2 else weight
-
-
 def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
     """Leave out the storages that are modelled far behind the best one, with the reason."""
     best = min(candidates, key=lambda c: c.cost)
@@ -278,9 +240,3 @@ def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candid
             behind = f"{candidate.cost:.2g} times the dense time, {best.name} {best.cost:.2g}"
             reasons.append(f"{candidate.name} is modelled {behind}")
     return kept, reasons
-
-
-def _representative(contraction: Contraction) -> Contraction:
-    """Return the contraction with symbolic extents set to one, for measuring."""
-    lead = tuple(e if isinstance(e, int) else 1 for e in contraction.lead)
-    return replace(contraction, lead=lead)

@@ -6,19 +6,19 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import supported
 from tvm_sparse.formats.narrow import NarrowFormat, exact
 from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 
 FEW_ROWS = 8
 """Rows of input up to which weights take longer to arrive than to be used."""
 
 
-def narrowest(contraction: Contraction, matrix: np.ndarray, target: Target) -> Contraction:
+def narrowest(contraction: Contraction, scan: Scan, target: Target) -> Contraction:
     """Return ``contraction`` with the smallest type to store the weight in that loses nothing.
 
     Half precision if every value is exact in it and the input has few rows (symbolic extents count
@@ -30,9 +30,14 @@ def narrowest(contraction: Contraction, matrix: np.ndarray, target: Target) -> C
         return c
     for half in HALVES:
         numerics = c.numerics.with_weights(half)
-        if supported(numerics, target) and exact(matrix, half):
+        if supported(numerics, target) and half in scan.once(_exact_halves):
             return replace(c, numerics=numerics)
     return c
+
+
+def _exact_halves(scan: Scan) -> tuple[str, ...]:
+    """Return the types that hold every value of the weight exactly."""
+    return tuple(half for half in HALVES if exact(scan.weight, half))
 
 
 def narrowed(storage: Any, contraction: Contraction) -> Any:

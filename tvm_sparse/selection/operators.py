@@ -1,32 +1,45 @@
-"""Who yields the candidates of a weight: one function a sparsity kind; third parties add theirs."""
+"""Who yields the candidates of a weight: a function for each sparsity kind and sort of target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.cpu.balanced import balanced_candidates
-from tvm_sparse.selection.cpu.block import block_candidates
-from tvm_sparse.selection.cpu.compressed_rows import unstructured_candidates
-from tvm_sparse.selection.cpu.depthwise_taps import depthwise_taps_candidates
-from tvm_sparse.selection.cpu.joint import joint_candidates
+from tvm_sparse.selection.cpu import balanced, block, compressed_rows, depthwise_taps, joint
+from tvm_sparse.selection.cuda import candidates as cuda
 from tvm_sparse.table import Table
 
-Operators: TypeAlias = Callable[[Contraction, np.ndarray, Target], Iterable[Candidate | str]]
-"""``(contraction, matrix, target)`` -> candidates, or sentences that say why there is none."""
+Operators: TypeAlias = Callable[[Contraction, Scan, Target], Iterable[Candidate | str]]
+"""``(contraction, scan, target)`` -> candidates, or sentences that say why there is none."""
 
-OPERATORS: Table[Operators] = Table(
+OPERATORS: Table[Mapping[str, Operators]] = Table(
     "kind",
     {
-        "balanced": balanced_candidates,
-        "block": block_candidates,
-        "joint": joint_candidates,
-        "depthwise_taps": depthwise_taps_candidates,
-        "unstructured": unstructured_candidates,
+        "balanced": {
+            "llvm": balanced.balanced_candidates,
+            "cuda": cuda.balanced_candidates,
+        },
+        "block": {
+            "llvm": block.block_candidates,
+            "cuda": cuda.block_candidates,
+        },
+        "joint": {
+            "llvm": joint.joint_candidates,
+            "cuda": cuda.joint_candidates,
+        },
+        "depthwise_taps": {
+            "llvm": depthwise_taps.depthwise_taps_candidates,
+            "cuda": cuda.depthwise_taps_candidates,
+        },
+        "unstructured": {
+            "llvm": compressed_rows.unstructured_candidates,
+            "cuda": cuda.unstructured_candidates,
+        },
     },
 )
+"""By the kind's name, then by TVM's name for the kind of target."""

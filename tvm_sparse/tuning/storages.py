@@ -11,7 +11,8 @@ from tvm.target import Target
 from tvm_sparse.config import Config
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
-from tvm_sparse.selection.choose import Choice, Chooser, Layer
+from tvm_sparse.selection.choose import Choice, Chooser
+from tvm_sparse.selection.layer import Layer
 from tvm_sparse.tuning.tasks import Call, Task, task_of
 from tvm_sparse.tuning.workload import Workload, workload_of
 
@@ -74,7 +75,7 @@ def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> lis
         return []
     every = [
         *dense_candidates(layer.contraction, target),
-        *sparse_candidates(layer.contraction, layer.matrix, target),
+        *sparse_candidates(layer.contraction, layer.analysis().scan("hwi"), target),
     ]
     found = {c.name: c for c in every if isinstance(c, Candidate)}
     costs = choice.times or {name: c.cost for name, c in found.items()}

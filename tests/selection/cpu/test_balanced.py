@@ -8,6 +8,7 @@ import pytest
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
 
 
@@ -19,7 +20,7 @@ def of_32(shape, keep):
 
 def offered(contraction, matrix, cpu="skylake-avx512"):
     (candidate,) = balanced_candidates(
-        contraction, matrix + np.float32(1e-3) * (matrix != 0), host(cpu)
+        contraction, Scan(matrix + np.float32(1e-3) * (matrix != 0)), host(cpu)
     )
     return candidate
 
@@ -55,5 +56,6 @@ def test_rows_that_share_columns_are_found_in_banks_of_32():
 
 
 def test_fewer_columns_than_a_bank_are_refused():
-    (reason,) = balanced_candidates(Contraction((4,), 8, 16), np.ones((16, 8), np.float32), host())
+    scan = Scan(np.ones((16, 8), np.float32))
+    (reason,) = balanced_candidates(Contraction((4,), 8, 16), scan, host())
     assert "at least 16 columns" in reason

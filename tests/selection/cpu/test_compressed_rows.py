@@ -8,6 +8,7 @@ from tvm.target import Target
 
 from tests.kernels import host, integers
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.covers import Cover
 from tvm_sparse.selection.cpu.compressed_rows import (
     batch_vectors,
@@ -18,7 +19,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
 
 def offered(contraction, sparsity):
     matrix = integers(np.random.default_rng(0), contraction.matrix_shape, sparsity)
-    return matrix, list(unstructured_candidates(contraction, matrix, host()))
+    return matrix, list(unstructured_candidates(contraction, Scan(matrix), host()))
 
 
 def test_exactly_the_nonzeros_are_kept():

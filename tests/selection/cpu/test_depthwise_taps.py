@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.kernels import host
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.depthwise_taps import depthwise_taps_candidates
 
 
@@ -13,7 +14,7 @@ def offered(kept):
     channels = len(kept)
     window = ((1, 4, 4), channels, channels, (3, 3), (1, 1), (1, 1), (6, 6))
     contraction = Contraction(*window, depthwise=True)
-    return list(depthwise_taps_candidates(contraction, kept.astype(np.float32), host()))
+    return list(depthwise_taps_candidates(contraction, Scan(kept.astype(np.float32)), host()))
 
 
 def test_taps_that_sixteen_channels_share():

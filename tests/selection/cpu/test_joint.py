@@ -7,12 +7,13 @@ import pytest
 
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.joint import joint_candidates
 
 
 def offered(matrix, rows=9, cpu="skylake-avx512"):
     contraction = Contraction((rows,), matrix.shape[1], len(matrix))
-    return list(joint_candidates(contraction, matrix, host(cpu)))
+    return list(joint_candidates(contraction, Scan(matrix), host(cpu)))
 
 
 def test_empty_banks_are_skipped():

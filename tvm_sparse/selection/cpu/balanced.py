@@ -13,6 +13,7 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowed, narrowest
@@ -22,21 +23,21 @@ LOOKUP_ROWS = 4
 
 
 def balanced_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the balanced storage of ``matrix``, rows sharing columns where they really do.
+    """Yield the balanced storage of a weight, rows sharing columns where they really do.
 
     Of the sizes of banks that the target looks up, it has the one that is modelled faster. With
     hardly any rows of input that is the smaller storage: weights are loaded longer than used.
     """
     c = contraction
-    if c.depthwise or target.kind.name != "llvm":
+    if c.depthwise:
         return
     segments = math.prod(c.taps)
     banks = machine_of(target).banks(c.dtype)
     try:
         found = [
-            _storage(matrix, bank, segments)
+            _storage(scan.weight, bank, segments)
             for bank in banks
             if bank == banks[0] or bank <= c.columns
         ]
@@ -49,7 +50,7 @@ def balanced_candidates(
         return storage.nbytes() if loaded else _work(storage) * _penalty(storage, target)
 
     storage = min(found, key=time)
-    narrow = narrowest(c, matrix, target)
+    narrow = narrowest(c, scan, target)
     func = balanced(narrow, storage, target)
     penalty = _penalty(storage, target)
     yield Candidate("balanced", narrowed(storage, narrow), func, _work(storage), penalty)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
 from tvm_sparse.selection.cpu.compressed_rows import (
@@ -36,31 +36,31 @@ LATENCY = 4
 
 
 def block_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the cheapest storage of ``matrix`` in which at least two weights share an index.
+    """Yield the cheapest storage of a weight in which at least two weights share an index.
 
     Groups of whole lane vectors run with lanes along rows, smaller ones with lanes along the
     batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8.
     """
     c = contraction
-    if c.depthwise or target.kind.name != "llvm":
+    if c.depthwise:
         return
     runs = tuple(run for run in RUNS if c.columns % run == 0)
-    wide = min(covers(matrix, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
+    wide = min(covers(scan, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
     if c.columns >= LANES and batch_in_lanes(c):
-        tried = (k for k in covers(matrix, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
+        tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
             (k.share * rows_penalty(c, k, batch_vectors(c, k, target)), i, k)
             for i, k in enumerate(tried)
         )
         if cost < wide.share * _penalty(c, wide):
-            yield compressed_candidate("block", c, matrix, small, target)
+            yield compressed_candidate("block", c, scan, small, target)
             return
     storage = CompressedRowsFormat.of(
-        matrix, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=matrix.shape[1]
+        scan.weight, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=scan.cols
     )
-    narrow = narrowest(c, matrix, target)
+    narrow = narrowest(c, scan, target)
     func = block(narrow, storage, target)
     yield Candidate("block", narrowed(storage, narrow), func, wide.share, _penalty(c, wide))
 

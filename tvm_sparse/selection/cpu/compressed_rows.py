@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
 
@@ -33,11 +33,11 @@ COLUMNS = 1024
 
 
 def unstructured_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the storage that keeps exactly the nonzeros of ``matrix``."""
+    """Yield the storage that keeps exactly the nonzeros of a weight."""
     c = contraction
-    if c.depthwise or target.kind.name != "llvm":
+    if c.depthwise:
         return
     if c.columns < LANES:
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
@@ -45,18 +45,18 @@ def unstructured_candidates(
     if not batch_in_lanes(c):
         yield f"unstructured needs a static batch, or {LANES} rows (or an odd count) for each of it"
         return
-    (cover,) = covers(matrix, (1,), (1,))
-    yield compressed_candidate("unstructured", c, matrix, cover, target)
+    (cover,) = covers(scan, (1,), (1,))
+    yield compressed_candidate("unstructured", c, scan, cover, target)
 
 
 def compressed_candidate(
-    name: str, contraction: Contraction, matrix: np.ndarray, cover: Cover, target: Target
+    name: str, contraction: Contraction, scan: Scan, cover: Cover, target: Target
 ) -> Candidate:
     """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
-    rows, columns = matrix.shape
+    rows, columns = scan.weight.shape
     vectors = batch_vectors(contraction, cover, target)
     storage = CompressedRowsFormat.of(
-        matrix,
+        scan.weight,
         group=cover.group,
         run=cover.run,
         tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,

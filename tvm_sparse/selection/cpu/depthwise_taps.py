@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
 
@@ -18,22 +18,22 @@ PENALTIES = {16: 1.3, 8: 1.9}
 
 
 def depthwise_taps_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
     """Yield the storage of the taps that neighbouring channels keep together.
 
-    ``matrix`` is ``(channels, taps)``.
+    The matrix of ``scan`` is ``(channels, taps)``.
     """
     c = contraction
-    if not c.depthwise or target.kind.name != "llvm":
+    if not c.depthwise:
         return
     if c.features % min(PENALTIES):
         yield f"depthwise taps need a multiple of {min(PENALTIES)} channels, found {c.features}"
         return
     groups = tuple(lanes for lanes in sorted(PENALTIES) if c.features % lanes == 0)
-    best = min(covers(matrix, groups, (1,)), key=lambda k: k.share * PENALTIES[k.group])
+    best = min(covers(scan, groups, (1,)), key=lambda k: k.share * PENALTIES[k.group])
     storage = CompressedRowsFormat.of(
-        matrix, group=best.group, tile_rows=best.group, tile_cols=matrix.shape[1]
+        scan.weight, group=best.group, tile_rows=best.group, tile_cols=scan.cols
     )
     func = depthwise_taps(c, storage, target)
     yield Candidate("depthwise_taps", storage, func, best.share, PENALTIES[best.group])

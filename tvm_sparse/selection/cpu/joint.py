@@ -13,6 +13,7 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_r
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
@@ -53,30 +54,30 @@ class _Option:
 
 
 def joint_candidates(
-    contraction: Contraction, matrix: np.ndarray, target: Target
+    contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the cheapest storage of ``matrix`` whose banks take as many entries as they need.
+    """Yield the cheapest storage of a weight whose banks take as many entries as they need.
 
     It skips empty banks (a joint mask), and where some banks hold more than others (unstructured
     zeros) no bank is padded to the fullest of the matrix. The other ways to store a joint mask are
     candidates of their own: kept blocks dense (``block``) and all banks padded (``balanced``).
     """
     c = contraction
-    if c.depthwise or target.kind.name != "llvm":
+    if c.depthwise:
         return
     banks = [bank for bank in machine_of(target).banks(c.dtype) if c.columns % bank == 0]
     if not banks:
         yield f"joint needs a multiple of 16 columns a tap, found {c.columns}"
         return
-    fullest = {bank: fullest_rows(matrix, bank) for bank in banks}
+    fullest = {bank: fullest_rows(scan.block_counts(1, bank)) for bank in banks}
     best = min((o for b in banks for o in _options(c, fullest[b], b, target)), key=lambda o: o.cost)
     padded = min(_padded(c, fullest[bank], bank, target) for bank in banks)
     kept = np.count_nonzero(fullest[banks[0]]) / fullest[banks[0]].size
     if kept > 1 - EMPTY and best.cost > GAIN * padded:
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
-    storage = CompressedBanksFormat.of(matrix, keep=best.keep, bank=best.bank)
-    narrow = narrowest(c, matrix, target)
+    storage = CompressedBanksFormat.of(scan.weight, keep=best.keep, bank=best.bank)
+    narrow = narrowest(c, scan, target)
     func = joint(narrow, storage, target)
     yield Candidate("joint", narrowed(storage, narrow), func, best.work, best.penalty)
 

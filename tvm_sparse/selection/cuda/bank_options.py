@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat, most_kept
@@ -17,6 +16,7 @@ from tvm_sparse.ops.cuda.joint_weights import JointWeights
 from tvm_sparse.ops.cuda.multiply import engine
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.weights import BalancedWeights
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.option import ISSUED, Option
@@ -35,23 +35,23 @@ EMPTY = 0.05
 """Share of empty tiles below which a table of the others is not worth its loads."""
 
 
-def balanced(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option]:
+def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     """Yield banks: streamed for few rows of activations, decoded on chip for more."""
     on, rows = chip(target), model.known_rows(c.lead)
     if rows <= STREAM_ROWS and plain(c) and all(isinstance(e, int) for e in c.lead):
         shared = int(target.attrs["max_shared_memory_per_block"])
-        option = _streamed(c, LaneBanksFormat.of(matrix), on, shared)
+        option = _streamed(c, LaneBanksFormat.of(scan.weight), on, shared)
         if option is not None:
             yield option
             return
     tile = model.choose_tile((rows, *c.matrix_shape), c.dtype, on)
-    storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
+    storage = TileBanksFormat.of(scan.weight, lanes=tile.features, step=tile.columns)
     time = _decoded_seconds(c, storage, tile, on)
     weights, kernel = BalancedWeights(storage, tile), engine(c.numerics)
     yield Option("balanced", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
 
 
-def joint(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the tiles that hold a nonzero, banks inside them, where some tiles are empty.
 
     The other ways to store a joint mask are options of their own: kept blocks dense (``block``) and
@@ -61,9 +61,9 @@ def joint(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
     best: tuple[float, KeptTilesFormat, Tile] | None = None
     step = model.choose_step(columns)
     for across in model.FEATURES:
-        if most_kept(matrix, across, step) > (1 - EMPTY) * math.ceil(columns / step):
+        if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
             continue
-        storage = KeptTilesFormat.of(matrix, lanes=across, step=step)
+        storage = KeptTilesFormat.of(scan.weight, lanes=across, step=step)
         size = (rows, features, storage.slots * step)
         tile = model.choose_tile(size, c.dtype, on, features=across, step=step)
         time = _decoded_seconds(c, storage.banks, tile, on)

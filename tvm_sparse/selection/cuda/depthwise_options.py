@@ -19,6 +19,7 @@ from tvm_sparse.ops.cuda.multiply import engine
 from tvm_sparse.ops.cuda.tile import Tile, tiled
 from tvm_sparse.ops.cuda.weights import BlockWeights
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.option import ISSUED, Option
@@ -44,9 +45,9 @@ def dense(c: Contraction, target: Target) -> Option:
     return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
 
 
-def sparse(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the direct kernel that reads kept taps only."""
-    storage = DepthwiseTapsFormat.of(matrix, lanes=LANES, shared=False, limit=1)
+    storage = DepthwiseTapsFormat.of(scan.weight, lanes=LANES, shared=False, limit=1)
     tile, slots = choose_plane(c, LANES), storage.buckets.parts[0].slots
     taken = math.prod(window(c, (tile.height, tile.width)))
     if taken * LANES * 4 > int(target.attrs["max_shared_memory_per_block"]):
@@ -59,7 +60,7 @@ def sparse(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Optio
     pixels = tile.height * tile.width
     work = padded * (2 * slots + taken / pixels * LOAD + slots * PLACE / tile.width + STORE)
     time = _seconds(c, work, chip(target))
-    share = slots / matrix.shape[1]
+    share = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"
     yield Option(name, kernel, storage, share, time, lambda: depthwise_taps(c, storage, tile))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.formats.block import BlockFormat
@@ -57,21 +56,16 @@ def _dense_row(c: Contraction, on: Chip) -> Option:
     return Option(name, kernel, storage, 1.0, time, lambda: stream.stream_dense(c, storage, warps))
 
 
-def sparse(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
-    """Yield the sparse ways that fit ``matrix``, or why one does not."""
-    if c.depthwise:
-        yield from depthwise_options.sparse(c, matrix, target)
-        return
-    yield from balanced(c, matrix, target)
-    yield from block(c, matrix, target)
-    yield from joint(c, matrix, target)
-    yield "unstructured: GPUs store it in padded banks (balanced)"
+def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
+    """Yield every sparse option that fits a weight, or why one does not."""
+    finders = (balanced, block, joint, unstructured)
+    for find in (depthwise_options.sparse,) if c.depthwise else finders:
+        yield from find(c, scan, target)
 
 
-def block(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the block storage with the smallest modelled time, of all block edges."""
     on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
-    scan = Scan(matrix)
     best: tuple[float, float, Tile, Block] | None = None
     for down, across in BLOCK_EDGES:
         if down > features or across > columns:
@@ -89,12 +83,17 @@ def block(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option
         yield f"block needs at least 16 x 16, found {features} x {columns}"
         return
     time, work, tile, pattern = best
-    storage = BlockFormat.of(matrix, pattern, limit=1)
+    storage = BlockFormat.of(scan.weight, pattern, limit=1)
     weights, kernel = BlockWeights(storage, tile), engine(c.numerics)
     yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
 
 
-def two_four(c: Contraction, matrix: np.ndarray, target: Target) -> Iterator[Option | str]:
+def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:
+    """Yield why zeros anywhere have no storage of their own."""
+    yield "unstructured: GPUs store it in padded banks (balanced)"
+
+
+def two_four(c: Contraction, _scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield 2:4 weights on sparse tensor cores; no candidate yet, as no GPU has verified them."""
     if c.dtype == "float32" or c.depthwise:
         yield "two_four: fp16 and bf16 linear layers and convolutions only"

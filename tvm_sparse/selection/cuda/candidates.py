@@ -1,0 +1,68 @@
+"""The options of NVIDIA GPUs as candidates, with costs relative to the dense option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from tvm.target import Target
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cuda import bank_options, depthwise_options, options
+from tvm_sparse.selection.cuda.option import Option
+
+Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
+
+
+def dense_candidate(c: Contraction, target: Target) -> Candidate:
+    """Return the dense candidate; it always exists."""
+    option = options.dense(c, target)
+    return _candidate(option, option.seconds)
+
+
+def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:
+    """Yield the banks of a linear layer or convolution."""
+    return _candidates(c, scan, target, bank_options.balanced)
+
+
+def block_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:
+    """Yield the blocks of a linear layer or convolution."""
+    return _candidates(c, scan, target, options.block)
+
+
+def joint_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:
+    """Yield the kept tiles of a linear layer or convolution."""
+    return _candidates(c, scan, target, bank_options.joint)
+
+
+def unstructured_candidates(
+    c: Contraction, scan: Scan, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield why there is no storage of its own."""
+    return _candidates(c, scan, target, options.unstructured)
+
+
+def depthwise_taps_candidates(
+    c: Contraction, scan: Scan, target: Target
+) -> Iterator[Candidate | str]:
+    """Yield the kept taps of a depthwise convolution."""
+    return _candidates(c, scan, target, depthwise_options.sparse, depthwise=True)
+
+
+def _candidates(
+    c: Contraction, scan: Scan, target: Target, find: Find, *, depthwise: bool = False
+) -> Iterator[Candidate | str]:
+    """Yield what ``find`` does as candidates, nothing for contractions of the other sort."""
+    if c.depthwise != depthwise:
+        return
+    baseline = options.dense(c, target).seconds
+    for found in find(c, scan, target):
+        yield found if isinstance(found, str) else _candidate(found, baseline)
+
+
+def _candidate(option: Option, baseline: float) -> Candidate:
+    """Return ``option`` with its cost relative to ``baseline`` seconds of the dense one."""
+    penalty = option.seconds / baseline / option.work
+    return Candidate(option.name, option.storage, option.build(), option.work, penalty)
