@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 # Before the first import of tvm_ffi, tvm or torch, here and in every process a test starts.
 os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"
@@ -16,6 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import hypothesis
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tvm_sparse.emulation.process import Emulator
 
 # Machines differ in speed and CI must not flicker: no deadline, the same examples every time.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
@@ -60,3 +64,13 @@ def _well_formed() -> Iterator[None]:
 
     with PassContext(instruments=[WellFormedInstrument(validate_before_transform=False)]):
         yield
+
+
+@pytest.fixture(scope="session")
+def emulator() -> Iterator[Emulator]:
+    """A process whose CUDA driver executes PTX on this CPU."""
+    from tvm_sparse.emulation.process import Emulator
+    from tvm_sparse.targets import parse_target
+
+    with Emulator(parse_target("cuda:sm_90").target) as found:
+        yield found

@@ -1,72 +1,106 @@
-"""Execute every GPU operator on a CPU, by PoCL: ``python -m benchmarks.gpu.executed``.
+"""Execute every GPU operator on a CPU, its very PTX: ``python -m benchmarks.gpu.executed``.
 
-Runs the tests that :mod:`benchmarks.gpu.operators` names, which compare small integers exactly with
-the naive reference, and writes what passed to ``results/gpu_pocl.json``.
+Small integers are compared exactly with the naive reference; what is computed and what the
+sanitizer says goes to ``results/gpu_executed.json``.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
-from pathlib import Path
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
+import ml_dtypes
+import numpy as np
+import tvm
 
 from benchmarks.common import environment, save
-from benchmarks.gpu.operators import OPERATORS, Operator
+from benchmarks.gpu.operators import FEATURES, OPERATORS, Operator, option_of, scheduled, weight
+from benchmarks.gpu.pairs import pointwise_behind
+from tvm_sparse.emulation.process import Change, Emulator
+from tvm_sparse.emulation.report import Report
+from tvm_sparse.numerics import Numerics
+from tvm_sparse.ops.contraction import reference
+from tvm_sparse.selection.cuda import depthwise_options
+from tvm_sparse.targets import parse_target
 
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "cuda"
+ARCH = "sm_90"
 
 
-class Outcomes:
-    """A plugin of pytest that keeps what became of each case, by its name."""
+@dataclass(frozen=True)
+class Executed:
+    """What an operator gave: how far it is off, and what was executed and found."""
 
-    def __init__(self) -> None:
-        self.found: dict[str, str] = {}
+    error: float
+    report: Report
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the outcome of the test itself, or that of a setup that failed or skipped it."""
-        if report.when == "call" or report.outcome != "passed":
-            self.found[report.nodeid.rpartition("/")[2]] = report.outcome
+
+def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change = str) -> Executed:
+    """Run the operator's layer in ``dtype`` on small integers; ``change`` may change its PTX."""
+    option = option_of(operator, dtype, emulator.target)
+    func, _ = scheduled(option, emulator.target)
+    operands, expected = case(operator, option.storage, dtype)
+    blank = np.full(expected.shape, np.nan, operands[0].dtype)
+    (out,), report = emulator.run(tvm.IRModule({"main": func}), operands, [blank], change)
+    wanted = expected.astype(out.dtype).astype(np.float64)
+    off = np.abs(out.astype(np.float64) - wanted)
+    return Executed(float(np.where(np.isnan(off), np.inf, off).max()), report)
+
+
+def case(operator: Operator, storage: Any, dtype: str) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return what the operator takes, and what it must compute."""
+    rng = np.random.default_rng(0)
+    c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    matrix = weight(operator, rng)
+    if operator.storage == "separable":
+        # What is between has at most 150 values of both signs: bf16 holds them all.
+        second = pointwise_behind(c, FEATURES)
+        taps, values = (
+            rng.choice([-1, 0, 1], s).astype(np.float32)
+            for s in (c.matrix_shape, second.matrix_shape)
+        )
+        x = rng.integers(-3, 4, c.input_shape).astype(np.float32)
+        between = reference(c, x, taps)
+        kernels = zip(storage, (taps, values), strict=True)
+        arrays = [a for s, k in kernels for a in s.encode(k.astype(kind)).values()]
+        return [x.astype(kind), *arrays], reference(second, between, values)
+    x = rng.integers(-4, 5, c.input_shape).astype(np.float32)
+    stored = depthwise_options.diagonal(matrix) if operator.storage == "rearranged" else matrix
+    arrays = storage.encode(stored.astype(kind)).values()
+    return [x.astype(kind), *arrays], reference(c, x, matrix)
 
 
 def main() -> int:
-    """Run the tests and write the results; return pytest's exit status."""
-    outcomes = Outcomes()
-    tests = sorted({str(TESTS / operator.executed) for operator in OPERATORS.values()})
-    status = int(pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[outcomes]))
-    rows = [row(operator, outcomes.found) for operator in OPERATORS.values()]
-    save("gpu_pocl", {"environment": {**environment(1), **_device()}, "rows": rows})
-    return status
+    """Execute all operators in all dtypes and write the results; return 1 if one is wrong."""
+    target = parse_target(f"cuda:{ARCH}").target
+    with Emulator(target) as emulator:
+        rows = list(_rows(emulator))
+    save("gpu_executed", {"environment": environment(1), "arch": ARCH, "rows": rows})
+    return int(any(row["error"] or row["findings"] for row in rows))
 
 
-def row(operator: Operator, found: dict[str, str]) -> dict[str, Any]:
-    """Return how many cases of ``operator`` equal the reference, of those that were run."""
-    start = f"{operator.executed}[{operator.cases}"
-    own = {case: outcome for case, outcome in found.items() if case.startswith(start)}
-    passed = [case for case, outcome in own.items() if outcome == "passed"]
-    return {
-        "layer": operator.layer,
-        "test": operator.executed,
-        "cases": len(own),
-        "equal": len(passed),
-        # Cases that differ have no error to tell: tests compare exactly, and stop there.
-        "max_error": 0.0 if own and len(passed) == len(own) else None,
-    }
-
-
-def _device() -> dict[str, str]:
-    """Return what stands in for a GPU."""
-    from tests.cuda.pocl import DEVICE
-
-    if DEVICE is None:
-        return {"device": "none"}
-    return {
-        "device": str(DEVICE.name),
-        "opencl": str(DEVICE.platform.version),
-        "pyopencl": importlib.metadata.version("pyopencl"),
-    }
+def _rows(emulator: Emulator) -> Iterator[dict[str, Any]]:
+    for layer, operator in OPERATORS.items():
+        for dtype in operator.dtypes:
+            started = time.perf_counter()
+            executed = execute(operator, dtype, emulator)
+            launches = executed.report.launches
+            yield {
+                "layer": layer,
+                "dtype": dtype,
+                "error": executed.error,
+                "findings": [str(finding) for finding in executed.report.findings],
+                "instructions": sum(launch.instructions for launch in launches),
+                "bank_conflicts": sum(launch.bank_conflicts for launch in launches),
+                "shared_passes": sum(launch.shared_passes for launch in launches),
+                "load_sectors": sum(launch.load_sectors for launch in launches),
+                "load_bytes": sum(launch.load_bytes for launch in launches),
+            }
+            took = time.perf_counter() - started
+            print(f"{layer}, {dtype}: error {executed.error:g}, {took:.1f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

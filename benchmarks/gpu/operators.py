@@ -1,4 +1,4 @@
-"""Every operator that the compiler may choose on a GPU, as a small layer, and how it is proved."""
+"""Every operator that the compiler may choose on a GPU, as a small layer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.cuda import depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
 
-TILES = "test_tile.py::test_equals_the_reference"
-STREAMS = "test_stream.py::test_banks_equal_the_reference"
-
 DEPTHWISE = Contraction(
     (2, 14, 14), 64, 64, (5, 5), (1, 1), (1, 1), padded=(14, 14), borders=(2, 2), depthwise=True
 )
@@ -35,18 +32,15 @@ FEATURES = 32
 
 @dataclass(frozen=True)
 class Operator:
-    """A layer with the storage and the kernel that compute it, and the test that executes it.
+    """A layer with the storage and the kernel that compute it.
 
-    ``cases`` is how the parameters of the test begin that stand for this operator. The compiler may
-    choose it unless it is ``tried`` only: compiled and executed, but verified by no GPU yet.
+    The compiler may choose it unless it is ``tried`` only: verified by no GPU yet.
     """
 
     layer: str
     contraction: Contraction
     storage: str
     kernel: str
-    executed: str
-    cases: str = ""
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     tried: bool = False
 
@@ -63,24 +57,22 @@ OPERATORS = {
             _linear(1),
             "dense",
             "stream",
-            "test_stream.py::test_dense_rows_equal_the_reference",
         ),
-        Operator("dense", _linear(128), "dense", "tile", TILES, "dense-"),
-        Operator("dense convolution", CONVOLUTION, "dense", "tile", TILES, "dense-"),
-        Operator("balanced, N = 1", _linear(1), "balanced", "stream", STREAMS),
-        Operator("balanced, N = 8", _linear(8), "balanced", "stream", STREAMS),
-        Operator("balanced", _linear(128), "balanced", "tile", TILES, "balanced-"),
-        Operator("balanced convolution", CONVOLUTION, "balanced", "tile", TILES, "balanced-"),
-        Operator("unstructured convolution", CONVOLUTION, "balanced", "tile", TILES, "balanced-"),
-        Operator("block", _linear(128), "block", "tile", TILES, "block-"),
-        Operator("block convolution", CONVOLUTION, "block", "tile", TILES, "block-"),
-        Operator("joint", _linear(128), "joint", "tile", TILES, "joint-"),
+        Operator("dense", _linear(128), "dense", "tile"),
+        Operator("dense convolution", CONVOLUTION, "dense", "tile"),
+        Operator("balanced, N = 1", _linear(1), "balanced", "stream"),
+        Operator("balanced, N = 8", _linear(8), "balanced", "stream"),
+        Operator("balanced", _linear(128), "balanced", "tile"),
+        Operator("balanced convolution", CONVOLUTION, "balanced", "tile"),
+        Operator("unstructured convolution", CONVOLUTION, "balanced", "tile"),
+        Operator("block", _linear(128), "block", "tile"),
+        Operator("block convolution", CONVOLUTION, "block", "tile"),
+        Operator("joint", _linear(128), "joint", "tile"),
         Operator(
             "2:4",
             _linear(128),
             "two_four",
             "2:4 tile",
-            "test_two_four.py::test_equals_the_reference",
             dtypes=("float16", "bfloat16"),
             tried=True,
         ),
@@ -89,28 +81,24 @@ OPERATORS = {
             DEPTHWISE,
             "dense",
             "strip",
-            "test_depthwise.py::test_equals_the_naive_sum",
         ),
         Operator(
             "depthwise taps",
             DEPTHWISE,
             "depthwise_taps",
             "taps of lanes",
-            "test_depthwise_taps.py::test_equals_the_reference",
         ),
         Operator(
             "depthwise as sub-GEMMs",
             DEPTHWISE,
             "rearranged",
             "sub-GEMM",
-            "test_depthwise_options.py::test_sub_gemms_equal_the_reference",
         ),
         Operator(
             "depthwise + pointwise",
             DEPTHWISE,
             "separable",
             "depthwise + pointwise",
-            "test_separable.py::test_equals_the_reference",
         ),
     )
 }

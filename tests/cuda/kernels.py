@@ -1,21 +1,24 @@
-"""Compile GPU operators to machine code, and look at what came out."""
+"""Compile GPU operators to machine code and look at it; execute their PTX."""
 
 from __future__ import annotations
 
 import functools
+import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
-from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
-from tvm_sparse.ops.cuda.ptx import Bank, Form
+from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
@@ -27,91 +30,6 @@ ARCHS = ("sm_80", "sm_90")
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.compiler_name() is None, reason="no CUDA compiler (pip install 'tvm-sparse[cuda]')"
 )
-
-STAND_INS = """
-int ts_tile(__private float* held, __private float* last, __local float* tile, int row,
-            int column) {
-  *(__private ulong*)held = (ulong)tile;
-  ((__private int*)held)[2] = row;
-  ((__private int*)held)[3] = column;
-  return 0;
-}
-int ts_product(__private float* c, __private float* last, __private float* a, __private float* b) {
-  __local float* left = (__local float*)*(__private ulong*)a;
-  __local float* right = (__local float*)*(__private ulong*)b;
-  int down = ((__private int*)a)[2], lane = get_local_id(0);
-  int step = ((__private int*)b)[2], next = ((__private int*)b)[3];
-  for (int r = 0; r < 8; ++r) {
-    int row = lane / 4 + 8 * (r / 2 % 2), column = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
-    for (int k = 0; k < 16; ++k) c[r] += left[row * down + k] * right[k * step + column * next];
-  }
-  return 0;
-}
-int ts_kept(__private float* held, __private float* last, __local float* values,
-            __local int* metadata) {
-  ((__private ulong*)held)[0] = (ulong)values;
-  ((__private ulong*)held)[1] = (ulong)metadata;
-  return 0;
-}
-int ts_product_kept(__private float* c, __private float* last, __private float* a,
-                    __private float* b) {
-  __local float* left = (__local float*)*(__private ulong*)a;
-  __local float* values = (__local float*)((__private ulong*)b)[0];
-  __local uint* metadata = (__local uint*)((__private ulong*)b)[1];
-  int down = ((__private int*)a)[2], lane = get_local_id(0);
-  for (int r = 0; r < 16; ++r) {
-    int row = r / 4 % 2 * 8 + lane % 4 * 2 + r % 2, part = r / 8, below = r / 2 % 2;
-    for (int i = 0; i < 16; ++i) {
-      uint word = metadata[lane / 4 * 4 + 2 * part + i / 8] >> 16 * below;
-      int holder = 32 * part + lane / 4 * 4 + i % 8 / 2;
-      float value = values[8 * holder + i / 8 * 4 + below * 2 + i % 2];
-      c[r] += left[row * down + i / 2 * 4 + (word >> 2 * (i % 8) & 3)] * value;
-    }
-  }
-  return 0;
-}
-"""
-"""Tensor-core instructions in OpenCL. Lanes cannot exchange registers on a CPU: a load notes where
-its tile lies, a product reads the tiles there. Gather, pipeline, barriers and epilogue are real."""
-
-
-class StandIns:
-    """Calls of :data:`STAND_INS` in place of :class:`tvm_sparse.ops.cuda.ptx.Intrinsics`."""
-
-    def load(self, form: Form, ends: Any, source: Any, lane: Any, pitch: Any) -> Any:
-        strides = (1, pitch) if form is Form.RIGHT else (pitch, 1)
-        return T.call_extern("int32", "ts_tile", *ends, source, *strides)
-
-    def load_wide(self, ends: Any, source: Any, lane: Any, pitch: Any) -> Any:
-        return self.load(Form.LEFT, ends, source, lane, pitch)
-
-    def load_kept(self, ends: Any, values: Any, metadata: Any, lane: Any) -> Any:
-        return T.call_extern("int32", "ts_kept", *ends, values, metadata)
-
-    def multiply_kept(self, ends: Any, rows: Any, features: Any, dtype: str) -> Any:
-        return T.call_extern("int32", "ts_product_kept", *ends, rows, features)
-
-    def __init__(self) -> None:
-        self.decoders: dict[str, str] = {}
-
-    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: Bank) -> Any:
-        self.decoders[bank.name] = bank.source(
-            device="int",
-            shared="__local ",
-            type="float",
-            piece="float4",
-            zero="(float4)(0)",
-            end="return 0;",
-        )
-        return T.call_extern("int32", bank.name, out, values, words, place)
-
-    @property
-    def prelude(self) -> str:
-        """OpenCL source of everything that calls refer to."""
-        return STAND_INS + "".join(self.decoders.values())
-
-    def multiply(self, ends: Any, left: Any, right: Any, dtype: str) -> Any:
-        return T.call_extern("int32", "ts_product", *ends, left, right)
 
 
 @functools.cache
@@ -186,6 +104,32 @@ def assert_lean(func: tirx.PrimFunc, arch: str, registers: int = 255) -> None:
         assert used.registers <= registers, f"{name} takes {used.registers} registers"
 
 
-def blank(shape: tuple[int, ...]) -> np.ndarray:
-    """Return an output that shows what was never written."""
-    return np.full(shape, np.nan, np.float32)
+def typed(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Return ``array`` in a dtype by its name, bfloat16 too."""
+    return array.astype(getattr(ml_dtypes, dtype, dtype))
+
+
+def executed(
+    emulator: Emulator,
+    func: tirx.PrimFunc,
+    operands: Iterable[np.ndarray],
+    shape: tuple[int, ...],
+    dtype: str = "float32",
+) -> np.ndarray:
+    """Return what a scheduled function's PTX computes, as fp32; nothing must be wrong about it."""
+    blank = typed(np.full(shape, np.nan), dtype)
+    (out,), report = emulator.run(tvm.IRModule({"main": func}), list(operands), [blank])
+    assert not report.findings, report.findings
+    return out.astype(np.float32)
+
+
+def block_threads(func: tirx.PrimFunc) -> int:
+    """Return the threads of a block of a scheduled function's only kernel."""
+    found: dict[str, int] = {}
+
+    def look(loop: tirx.For) -> None:
+        if loop.thread_binding is not None:
+            found[str(loop.thread_binding.thread_tag)] = int(loop.extent)
+
+    tvm_ffi.structural_walk(func.body, [(tirx.For, look)], order="post")
+    return math.prod(found.get(f"threadIdx.{axis}", 1) for axis in "xyz")

@@ -1,14 +1,16 @@
-"""Depthwise strips against a naive sum, executed on PoCL, and their machine code."""
+"""Depthwise strips against a naive sum, executed."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import pytest
 
-from tests.cuda import pocl
-from tests.cuda.kernels import blank, scheduled
+from tests.cuda.kernels import executed, needs_nvrtc, scheduled, typed
 from tests.kernels import integers
 from tvm_sparse.formats.dense import DenseTapFormat
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise
 from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
@@ -35,13 +37,15 @@ def naive(c, x, matrix):
     return out
 
 
-@pocl.needs_pocl
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("c", [SAME, STRIDED, DILATED], ids=["same", "strided", "dilated"])
 @pytest.mark.parametrize("strip", [Strip(2, 4), Strip(1, 3)])
-def test_equals_the_naive_sum(c, strip):
+def test_equals_the_naive_sum(c, strip, dtype, emulator):
+    c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, c.matrix_shape), integers(rng, c.input_shape)
     func = scheduled(depthwise(c, strip), DepthwiseStrip())
-    taps = DenseTapFormat(*c.matrix_shape).encode(matrix)["values"]
-    out = pocl.run(func, [x, taps], blank(c.output_shape))
+    taps = DenseTapFormat(*c.matrix_shape).encode(typed(matrix, dtype))["values"]
+    out = executed(emulator, func, [typed(x, dtype), taps], c.output_shape, dtype)
     assert np.array_equal(out, naive(c, x, matrix))

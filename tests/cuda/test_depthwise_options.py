@@ -1,4 +1,4 @@
-"""How depthwise layers are stored on GPUs, and the papers' sub-GEMMs executed on PoCL."""
+"""How depthwise layers are stored on GPUs, and the papers' sub-GEMMs executed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.cuda import pocl
-from tests.cuda.kernels import blank, scheduled, target
+from tests.cuda.kernels import executed, needs_nvrtc, scheduled, target
 from tests.kernels import integers
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
@@ -25,16 +24,16 @@ LAYER = Contraction(
 )
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize("sparsity", [0.0, 0.7])
-def test_sub_gemms_equal_the_reference(sparsity):
+def test_sub_gemms_equal_the_reference(sparsity, emulator):
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, LAYER.matrix_shape, sparsity), integers(rng, LAYER.input_shape)
     full, storage, tile = ways.sub_gemms(LAYER, matrix, target())
-    func = tiled(full, BlockWeights(storage, tile), tile, Scalar("shared"))
+    func = tiled(full, BlockWeights(storage, tile), tile, Scalar())
     arrays = storage.encode(ways.diagonal(matrix)).values()
-    func = scheduled(func, TileScalar(asynchronous=False))
-    out = pocl.run(func, [x, *arrays], blank(LAYER.output_shape))
+    func = scheduled(func, TileScalar())
+    out = executed(emulator, func, [x, *arrays], LAYER.output_shape)
     assert np.array_equal(out, reference(LAYER, x, matrix))
 
 

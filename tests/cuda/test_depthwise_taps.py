@@ -1,4 +1,4 @@
-"""Depthwise kernels with pruned taps against the naive reference on PoCL, and their code."""
+"""Depthwise kernels with pruned taps against the naive reference, and their code."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.cuda import pocl
-from tests.cuda.kernels import assert_lean, blank, needs_nvrtc, scheduled
+from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, typed
 from tests.kernels import integers
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.numerics import Numerics
@@ -29,7 +28,8 @@ def storage(matrix, lanes=32):
     return DepthwiseTapsFormat.of(matrix, lanes=lanes, shared=False, limit=1)
 
 
-@pocl.needs_pocl
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("c", "tile", "sparsity"),
     [
@@ -39,12 +39,14 @@ def storage(matrix, lanes=32):
         (DILATED, Plane(7, 6, 32), 1.0),
     ],
 )
-def test_equals_the_reference(c, tile, sparsity):
+def test_equals_the_reference(c, tile, sparsity, dtype, emulator):
+    c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, c.matrix_shape, sparsity), integers(rng, c.input_shape)
     s = storage(matrix, tile.lanes)
-    func = scheduled(depthwise_taps(c, s, tile, "shared"), DepthwiseTapsLane())
-    out = pocl.run(func, [x, *s.encode(matrix).values()], blank(c.output_shape))
+    func = scheduled(depthwise_taps(c, s, tile), DepthwiseTapsLane())
+    arrays = s.encode(typed(matrix, dtype)).values()
+    out = executed(emulator, func, [typed(x, dtype), *arrays], c.output_shape, dtype)
     assert np.array_equal(out, reference(c, x, matrix))
 
 

@@ -1,4 +1,4 @@
-"""Depthwise + pointwise kernels against the naive reference on PoCL, and their machine code."""
+"""Depthwise + pointwise kernels against the naive reference, and their machine code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from torch import nn
 from tvm import relax
 
 import tvm_sparse as ts
-from tests.cuda import pocl
-from tests.cuda.kernels import StandIns, blank, needs_nvrtc, scheduled, source, target
+from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
 from tests.kernels import integers
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
 from tvm_sparse.ops.cuda.tile import Tile
 from tvm_sparse.passes.fuse_depthwise import fused
@@ -62,9 +60,9 @@ def between(builder, x, operands):
     return builder.emit(relax.op.clip(builder.emit(relax.op.add(x, operands[0])), 0, 6))
 
 
-def kernel_of(option, multiply=None):
+def kernel_of(option):
     bias = relax.TensorType((option.first.features,), option.first.dtype)
-    return fused(option, between, (bias,), multiply)
+    return fused(option, between, (bias,))
 
 
 SCALAR = {
@@ -78,20 +76,21 @@ TENSOR_CORE = {
 }
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize("case", [*SCALAR, *TENSOR_CORE])
-def test_equals_the_reference(case):
-    option, stand_ins = pair(*{**SCALAR, **TENSOR_CORE}[case]), StandIns()
-    multiply = Scalar("shared") if case in SCALAR else TensorCore("shared", stand_ins)
-    func = scheduled(kernel_of(option, multiply), Separable())
+def test_equals_the_reference(case, emulator):
+    dtype = "float32" if case in SCALAR else "float16"
+    option = pair(*{**SCALAR, **TENSOR_CORE}[case], dtype)
+    func = scheduled(kernel_of(option), Separable())
     rng, (first, second) = np.random.default_rng(0), (option.first, option.second)
     x, bias = integers(rng, first.input_shape), integers(rng, (first.features,))
     kernels = [integers(rng, c.matrix_shape, 0.3) for c in (first, second)]
     taps, values = (
-        storage.encode(kernel)["values"]
+        storage.encode(typed(kernel, dtype))["values"]
         for storage, kernel in zip(option.storages, kernels, strict=True)
     )
-    out = pocl.run(func, [x, taps, bias, values], blank(second.output_shape), stand_ins.prelude)
+    arrays = [typed(x, dtype), taps, typed(bias, dtype), values]
+    out = executed(emulator, func, arrays, second.output_shape, dtype)
     inner = np.clip(reference(first, x, kernels[0]) + bias, 0, 6)
     assert np.array_equal(out, reference(second, inner.astype("float32"), kernels[1]))
 

@@ -1,4 +1,4 @@
-"""Tiled contractions against the naive reference, executed on PoCL, and their machine code."""
+"""Tiled contractions against the naive reference, executed, and their machine code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tvm.script.ir_builder import tirx as T
 
-from tests.cuda import pocl
-from tests.cuda.kernels import StandIns, assert_lean, blank, needs_nvrtc, scheduled, source
+from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, source, typed
 from tests.kernels import integers
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
@@ -49,49 +48,50 @@ def masked(rng, kind, c, tile, across=16):
     return dense * np.repeat(np.repeat(kept, tile.features, 0), across, 1)[:rows, :cols]
 
 
-def weights(kind, c, tile, matrix, scope="shared.dyn", intrinsics=None, across=16):
+def weights(kind, c, tile, matrix, across=16):
     if kind == "dense":
         return DenseWeights(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
     if kind == "block":
         return BlockWeights(BlockFormat.of(matrix, Block(tile.features, across), limit=1), tile)
-    intrinsics = intrinsics or ptx.Intrinsics()
     if kind == "joint":
         kept = KeptTilesFormat.of(matrix, lanes=tile.features, step=tile.columns)
-        return JointWeights(kept, tile, scope, intrinsics)
+        return JointWeights(kept, tile)
     storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
-    return BalancedWeights(storage, tile, scope, intrinsics)
+    return BalancedWeights(storage, tile)
 
 
-def on_pocl(kind, engine, c, tile, across=16):
-    """A contraction for PoCL, and what says whether a schedule of it computes the reference."""
-    rng, stand_ins = np.random.default_rng(0), StandIns()
+def emulated(emulator, kind, engine, c, tile, across=16):
+    """A contraction, and what says whether a schedule of it computes the reference."""
+    c = dataclasses.replace(
+        c, numerics=Numerics.uniform("float32" if engine is Scalar else "float16")
+    )
+    rng = np.random.default_rng(0)
     matrix, x = masked(rng, kind, c, tile, across), integers(rng, c.input_shape)
-    right = weights(kind, c, tile, matrix, "shared", stand_ins, across)
-    product = Scalar("shared") if engine is Scalar else TensorCore("shared", stand_ins)
-    arrays = [x, *right.storage.encode(matrix).values()]
+    right = weights(kind, c, tile, matrix, across)
+    arrays = [typed(x, c.dtype), *right.storage.encode(typed(matrix, c.dtype)).values()]
 
     def right_of(func):
-        out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
+        out = executed(emulator, func, arrays, c.output_shape, c.dtype)
         return np.array_equal(out, reference(c, x, matrix))
 
-    return tiled(c, right, tile, product), right_of
+    return tiled(c, right, tile, engine()), right_of
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize(("engine", "case"), [(Scalar, "strided"), (TensorCore, "dilated")])
 @pytest.mark.parametrize("kind", ["dense", "balanced", "block", "joint"])
-def test_equals_the_reference(kind, engine, case):
-    func, right_of = on_pocl(kind, engine, *CASES[case])
-    assert right_of(scheduled(func, RULES[engine](asynchronous=False)))
+def test_equals_the_reference(kind, engine, case, emulator):
+    func, right_of = emulated(emulator, kind, engine, *CASES[case])
+    assert right_of(scheduled(func, RULES[engine]()))
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize("engine", [Scalar, TensorCore])
 @pytest.mark.parametrize("columns", [80, 96])
-def test_blocks_need_not_divide_a_step(engine, columns):
+def test_blocks_need_not_divide_a_step(engine, columns, emulator):
     """Steps of 48 columns over blocks of 32; the last block of 80 columns is moved left."""
-    func, right_of = on_pocl("block", engine, *UNEVEN[columns], across=32)
-    assert right_of(scheduled(func, RULES[engine](asynchronous=False)))
+    func, right_of = emulated(emulator, "block", engine, *UNEVEN[columns], across=32)
+    assert right_of(scheduled(func, RULES[engine]()))
 
 
 @pytest.mark.parametrize("columns", [80, 96])

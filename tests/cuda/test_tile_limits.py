@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu.operators import OPERATORS, option_of
-from tests.cuda import pocl
 from tests.cuda.kernels import (
+    block_threads,
     compiled,
     dynamic_shared,
     needs_nvrtc,
@@ -19,7 +19,7 @@ from tests.cuda.kernels import (
     space,
     target,
 )
-from tests.cuda.test_tile import CASES, RULES, masked, on_pocl, weights
+from tests.cuda.test_tile import CASES, RULES, emulated, masked, weights
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
@@ -52,7 +52,7 @@ def test_candidates_compile_within_the_limits(name, dtype, arch):
     most = int(target(arch).attrs["max_shared_memory_per_block"])
     for schedule in samples(found, 1):
         main = schedule.mod["main"]
-        threads = np.prod(pocl.launches(main)[0][1])
+        threads = block_threads(main)
         assert threads <= 1024
         assert dynamic_shared(main, arch) <= most
         for used in compiled(main, arch).values():
@@ -98,13 +98,13 @@ def test_what_does_not_fit_is_not_feasible():
     assert not allowed(rows, across, (1, 128), deep), "too much shared memory, or too long"
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [("dense", Scalar), ("balanced", Scalar), ("block", TensorCore), ("joint", TensorCore)],
 )
-def test_candidates_equal_the_reference(kind, engine):
-    func, right_of = on_pocl(kind, engine, *CASES["strided"])
-    found = space(func, RULES[engine](asynchronous=False))
+def test_candidates_equal_the_reference(kind, engine, emulator):
+    func, right_of = emulated(emulator, kind, engine, *CASES["strided"])
+    found = space(func, RULES[engine]())
     for schedule in samples(found, 1):
         assert right_of(schedule.mod["main"]), found.point(schedule)

@@ -1,4 +1,4 @@
-"""2:4 contractions against the naive reference on PoCL, and their machine code."""
+"""2:4 contractions against the naive reference, and their machine code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.cuda import pocl
 from tests.cuda.kernels import (
     ARCHS,
-    StandIns,
     assert_lean,
-    blank,
+    executed,
     needs_nvrtc,
     scheduled,
     source,
     target,
+    typed,
 )
 from tests.kernels import integers
 from tvm_sparse.formats.two_four import TwoFourFormat
@@ -46,18 +45,18 @@ def pruned(rng, shape, keep=2):
     )
 
 
-@pocl.needs_pocl
+@needs_nvrtc
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_equals_the_reference(case, keep):
-    c, tile = CASES[case]
-    rng, stand_ins = np.random.default_rng(0), StandIns()
+def test_equals_the_reference(case, keep, emulator):
+    rng, dtype, (c, tile) = np.random.default_rng(0), "float16", CASES[case]
+    c = replace(c, numerics=Numerics.uniform(dtype))
     matrix, x = pruned(rng, c.matrix_shape, keep), integers(rng, c.input_shape)
     storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
-    func = tiled(c, TwoFourWeights(storage, tile), tile, SparseTensorCore("shared", stand_ins))
-    func = scheduled(func, TileTwoFour(asynchronous=False))
-    arrays = [x, *storage.encode(matrix).values()]
-    out = pocl.run(func, arrays, blank(c.output_shape), stand_ins.prelude)
+    func = tiled(c, TwoFourWeights(storage, tile), tile, SparseTensorCore())
+    func = scheduled(func, TileTwoFour())
+    arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
+    out = executed(emulator, func, arrays, c.output_shape, dtype)
     assert np.array_equal(out, reference(c, x, matrix))
 
 

@@ -1,0 +1,118 @@
+// libcudart.so.13 without a GPU: device memory is host memory, streams do everything at once.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "../ptx/api.h"
+#include "cuda_abi.h"
+
+namespace {
+
+enum Kind { kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3 };
+
+void Note(const char* format, size_t bytes, int kind) {
+  char line[100];
+  std::snprintf(line, sizeof line, format, bytes, kind);
+  ts_note(line);
+}
+
+// Something that differs from null and from every other.
+cudaError_t New(Handle* handle) {
+  *handle = std::malloc(1);
+  return kSuccess;
+}
+
+cudaError_t Free(Handle handle) {
+  std::free(handle);
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, kSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = 0, kSuccess; }
+cudaError_t cudaSetDevice(int) { return kSuccess; }
+
+cudaError_t cudaDeviceGetAttribute(int* value, int attribute, int) {
+  switch (attribute) {
+    case kCapabilityMajor: *value = 9; break;
+    case kCapabilityMinor: *value = 0; break;
+    case kMultiProcessorCount: *value = 132; break;
+    case kMaxSharedMemoryPerBlock: *value = 49152; break;
+    case kWarpSize: *value = 32; break;
+    default: *value = 1024;
+  }
+  return kSuccess;
+}
+
+// The name is the first member; TVM reads no other.
+cudaError_t cudaGetDeviceProperties(void* properties, int) {
+  std::strcpy(static_cast<char*>(properties), "emulated");
+  return kSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* unused, size_t* total) {
+  *unused = *total = size_t{8} << 30;
+  return kSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t size) {
+  Note("malloc %zu", size, 0);
+  *memory = ts_ptx_allocate(size);
+  return *memory ? kSuccess : kOutOfMemory;
+}
+
+cudaError_t cudaFree(void* memory) { return ts_ptx_free(memory), kSuccess; }
+cudaError_t cudaMallocHost(void** memory, size_t size) {
+  return *memory = std::malloc(size), kSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) { return Free(memory); }
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, Handle) {
+  Note("copy %zu %d", size, kind);
+  return ts_copy(to, from, size, kind == kHostToDevice || kind == kDeviceToDevice);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, Handle stream) {
+  return cudaMemcpyAsync(to, from, size, kDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t size, Handle) {
+  return ts_fill(memory, value, size);
+}
+
+cudaError_t cudaEventCreate(Handle* event) { return New(event); }
+cudaError_t cudaEventDestroy(Handle event) { return Free(event); }
+cudaError_t cudaEventRecord(Handle, Handle) { return kSuccess; }
+cudaError_t cudaEventSynchronize(Handle) { return kSuccess; }
+
+// Nothing here tells how long a GPU would take: one millisecond, whatever was done between.
+cudaError_t cudaEventElapsedTime(float* time, Handle, Handle) { return *time = 1, kSuccess; }
+
+cudaError_t cudaStreamCreate(Handle* stream) { return New(stream); }
+cudaError_t cudaStreamCreateWithFlags(Handle* stream, unsigned) { return New(stream); }
+cudaError_t cudaStreamDestroy(Handle stream) { return Free(stream); }
+cudaError_t cudaStreamSynchronize(Handle) { return kSuccess; }
+cudaError_t cudaStreamWaitEvent(Handle, Handle, unsigned) { return kSuccess; }
+
+cudaError_t cudaStreamBeginCapture(Handle, int) { return ts_capture_begin(), kSuccess; }
+cudaError_t cudaStreamEndCapture(Handle, Handle* graph) {
+  return *graph = ts_capture_end(), kSuccess;
+}
+
+// A graph is executed as it is; its owner is what was instantiated.
+cudaError_t cudaGraphInstantiate(Handle* runnable, Handle graph, unsigned long long) {
+  return *runnable = graph, kSuccess;
+}
+cudaError_t cudaGraphDestroy(Handle) { return kSuccess; }
+cudaError_t cudaGraphExecDestroy(Handle graph) { return ts_graph_free(graph), kSuccess; }
+cudaError_t cudaGraphLaunch(Handle graph, Handle) { return ts_graph_run(graph); }
+
+cudaError_t cudaGetLastError() { return kSuccess; }
+cudaError_t cudaPeekAtLastError() { return kSuccess; }
+const char* cudaGetErrorName(cudaError_t error) { return error ? ts_problem() : "cudaSuccess"; }
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+}

@@ -1,0 +1,29 @@
+// What Python and the stand-in for the driver call. Functions return 0, or 1 with `error` filled
+// in.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+void* ts_ptx_load(const char* text, char* error, size_t size);
+void ts_ptx_unload(void* module);
+// The kernel of that name, or null.
+const void* ts_ptx_kernel(const void* module, const char* name);
+// The bytes of parameter `index`, 0 beyond the last.
+uint32_t ts_ptx_parameter(const void* kernel, int index);
+int ts_ptx_launch(const void* module, const void* kernel, const uint32_t* grid,
+                  const uint32_t* block, uint64_t shared, const void* const* arguments, char* error,
+                  size_t size);
+
+// Memory that kernels may access; what the host writes must be told.
+void* ts_ptx_allocate(uint64_t bytes);
+void ts_ptx_free(void* memory);
+void ts_ptx_wrote(const void* memory, uint64_t bytes);
+
+// Look for errors or not; execute at most so many blocks of a grid (0: all), spread over it.
+void ts_ptx_options(int sanitize, uint64_t most_blocks);
+// JSON: {"launches": [...], "findings": [...]}, valid until the next call.
+const char* ts_ptx_report();
+void ts_ptx_forget();
+}

@@ -1,0 +1,75 @@
+// Registers, variables and constants of one kernel.
+#include <algorithm>
+#include <cstring>
+
+#include "decoder.h"
+
+namespace ptx {
+namespace {
+
+const std::map<std::string, Special> kSpecials = {
+    {"%tid.x", Special::kTidX},       {"%tid.y", Special::kTidY},
+    {"%tid.z", Special::kTidZ},       {"%ntid.x", Special::kNtidX},
+    {"%ntid.y", Special::kNtidY},     {"%ntid.z", Special::kNtidZ},
+    {"%ctaid.x", Special::kCtaidX},   {"%ctaid.y", Special::kCtaidY},
+    {"%ctaid.z", Special::kCtaidZ},   {"%nctaid.x", Special::kNctaidX},
+    {"%nctaid.y", Special::kNctaidY}, {"%nctaid.z", Special::kNctaidZ},
+    {"%laneid", Special::kLane},      {"%warpid", Special::kWarp},
+};
+
+}  // namespace
+
+// Lanes of a register, or one mask for a predicate.
+Place Allocate(Kernel* kernel, int bytes) {
+  const Place place = kernel->register_bytes;
+  kernel->register_bytes += bytes == 0 ? 64 : static_cast<uint32_t>(bytes) * kLanes;
+  return place;
+}
+
+void Builder::Declare(const std::string& name, int bytes) {
+  scopes_.back()[name] = {Allocate(kernel_, bytes), bytes};
+}
+
+void Builder::AddVariable(Space space, const std::string& name, uint64_t bytes, uint64_t align) {
+  uint64_t* end = space == Space::kShared ? &kernel_->shared_bytes : &kernel_->local_bytes;
+  *end = (*end + align - 1) / align * align;
+  variables_.push_back({name, space, *end, bytes});
+  if (space == Space::kShared) kernel_->shared.push_back(variables_.back());
+  *end += bytes;
+}
+
+const Register* Builder::Find(const std::string& name) {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    const auto found = scope->find(name);
+    if (found != scope->end()) return &found->second;
+  }
+  const auto special = kSpecials.find(name);
+  if (special == kSpecials.end()) return nullptr;
+  const Register made{Allocate(kernel_, 4), 4};
+  kernel_->specials.emplace_back(special->second, made.place);
+  return &(scopes_.front()[name] = made);
+}
+
+const Variable* Builder::FindVariable(const std::string& name) const {
+  for (const Variable& variable : variables_) {
+    if (variable.name == name) return &variable;
+  }
+  return nullptr;
+}
+
+Place Builder::Constant(uint64_t bits, int bytes) {
+  const auto key = std::make_pair(bits, bytes);
+  const auto found = constants_.find(key);
+  if (found != constants_.end()) return found->second;
+  std::vector<char>& pool = kernel_->constants;
+  const Place place = kConstant | static_cast<Place>(pool.size());
+  const int size = bytes == 0 ? 64 : bytes * kLanes;
+  pool.resize(pool.size() + size);
+  char* lanes = pool.data() + (place & ~kConstant);
+  for (int at = 0; at < size; at += std::max(bytes, 4) == 4 && bytes == 0 ? 4 : bytes) {
+    std::memcpy(lanes + at, &bits, bytes == 0 ? 4 : bytes);
+  }
+  return constants_[key] = place;
+}
+
+}  // namespace ptx

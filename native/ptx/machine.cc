@@ -1,0 +1,183 @@
+#include "machine.h"
+
+#include <algorithm>
+
+namespace ptx {
+
+Machine::Machine(Launch* launch) {
+  block_.launch = launch;
+  const Kernel& kernel = *launch->kernel;
+  const uint64_t shared = kernel.shared_bytes + launch->dynamic_shared;
+  block_.shared.resize(shared);
+  if (launch->device->sanitize) block_.shadow.Resize(shared, kernel.granule);
+  const uint64_t threads = launch->block.count();
+  block_.warps.resize((threads + kLanes - 1) / kLanes);
+  for (Warp& warp : block_.warps) {
+    warp.registers.resize(kernel.register_bytes);
+    warp.base[0] = warp.registers.data();
+    warp.base[1] = kernel.constants.data();
+    warp.block = &block_;
+    warp.index = static_cast<int>(&warp - block_.warps.data());
+    warp.local.resize(kernel.local_bytes * kLanes);
+  }
+}
+
+void Machine::Start(Extents at) {
+  const Launch& launch = *block_.launch;
+  const Extents& size = launch.block;
+  block_.at = at;
+  block_.shadow.NextBlock();
+  // Nothing of another block is left to read.
+  std::fill(block_.shared.begin(), block_.shared.end(), static_cast<char>(0xff));
+  for (Warp& warp : block_.warps) {
+    const uint64_t rest = size.count() - static_cast<uint64_t>(warp.index) * kLanes;
+    warp.alive = warp.active = rest >= kLanes ? kAll : (Mask{1} << rest) - 1;
+    warp.pc = 0;
+    warp.join = -1;
+    warp.state = Warp::kRunning;
+    warp.stack.clear();
+    warp.copies.clear();
+    std::fill(warp.groups, warp.groups + kLanes, 0);
+    for (const auto& [special, place] : launch.kernel->specials) {
+      uint32_t* lanes = warp.At<uint32_t>(place);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const uint32_t thread = static_cast<uint32_t>(warp.index * kLanes + lane);
+        const uint32_t values[] = {thread % size.x,
+                                   thread / size.x % size.y,
+                                   thread / size.x / size.y,
+                                   size.x,
+                                   size.y,
+                                   size.z,
+                                   at.x,
+                                   at.y,
+                                   at.z,
+                                   launch.grid.x,
+                                   launch.grid.y,
+                                   launch.grid.z,
+                                   static_cast<uint32_t>(lane),
+                                   static_cast<uint32_t>(warp.index)};
+        lanes[lane] = values[static_cast<int>(special)];
+      }
+    }
+  }
+}
+
+void Machine::RunBlock(Extents at) {
+  Start(at);
+  ++block_.launch->counters.blocks;
+  for (bool left = true; left;) {
+    left = false;
+    block_.barrier = nullptr;
+    for (Warp& warp : block_.warps) {
+      if (warp.state == Warp::kRunning) RunWarp(&warp);
+      left = left || warp.state == Warp::kWaiting;
+    }
+    Release();
+  }
+}
+
+void Machine::RunWarp(Warp* warp) {
+  const std::vector<Inst>& code = block_.launch->kernel->code;
+  const int end = static_cast<int>(code.size());
+  while (warp->state == Warp::kRunning) {
+    if (warp->pc >= end) Exit(warp, warp->active);
+    else Step(warp, code[warp->pc]);
+    if (warp->state != Warp::kDone && warp->pc == warp->join) Meet(warp);
+  }
+}
+
+void Machine::Step(Warp* warp, const Inst& inst) {
+  Mask mask = warp->active;
+  if (inst.guard != kNowhere) {
+    const Mask guard = *warp->At<Mask>(inst.guard);
+    mask &= inst.negated ? ~guard : guard;
+  }
+  Counters& counters = block_.launch->counters;
+  ++counters.warps[inst.pipe];
+  counters.lanes[inst.pipe] += __builtin_popcount(mask);
+  switch (inst.flow) {
+    case Flow::kNext:
+      ++warp->pc;
+      if (mask != 0) inst.run(*warp, inst, mask);
+      break;
+    case Flow::kBranch: BranchTo(warp, inst, mask); break;
+    case Flow::kReturn:
+      ++warp->pc;
+      Exit(warp, mask);
+      break;
+    case Flow::kBarrier:
+      ++warp->pc;
+      if (mask != 0) Barrier(warp, inst, mask);
+  }
+}
+
+void Machine::BranchTo(Warp* warp, const Inst& inst, Mask taken) {
+  const Mask rest = warp->active & ~taken;
+  const int next = warp->pc + 1;
+  if (taken == 0 || rest == 0) {
+    warp->pc = taken == 0 ? next : inst.target;
+    return;
+  }
+  ++block_.launch->counters.divergent;
+  // Where they meet again all go on, unless that is where these lanes were to meet anyhow.
+  if (inst.join != warp->join) warp->stack.push_back({inst.join, warp->active, warp->join});
+  if (next != inst.join) warp->stack.push_back({next, rest, inst.join});
+  warp->active = taken;
+  warp->pc = inst.target;
+  warp->join = inst.join;
+}
+
+// Lanes that came to where others are to join them: go on with those others.
+void Machine::Meet(Warp* warp) {
+  while (warp->pc == warp->join || (warp->active & warp->alive) == 0) {
+    if (warp->stack.empty()) {
+      warp->state = Warp::kDone;
+      return;
+    }
+    const Branch top = warp->stack.back();
+    warp->stack.pop_back();
+    warp->pc = top.pc;
+    warp->join = top.join;
+    warp->active = top.mask & warp->alive;
+  }
+}
+
+void Machine::Exit(Warp* warp, Mask lanes) {
+  warp->alive &= ~lanes;
+  warp->active &= ~lanes;
+  if (warp->alive == 0) warp->state = Warp::kDone;
+  else if (warp->active == 0) Meet(warp);
+}
+
+void Machine::Barrier(Warp* warp, const Inst& inst, Mask lanes) {
+  ++block_.launch->counters.barriers;
+  const Mask missing = warp->alive & ~lanes;
+  if (missing != 0) {
+    Report(*warp, inst, __builtin_ctz(missing), "barrier divergence", "",
+           "lanes of its warp wait at this barrier without it");
+  }
+  if (block_.barrier != nullptr && block_.barrier != &inst) {
+    Report(*warp, inst, __builtin_ctz(lanes), "barrier divergence", "",
+           "other warps wait at line " + std::to_string(block_.barrier->line));
+  }
+  block_.barrier = &inst;
+  warp->state = Warp::kWaiting;
+}
+
+// All warps wait or have ended: the barrier opens.
+void Machine::Release() {
+  if (block_.barrier == nullptr) return;
+  for (Warp& warp : block_.warps) {
+    const uint64_t threads =
+        block_.launch->block.count() - static_cast<uint64_t>(warp.index) * kLanes;
+    const Mask all = threads >= kLanes ? kAll : (Mask{1} << threads) - 1;
+    if (warp.alive != all) {
+      Report(warp, *block_.barrier, __builtin_ctz(all & ~warp.alive), "barrier divergence", "",
+             "the thread has ended while others wait at this barrier");
+    }
+    if (warp.state == Warp::kWaiting) warp.state = Warp::kRunning;
+  }
+  block_.shadow.NextEpoch();
+}
+
+}  // namespace ptx

@@ -1,0 +1,180 @@
+// Tensor cores: ldmatrix, mma.m16n8k16, mma.sp.m16n8k32, by the fragments of the PTX ISA.
+#include <algorithm>
+
+#include "lanes.h"
+#include "memory.h"
+
+namespace ptx {
+namespace {
+
+constexpr int kRows = 16, kFeatures = 8;
+
+using Read = float (*)(uint16_t);
+float ReadHalf(uint16_t bits) { return HalfTable()[bits]; }
+
+// Element `k` of the pairs in a register.
+template <Read kRead>
+float Element(const uint32_t* lanes, int lane, int k) {
+  return kRead(static_cast<uint16_t>(lanes[lane] >> 16 * k));
+}
+
+// Products are exact; sums are rounded once, to fp32: ascending columns, fp64, then the old value.
+// (fp64 sums of up to 32 products differ from exact ones in the 53rd digit at most. The ISA leaves
+// order and rounding open.)
+void Accumulate(Warp& w, const Inst& i, const float (*a)[32], const float (*b)[kFeatures],
+                int columns) {
+  const Place *d = i.args, *c = i.args + 4;
+  float old[4][kLanes];
+  for (int r = 0; r < 4; ++r) std::memcpy(old[r], w.At<float>(c[r]), sizeof old[r]);
+  for (int row = 0; row < kRows; ++row) {
+    double sums[kFeatures] = {};
+    for (int k = 0; k < columns; ++k) {
+      const double left = a[row][k];
+      for (int n = 0; n < kFeatures; ++n) sums[n] += left * static_cast<double>(b[k][n]);
+    }
+    for (int n = 0; n < kFeatures; ++n) {
+      const int lane = row % 8 * 4 + n / 2, r = row / 8 * 2 + n % 2;
+      w.At<float>(d[r])[lane] = static_cast<float>(AddToOdd(sums[n], old[r][lane]));
+    }
+  }
+  w.block->launch->counters.multiply_adds += kRows * kFeatures * 16 * (columns / 16);
+}
+
+// B: registers hold pairs of neighbouring columns, lane 4 n + i those from 2 i on, of feature n.
+template <Read kRead>
+void LoadRight(const Warp& w, const Place* places, int registers, float (*b)[kFeatures]) {
+  for (int r = 0; r < registers; ++r) {
+    const uint32_t* lanes = w.At<uint32_t>(places[r]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int k = 0; k < 2; ++k)
+        b[8 * r + lane % 4 * 2 + k][lane / 4] = Element<kRead>(lanes, lane, k);
+    }
+  }
+}
+
+// Arguments: d, c, a, b (4 + 4 + 4 + 2 registers).
+template <Read kRead>
+void Multiply(Warp& w, const Inst& i, Mask mask) {
+  ExpectWhole(w, i, mask);
+  float a[kRows][32], b[32][kFeatures];
+  for (int r = 0; r < 4; ++r) {
+    const uint32_t* lanes = w.At<uint32_t>(i.args[8 + r]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int k = 0; k < 2; ++k) {
+        a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = Element<kRead>(lanes, lane, k);
+      }
+    }
+  }
+  LoadRight<kRead>(w, i.args + 12, 2, b);
+  Accumulate(w, i, a, b, 16);
+}
+
+// Two of four columns of A are stored; two bits of metadata for each say which.
+// Arguments: d, c, a, b (4 each), metadata; detail: the selector.
+template <Read kRead>
+void MultiplySparse(Warp& w, const Inst& i, Mask mask) {
+  ExpectWhole(w, i, mask);
+  float a[kRows][32] = {}, b[32][kFeatures];
+  const uint32_t* metadata = w.At<uint32_t>(i.args[16]);
+  for (int row = 0; row < kRows; ++row) {
+    for (int slot = 0; slot < 16; ++slot) {  // of stored columns
+      // The holder of stored columns 0 to 7 is the first lane of the pair that the selector names,
+      // of 8 to 15 the second; rows 0 to 7 lie in the lower half of its word.
+      const int holder = row % 8 * 4 + 2 * i.detail + slot / 8;
+      const uint32_t place = metadata[holder] >> (16 * (row / 8) + 2 * (slot % 8)) & 3;
+      const int lane = row % 8 * 4 + slot % 8 / 2, r = row / 8 + 2 * (slot / 8);
+      if (slot % 2 == 1) {
+        const uint32_t before = metadata[holder] >> (16 * (row / 8) + 2 * (slot % 8 - 1)) & 3;
+        const bool bad = i.offset ? place <= before : place == before;
+        if (bad)
+          Report(w, i, holder, "metadata", "",
+                 i.offset ? "columns of a quad must ascend" : "columns of a quad must differ");
+      }
+      a[row][slot / 2 * 4 + place] = Element<kRead>(w.At<uint32_t>(i.args[8 + r]), lane, slot % 2);
+    }
+  }
+  LoadRight<kRead>(w, i.args + 12, 4, b);
+  Accumulate(w, i, a, b, 32);
+}
+
+void PushAll(Decoder& d, size_t operand, size_t count, Type type, bool target) {
+  const Operand& vector = d.operand(operand);
+  if (vector.kind != Operand::kVector || vector.parts.size() != count) d.Unknown();
+  for (const Operand& part : vector.parts)
+    d.Push(target ? d.Target(part, type) : d.Source(part, type));
+}
+
+void DecodeMultiply(Decoder& d) {
+  const bool ordered = d.Has("sp::ordered_metadata"), sparse = ordered || d.Has("sp");
+  if (!d.Has("sync") || !d.Has("aligned") || !d.Has("row") || !d.Has("col")) d.Unknown();
+  if (!d.Has(sparse ? "m16n8k32" : "m16n8k16")) d.Unknown();
+  const Type sum = d.TakeType(), left = d.TakeType(), right = d.TakeType(), before = d.TakeType();
+  d.End();
+  if (sum != Type::kF32 || before != Type::kF32 || left != right) d.Unknown();
+  if (left != Type::kF16 && left != Type::kBF16) d.Unknown();
+  const bool half = left == Type::kF16;
+  d.Operands(sparse ? 6 : 4);
+  PushAll(d, 0, 4, Type::kF32, true);
+  PushAll(d, 3, 4, Type::kF32, false);
+  PushAll(d, 1, 4, Type::kB32, false);
+  PushAll(d, 2, sparse ? 4 : 2, Type::kB32, false);
+  if (sparse) {
+    d.Push(d.Source(4, Type::kB32));
+    d.inst.detail = static_cast<int>(d.Immediate(5));
+    if (d.inst.detail > 1) d.Unknown();
+    d.inst.offset = ordered;
+    d.inst.run = half ? MultiplySparse<ReadHalf> : MultiplySparse<BfloatValue>;
+  } else {
+    d.inst.run = half ? Multiply<ReadHalf> : Multiply<BfloatValue>;
+  }
+  d.inst.pipe = kTensor;
+}
+
+// Lanes 8 q to 8 q + 7 name the rows of matrix q, 16 bytes each; lane l receives elements 2 (l % 4)
+// and the next of row l / 4, or of column l / 4 of a transposed matrix.
+void LoadMatrix(Warp& w, const Inst& i, Mask mask) {
+  ExpectWhole(w, i, mask);
+  Reached reached;
+  Addresses(w, i, i.args[0], mask, reached.address);
+  const Mask named = i.count == 4 ? kAll : (Mask{1} << 8 * i.count) - 1;
+  Reach(w, i, Space::kShared, 16, mask & named, Use::kRead, &reached);
+  for (int q = 0; q < i.count; ++q) {
+    uint16_t rows[8][8] = {};
+    for (int row = 0; row < 8; ++row) {
+      const int lane = 8 * q + row;
+      if (reached.lanes >> lane & 1) std::memcpy(rows[row], reached.data[lane], 16);
+    }
+    uint32_t* d = w.At<uint32_t>(i.args[1 + q]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      const int row = lane / 4, column = lane % 4 * 2;
+      const uint16_t low = i.detail ? rows[column][row] : rows[row][column];
+      const uint16_t high = i.detail ? rows[column + 1][row] : rows[row][column + 1];
+      d[lane] = low | static_cast<uint32_t>(high) << 16;
+    }
+  }
+}
+
+void DecodeLoadMatrix(Decoder& d) {
+  if (!d.Has("sync") || !d.Has("aligned") || !d.Has("m8n8")) d.Unknown();
+  d.inst.count = d.Has("x1") ? 1 : d.Has("x2") ? 2 : d.Has("x4") ? 4 : 0;
+  d.inst.detail = d.Has("trans");
+  if (d.inst.count == 0 || !(d.Has("shared") || d.Has("shared::cta"))) d.Unknown();
+  if (d.TakeType() != Type::kB16) d.Unknown();
+  d.End();
+  d.Operands(2);
+  d.Address(d.operand(1));
+  PushAll(d, 0, d.inst.count, Type::kB32, true);
+  d.inst.space = Space::kShared;
+  d.inst.pipe = kMemory;
+  d.inst.run = LoadMatrix;
+}
+
+}  // namespace
+
+void AddMatrix(Table* table) {
+  (*table)["mma"] = DecodeMultiply;
+  (*table)["ldmatrix"] = DecodeLoadMatrix;
+}
+
+}  // namespace ptx

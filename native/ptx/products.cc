@@ -1,0 +1,156 @@
+// Products of integers: mul and mad, low, high and wide.
+#include <type_traits>
+
+#include "lanes.h"
+
+namespace ptx {
+namespace {
+
+template <class T>
+struct Twice;
+template <>
+struct Twice<int16_t> {
+  using type = int32_t;
+};
+template <>
+struct Twice<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Twice<int32_t> {
+  using type = int64_t;
+};
+template <>
+struct Twice<uint32_t> {
+  using type = uint64_t;
+};
+template <>
+struct Twice<int64_t> {
+  using type = __int128;
+};
+template <>
+struct Twice<uint64_t> {
+  using type = unsigned __int128;
+};
+
+struct MulLo {
+  template <class T>
+  static T Do(T a, T b) {
+    return static_cast<T>(uint64_t(a) * uint64_t(b));
+  }
+};
+// Wraps around, whatever the sign.
+struct Add {
+  template <class T>
+  static T Do(T a, T b) {
+    return static_cast<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+  }
+};
+struct MulHi {
+  template <class T>
+  static T Do(T a, T b) {
+    using U = typename Twice<T>::type;
+    return static_cast<T>(U(a) * U(b) >> 8 * sizeof(T));
+  }
+};
+struct MadLo {
+  template <class T>
+  static T Do(T a, T b, T c) {
+    return Add::Do(MulLo::Do(a, b), c);
+  }
+};
+struct MadHi {
+  template <class T>
+  static T Do(T a, T b, T c) {
+    return Add::Do(MulHi::Do(a, b), c);
+  }
+};
+struct MulWide {
+  template <class T>
+  static auto Do(T a, T b) {
+    using U = typename Twice<T>::type;
+    return static_cast<U>(U(a) * U(b));
+  }
+};
+struct MadWide {
+  template <class T, class U>
+  static U Do(T a, T b, U c) {
+    return Add::Do(static_cast<U>(U(a) * U(b)), c);
+  }
+};
+
+template <class F>
+Run Three(Type type) {
+  switch (type) {
+    case Type::kU16: return Map3<F, uint16_t>;
+    case Type::kS16: return Map3<F, int16_t>;
+    case Type::kU32: return Map3<F, uint32_t>;
+    case Type::kS32: return Map3<F, int32_t>;
+    case Type::kU64: return Map3<F, uint64_t>;
+    case Type::kS64: return Map3<F, int64_t>;
+    default: return nullptr;
+  }
+}
+
+template <class F>
+Run Two(Type type) {
+  switch (type) {
+    case Type::kU16: return Map2<F, uint16_t>;
+    case Type::kS16: return Map2<F, int16_t>;
+    case Type::kU32: return Map2<F, uint32_t>;
+    case Type::kS32: return Map2<F, int32_t>;
+    case Type::kU64: return Map2<F, uint64_t>;
+    case Type::kS64: return Map2<F, int64_t>;
+    default: return nullptr;
+  }
+}
+
+Type Doubled(Type type) {
+  switch (type) {
+    case Type::kU16: return Type::kU32;
+    case Type::kS16: return Type::kS32;
+    case Type::kU32: return Type::kU64;
+    default: return Type::kS64;
+  }
+}
+
+Run WideRun(Type type, bool sum) {
+  switch (type) {
+    case Type::kU16:
+      return sum ? Map3<MadWide, uint16_t, uint32_t> : Map2<MulWide, uint16_t, uint32_t>;
+    case Type::kS16: return sum ? Map3<MadWide, int16_t, int32_t> : Map2<MulWide, int16_t, int32_t>;
+    case Type::kU32:
+      return sum ? Map3<MadWide, uint32_t, uint64_t> : Map2<MulWide, uint32_t, uint64_t>;
+    case Type::kS32: return sum ? Map3<MadWide, int32_t, int64_t> : Map2<MulWide, int32_t, int64_t>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+void Multiply(Decoder& d, bool sum) {
+  const bool low = d.Has("lo"), high = !low && d.Has("hi");
+  if (!low && !high && d.Has("wide")) {
+    const Type type = d.TakeType();
+    d.inst.run = WideRun(type, sum);
+    d.End();
+    d.Operands(sum ? 4 : 3);
+    if (d.inst.run == nullptr) d.Unknown();
+    d.Push(d.Target(d.operand(0), Doubled(type)));
+    d.Push(d.Source(1, type));
+    d.Push(d.Source(2, type));
+    if (sum) d.Push(d.Source(3, Doubled(type)));
+    return;
+  }
+  if (!low && !high) d.Unknown();
+  const Type type = d.TakeType();
+  if (sum) return Uniform(d, type, 3, low ? Three<MadLo>(type) : Three<MadHi>(type), kAlu);
+  Uniform(d, type, 2, low ? Two<MulLo>(type) : Two<MulHi>(type), kAlu);
+}
+
+void AddProducts(Table* table) {
+  (*table)["mul"] = [](Decoder& d) { Multiply(d, false); };
+  (*table)["mad"] = [](Decoder& d) { Multiply(d, true); };
+}
+
+}  // namespace ptx

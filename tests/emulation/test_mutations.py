@@ -1,0 +1,124 @@
+"""Real kernels with a mistake put into their PTX: each is found."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.gpu.executed import execute
+from benchmarks.gpu.operators import OPERATORS
+from tests.cuda.kernels import needs_nvrtc
+
+pytestmark = needs_nvrtc
+
+BARRIER = re.compile(r"bar\.sync[^;]*;")
+WAIT = re.compile(r"cp\.async\.wait_group (\d+)")
+COPY = re.compile(r"cp\.async\.cg\.shared\.global \[(%r\d+)\], \[(%rd\d+)\]")
+MATRIX = re.compile(r"ldmatrix\S+ \{[^}]*\}, \[(%r\d+)\]")
+PRODUCT = re.compile(r"mma\S+ \{[^}]*\}, \{(%r\d+),(%r\d+)")
+SELECTOR = re.compile(r"mma\.sp\S+ .*, 0x([01]);")
+
+
+class Mutation:
+    """Changes match ``which`` of a pattern, or all of them."""
+
+    def __init__(self, pattern, group, new, which=0):
+        self.pattern, self.group, self.new, self.which = pattern, group, new, which
+
+    def __call__(self, text):
+        found = list(self.pattern.finditer(text))
+        chosen = found[self.which]
+        start, end = chosen.span(self.group)
+        return text[:start] + self.new(chosen.group(self.group)) + text[end:]
+
+
+def kinds(layer, dtype, emulator, change):
+    executed = execute(OPERATORS[layer], dtype, emulator, change)
+    return executed.error, {finding.kind for finding in executed.report.findings}
+
+
+def drop(_):
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("layer", "dtype", "which"),
+    [
+        ("dense", "float16", 0),
+        ("dense", "float16", 6),
+        ("balanced", "float16", 1),
+        ("balanced, N = 8", "float16", 0),
+        ("2:4", "float16", 2),
+        ("depthwise taps", "float32", 0),
+        ("depthwise + pointwise", "float16", 1),
+        ("joint", "float32", 1),
+    ],
+)
+def test_a_dropped_barrier_is_a_race(layer, dtype, which, emulator):
+    _, found = kinds(layer, dtype, emulator, Mutation(BARRIER, 0, drop, which))
+    assert "race" in found
+
+
+@pytest.mark.parametrize(
+    ("layer", "which"), [("dense", 0), ("dense", 3), ("balanced", 1), ("2:4", 2), ("joint", 2)]
+)
+def test_a_wait_for_too_few_copies(layer, which, emulator):
+    more = Mutation(WAIT, 1, lambda count: str(int(count) + 1), which)
+    _, found = kinds(layer, "float16", emulator, more)
+    assert "unfinished copy" in found
+
+
+@pytest.mark.parametrize("layer", ["dense", "balanced", "2:4"])
+def test_a_copy_to_the_next_place(layer, emulator):
+    _, found = kinds(layer, "float16", emulator, Mutation(COPY, 1, lambda at: f"{at}+16"))
+    assert found & {"uninitialised", "race", "unfinished copy"}
+
+
+@pytest.mark.parametrize("layer", ["dense", "block"])
+def test_a_copy_from_the_next_place(layer, emulator):
+    error, _ = kinds(layer, "float16", emulator, Mutation(COPY, 2, lambda at: f"{at}+16"))
+    assert error > 0
+
+
+def test_a_copy_beyond_the_end(emulator):
+    beyond = Mutation(COPY, 2, lambda at: f"{at}+262144")
+    _, found = kinds("dense", "float16", emulator, beyond)
+    assert "out of bounds" in found
+
+
+def test_a_copy_that_is_not_aligned(emulator):
+    _, found = kinds("dense", "float16", emulator, Mutation(COPY, 2, lambda at: f"{at}+2"))
+    assert "misaligned" in found
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        Mutation(MATRIX, 1, lambda at: f"{at}+16"),
+        Mutation(MATRIX, 0, lambda text: text.replace(".x4.", ".x4.trans.", 1)),
+        Mutation(PRODUCT, 1, lambda register: "%r1"),
+    ],
+    ids=["wrong column", "transposed", "wrong register"],
+)
+def test_a_wrong_lane_of_a_matrix(mutation, emulator):
+    error, found = kinds("dense", "float16", emulator, mutation)
+    assert error > 0 or found
+
+
+def test_the_other_half_of_the_metadata(emulator):
+    other = Mutation(SELECTOR, 1, lambda selector: str(1 - int(selector)))
+    error, found = kinds("2:4", "float16", emulator, other)
+    assert error > 0 or found
+
+
+def test_a_wrong_distance_of_a_shuffle(emulator):
+    def shorter(text):
+        new, count = re.subn(
+            r"(shfl\.sync\.down\.b32 .*, )%r\d+(, %r\d+, %r\d+;)", r"\g<1>1\2", text
+        )
+        assert count
+        return new
+
+    error, _ = kinds("balanced, N = 1", "float32", emulator, shorter)
+    assert error > 0

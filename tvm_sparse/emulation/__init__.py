@@ -1,0 +1,1 @@
+"""CUDA kernels on a CPU: their PTX is executed, checked and counted. Needs no GPU."""

@@ -1,0 +1,133 @@
+"""The native executor of PTX, in this process: kernels on NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_sparse.emulation.report import Report, Triple
+from tvm_sparse.errors import SparseError, UnsupportedError
+
+LIBRARY = "libtvm_sparse_ptx.so"
+_MESSAGE = 1000
+_POINTER, _TEXT, _BYTES = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
+
+
+def directory() -> Path:
+    """Return the directory of the executor and of the CUDA driver and runtime that use it.
+
+    Raises
+    ------
+    UnsupportedError
+        The package was built on a system without them.
+    """
+    place = Path(
+        str(importlib.metadata.distribution("tvm-sparse").locate_file("tvm_sparse/emulated"))
+    )
+    if not (place / LIBRARY).exists():
+        raise UnsupportedError(
+            "emulation", f"'{place / LIBRARY}' is not there", "Linux on x86-64 or aarch64"
+        )
+    return place
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Return the native library with the types of its functions."""
+    found = ctypes.CDLL(str(directory() / LIBRARY))
+    found.ts_ptx_load.restype = found.ts_ptx_kernel.restype = _POINTER
+    found.ts_ptx_allocate.restype = _POINTER
+    found.ts_ptx_report.restype = _TEXT
+    found.ts_ptx_load.argtypes = [_TEXT, _TEXT, ctypes.c_size_t]
+    found.ts_ptx_kernel.argtypes = [_POINTER, _TEXT]
+    found.ts_ptx_unload.argtypes = found.ts_ptx_free.argtypes = [_POINTER]
+    found.ts_ptx_allocate.argtypes = [_BYTES]
+    found.ts_ptx_wrote.argtypes = [_POINTER, _BYTES]
+    found.ts_ptx_options.argtypes = [ctypes.c_int, _BYTES]
+    numbers = ctypes.POINTER(ctypes.c_uint32)
+    places = ctypes.POINTER(_POINTER)
+    found.ts_ptx_launch.argtypes = [
+        *(_POINTER, _POINTER, numbers, numbers, _BYTES, places, _TEXT, ctypes.c_size_t)
+    ]
+    return found
+
+
+def options(*, sanitize: bool = True, blocks: int = 0) -> None:
+    """Say whether to look for errors, and how many blocks of a grid to execute (0: all)."""
+    library().ts_ptx_options(int(sanitize), blocks)
+
+
+def report() -> Report:
+    """Return what was executed and found since the last call."""
+    found = Report.parse(library().ts_ptx_report())
+    library().ts_ptx_forget()
+    return found
+
+
+def execute(
+    ptx: str | bytes,
+    kernel: str,
+    grid: Triple,
+    block: Triple,
+    arguments: Sequence[np.ndarray | int],
+    *,
+    shared: int = 0,
+) -> Report:
+    """Launch a kernel of a PTX module and return what it did; arrays are written in place.
+
+    Parameters
+    ----------
+    ptx
+        Text of the module.
+    kernel, grid, block, shared
+        What to launch; ``shared`` are the bytes of dynamic shared memory.
+    arguments
+        Contiguous arrays for pointers, numbers for integers.
+
+    Raises
+    ------
+    SparseError
+        The module holds something that the executor does not know, or cannot be launched so.
+    """
+    lib, error = library(), ctypes.create_string_buffer(_MESSAGE)
+    text = ptx.encode() if isinstance(ptx, str) else ptx
+    module = lib.ts_ptx_load(text, error, _MESSAGE)
+    if not module:
+        raise SparseError("PTX", error.value.decode())
+    places: list[tuple[int, np.ndarray]] = []
+    try:
+        entry = lib.ts_ptx_kernel(module, kernel.encode())
+        if not entry:
+            raise SparseError("PTX", f"no kernel '{kernel}'")
+        values = [_argument(value, places) for value in arguments]
+        pointers = (_POINTER * len(values))(*(ctypes.addressof(value) for value in values))
+        sizes = [(ctypes.c_uint32 * 3)(*size) for size in (grid, block)]
+        status = lib.ts_ptx_launch(module, entry, *sizes, shared, pointers, error, _MESSAGE)
+        if status:
+            raise SparseError(f"kernel '{kernel}'", error.value.decode())
+        for memory, array in places:
+            ctypes.memmove(array.ctypes.data, memory, array.nbytes)
+        return report()
+    finally:
+        for memory, _ in places:
+            lib.ts_ptx_free(memory)
+        lib.ts_ptx_unload(module)
+
+
+def _argument(value: np.ndarray | int, places: list[tuple[int, np.ndarray]]) -> Any:
+    """Return an argument as C sees it; arrays are copied to memory that kernels may access."""
+    if not isinstance(value, np.ndarray):
+        return ctypes.c_int64(value)
+    if not value.flags.c_contiguous:
+        raise SparseError("arguments", "an array is not contiguous", "C order")
+    memory = library().ts_ptx_allocate(value.nbytes)
+    ctypes.memmove(memory, value.ctypes.data, value.nbytes)
+    library().ts_ptx_wrote(memory, value.nbytes)
+    places.append((memory, value))
+    return ctypes.c_int64(memory)

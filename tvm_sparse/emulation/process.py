@@ -1,0 +1,116 @@
+"""Libraries with PTX in a process of their own, whose CUDA driver executes it on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.target import Target
+
+from tvm_sparse.artifact.cubin import packer
+from tvm_sparse.emulation import worker
+from tvm_sparse.emulation.executor import directory
+from tvm_sparse.emulation.report import Report
+from tvm_sparse.errors import SparseError
+from tvm_sparse.schedules.build import build_scheduled
+from tvm_sparse.schedules.cuda import nvrtc
+from tvm_sparse.targets import cuda_archs
+from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
+
+SECONDS = 1800.0
+"""Limit for one call; a CPU takes a thousand times as long as a GPU."""
+
+Change = Callable[[str], str]
+
+
+def to_ptx(target: Target, change: Change = str) -> Callable[[str], tuple[str, bytes]]:
+    """Return what makes PTX of CUDA source, for the newest architecture of ``target``."""
+    newest = max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
+    virtual = newest.replace("sm_", "compute_")
+
+    def compile_(source: str) -> tuple[str, bytes]:
+        return "ptx", change(_ptx(source, virtual)).encode() + b"\0"
+
+    return compile_
+
+
+@functools.lru_cache(maxsize=16)
+def _ptx(source: str, virtual: str) -> str:
+    return nvrtc.compile_source(source, virtual).rstrip(b"\0").decode()
+
+
+class Emulator(Closing):
+    """A process with the emulated driver; it starts at the first call.
+
+    Parameters
+    ----------
+    target
+        What to build for.
+    sanitize
+        Look for errors in what kernels do to memory.
+    blocks
+        Execute at most so many blocks of a grid, spread over it; 0 for all.
+    """
+
+    def __init__(self, target: Target, *, sanitize: bool = True, blocks: int = 0) -> None:
+        self.target = target
+        self.options = {"sanitize": sanitize, "blocks": blocks}
+        self._pool = WorkerPool(1, SECONDS, environment={"LD_LIBRARY_PATH": str(directory())})
+        self._place = tempfile.TemporaryDirectory(prefix="tvm-sparse-ptx-")
+        self._built = 0
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.close()
+        self._place.cleanup()
+
+    def run(
+        self,
+        module: tvm.IRModule,
+        operands: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        change: Change = str,
+    ) -> tuple[list[np.ndarray], Report]:
+        """Build scheduled functions, and run ``main`` with copies of ``operands`` and ``outputs``.
+
+        ``change`` may change the PTX before it is executed.
+
+        Returns
+        -------
+        outputs, report
+            What is in ``outputs`` afterwards, and what was executed and found.
+
+        Raises
+        ------
+        SparseError
+            It does not run; the message says why.
+        """
+        self._built += 1
+        path = Path(self._place.name, f"library{self._built}.so")
+        built = build_scheduled(module, self.target)
+        pack = packer(to_ptx(self.target, change))
+        built.export_library(str(path), fpack_imports=pack)
+        arrays = [[np.ascontiguousarray(a) for a in group] for group in (operands, outputs)]
+        return self._call(worker.run_function, (str(path), *arrays, self.options))
+
+    def run_artifact(
+        self, path: Path, calls: Sequence[Sequence[np.ndarray]]
+    ) -> list[tuple[list[np.ndarray], Report]]:
+        """Load an artifact that holds PTX and call it with each of ``calls``."""
+        return self._call(worker.run_artifact, (str(path), calls, self.options))
+
+    def _call(self, function: Callable, arguments: tuple) -> Any:
+        (outcome,) = self._pool.map(function, [arguments])
+        return _value(outcome)
+
+
+def _value(outcome: Outcome) -> Any:
+    """Return what a call gave; raise if it failed."""
+    if outcome.error is not None:
+        raise SparseError("emulation", outcome.error)
+    return outcome.value

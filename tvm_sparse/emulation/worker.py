@@ -1,0 +1,48 @@
+"""What runs in a process whose CUDA driver is the emulated one; it knows no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvm_sparse.emulation import executor
+from tvm_sparse.emulation.report import Report
+
+Run = tuple[list[np.ndarray], Report]
+
+
+def run_function(
+    path: str, operands: Sequence[np.ndarray], outputs: Sequence[np.ndarray], options: dict
+) -> Run:
+    """Call ``main`` of a library with ``operands`` and ``outputs``, which begin as they are."""
+    import tvm
+
+    device = tvm.cuda(0)
+    executor.options(**options)
+    executor.report()
+    function = tvm.runtime.load_module(path)["main"]
+    arrays = [tvm.runtime.tensor(array, device) for array in (*operands, *outputs)]
+    function(*arrays)
+    device.sync()
+    return [array.numpy() for array in arrays[len(operands) :]], executor.report()
+
+
+def run_artifact(path: str, calls: Sequence[Sequence[np.ndarray]], options: dict) -> list[Run]:
+    """Load an artifact and call it with each of ``calls`` in turn."""
+    from tvm_sparse_runtime.library import load
+
+    executor.options(**options)
+    executor.report()
+    library = load(path, verify=False)
+    runs = []
+    for inputs in calls:
+        result = library(*inputs)
+        several = isinstance(result, (tuple, list))
+        runs.append(([_array(one) for one in (result if several else [result])], executor.report()))
+    return runs
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.array(value)
