@@ -78,7 +78,7 @@ def hashes(model: Any, x: Any, target: str) -> dict[str, Any]:
     resolved, decisions = _target(target), Decisions()
     with tempfile.TemporaryDirectory() as empty:
         recorded = recorded_rules(resolved, empty)
-        chooser = Chooser(resolved, Config(measure=False), decisions, recorded)
+        chooser = Chooser(resolved, Config(measure=False, cache=False), decisions, recorded)
         with build_context(resolved):
             mod = source.module
             for phase in (

@@ -20,8 +20,9 @@ class Config(BaseModel):
         Time dense and sparse candidates of each layer on this machine and take the faster;
         ``False`` decides by the cost model. Cross-compiling never measures.
     cache
-        Take times that were measured before on this machine for the same code, and keep new ones
-        in the user's cache directory.
+        Take what the user's cache directory has from this machine: times that were measured before
+        for the same code (new ones are kept there), and costs that ``tvm-sparse machine --fit``
+        fitted.
     tuned
         Use tuning records where they are faster than the default schedules.
     ignore

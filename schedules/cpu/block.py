@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
@@ -11,7 +10,11 @@ from tvm.target import Target
 from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.marks import ROWS
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.order import images_first
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -46,7 +49,7 @@ class Block(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
+        return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block of one of :data:`KINDS`."""
@@ -67,7 +70,7 @@ class Block(ScheduleRule):
         tile = choose(sch, list(options), rows, tunable)
         row_out, row = sch.split(lead[axis], [None, tile])
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = b.images_first(sch, anchor, others, machine.caches.second)
+        images = images_first(sch, anchor, others, machine.caches.second)
         sizes = [b.extent(sch, loop) or 1 for loop in (slot, member, entry, step)]
         tiles = [*(b.extent(sch, loop) or 1 for loop in others), extent or 1]
         # Weights that stay cached pass once a row tile: outputs are written whole rows at a time.
@@ -84,16 +87,16 @@ class Block(ScheduleRule):
             sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer) + len(near), lanes, tunable)
-        if flops > b.PARALLEL_FLOPS:
+        simd.vectorise_tile(sch, epilogue, len(outer) + len(near), lanes, tunable)
+        if flops > cores.PARALLEL_FLOPS:
             _parallel(sch, outer)
-        b.overlap(sch, anchor, epilogue)
+        overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, entry)
-        b.finish(sch)
+        simd.finish(sch)
         return sch
 
 
-def _parallel(sch: s_tir.Schedule, outer: list[Any]) -> None:
+def _parallel(sch: s_tir.Schedule, outer: list[LoopRV]) -> None:
     """Run the outermost loops on all threads: as few as give enough tasks, which may be long."""
     tasks, count = [], 1
     for loop in outer:

@@ -10,7 +10,9 @@ from tvm.target import Target
 
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.compressed_rows import VECTORS
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -55,14 +57,14 @@ class CompressedRows(ScheduleRule):
         sch.compute_at(pack, tile, preserve_unit_loops=True)
         sch.vectorize(lane)
         sch.unroll(row_in)
-        if flops > b.PARALLEL_FLOPS:
+        if flops > cores.PARALLEL_FLOPS:
             tasks = sch.fuse(*far, tile) if far else tile
             sch.parallel(near[-1] if tiles == 1 else tasks)
-        b.finish(sch)
+        simd.finish(sch)
         return sch
 
 
-def _unrolled(sch: s_tir.Schedule, rows: Any, tunable: bool) -> tuple[list[Any], Any]:
+def _unrolled(sch: s_tir.Schedule, rows: LoopRV, tunable: bool) -> tuple[list[Any], Any]:
     """Split the rows of a transposed square in those that stay a loop and those to unroll (all)."""
     if not tunable:
         return [], rows

@@ -13,7 +13,11 @@ from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS, SUM_BITS, Machin
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.ops.marks import KIND, ROWS
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.order import images_first
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
@@ -52,7 +56,7 @@ class _Nest:
     features: int
 
     @classmethod
-    def of(cls, sch: s_tir.Schedule, anchor: Any, cache: int) -> _Nest:
+    def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> _Nest:
         """Return the loops around ``anchor``; ``cache`` is the size of the second cache."""
         annotations = sch.get(anchor).annotations
         kind, axis = str(annotations[KIND]), int(annotations[ROWS])
@@ -70,7 +74,7 @@ class _Nest:
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = 0 if kind == "matmul" else b.images_first(sch, anchor, others, cache)
+        images = 0 if kind == "matmul" else images_first(sch, anchor, others, cache)
         return cls(kind, lead, axis, block, inner, reduce, share, flops, images, features)
 
     @property
@@ -90,7 +94,7 @@ class Contraction(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
+        return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``dense``, ``balanced`` or ``matmul``."""
@@ -108,29 +112,29 @@ class Contraction(ScheduleRule):
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, machine, tunable)
-        heavy = nest.flops > b.PARALLEL_FLOPS
+        heavy = nest.flops > cores.PARALLEL_FLOPS
         shared, outer = self._share(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
         around = len(shared) + len(outer) + len(near)
-        b.vectorise_tile(sch, epilogue, around, width, tunable)
+        simd.vectorise_tile(sch, epilogue, around, width, tunable)
         parallel = nest.others if nest.kind == "matmul" else outer
         if shared:
-            b.tasks(sch, shared)
+            cores.tasks(sch, shared)
         elif parallel and heavy:
             planes = [] if nest.kind == "matmul" else nest.others
-            parallel = b.few_tasks(sch, parallel, planes, target)
+            parallel = cores.few_tasks(sch, parallel, planes, target)
         if nest.kind == "matmul":
             self._pack(sch, anchor, parallel)
-        b.overlap(sch, anchor, epilogue)
+        overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, body[0])
-        b.finish(sch)
+        simd.finish(sch)
         return sch
 
     @staticmethod
     def _share(
-        sch: s_tir.Schedule, anchor: Any, nest: _Nest, outer: list[Any], target: Target
+        sch: s_tir.Schedule, anchor: BlockRV, nest: _Nest, outer: list[LoopRV], target: Target
     ) -> tuple[list[Any], list[Any]]:
         """Return the loops over images and parts of a plane that threads share, and the others.
 
@@ -139,7 +143,7 @@ class Contraction(ScheduleRule):
         if nest.kind == "matmul" or not nest.others:
             return [], outer
         *images, plane = nest.others
-        part, *rest = b.share_plane(sch, anchor, nest.lead, nest.axis, target)
+        part, *rest = cores.share_plane(sch, anchor, nest.lead, nest.axis, target)
         if not rest:
             return [], outer
         inside = [x for x in outer if not any(x.same_as(image) for image in images)]
@@ -167,7 +171,7 @@ class Contraction(ScheduleRule):
         return [*lead, *far_rows], [*near_blocks, *near_rows], body
 
     @staticmethod
-    def _pack(sch: s_tir.Schedule, anchor: Any, batches: list[Any]) -> None:
+    def _pack(sch: s_tir.Schedule, anchor: BlockRV, batches: list[LoopRV]) -> None:
         """Pack the right operand of each batch just before its product."""
         (pack,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == PACK] or [None]
         if pack is None:
@@ -177,7 +181,7 @@ class Contraction(ScheduleRule):
         *_, row, column = sch.get_loops(pack)
         outer, lane = sch.split(column, [None, min(LANES, b.extent(sch, column))])
         sch.reorder(outer, row, lane)  # columns of a transposed operand share cache lines
-        b.overlap(sch, pack)
+        overlap(sch, pack)
         sch.vectorize(lane)
 
     @staticmethod
@@ -194,11 +198,17 @@ class Contraction(ScheduleRule):
         *taps, bank, slot = reduce
         banks, keep = b.extent(sch, bank), b.extent(sch, slot)
         options = [d for d in b.divisors(banks, MAX_STEPS) if d * keep <= MAX_STEPS]
-        word = choose(sch, options, b.word_banks(keep, banks), tunable)
+        word = choose(sch, options, _word_banks(keep, banks), tunable)
         bank_out, bank_in = sch.split(bank, [None, word])
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
         return [*taps, bank_out, bank_in, block, slot, row, inner]
+
+
+def _word_banks(keep: int, banks: int) -> int:
+    """Return how many banks to unroll, so that indices come from whole words."""
+    most = max(1, 8 // keep)
+    return max(d for d in range(1, most + 1) if banks % d == 0)
 
 
 def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile, cache: float) -> int:
@@ -226,7 +236,7 @@ def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile, cache
     return max(d for d in b.divisors(tiles, tiles) if d <= max(1, room))
 
 
-def _steps(sch: s_tir.Schedule, loop: Any, tunable: bool) -> list[Any]:
+def _steps(sch: s_tir.Schedule, loop: LoopRV, tunable: bool) -> list[Any]:
     """Split a reduction into steps and unrolled steps; the default unrolls none."""
     extent = b.extent(sch, loop)
     if not tunable or extent is None:

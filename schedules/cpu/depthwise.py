@@ -10,7 +10,9 @@ from tvm.target import Target
 
 from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
 from tvm_sparse.ops.marks import ROWS
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -43,7 +45,7 @@ class Depthwise(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
+        return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``depthwise``."""
@@ -64,15 +66,15 @@ class Depthwise(ScheduleRule):
         row_out, row_in = sch.split(lead[axis], [None, strip])
         channels = b.extent(sch, channel)
         widths = [w for w in WIDTHS if channels and channels % w == 0]
-        lanes = choose(sch, widths, b.lanes(channels), tunable)
+        lanes = choose(sch, widths, simd.lanes(channels), tunable)
         block, lane = sch.split(channel, [None, lanes])
         others = [loop for i, loop in enumerate(lead) if i != axis]
         first = _input_width(sch, anchor, axis) > MAX_WIDTH
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
-        heavy = LOADED * flops > b.PARALLEL_FLOPS
+        heavy = LOADED * flops > cores.PARALLEL_FLOPS
         *images, plane = others
-        *part, rest = b.share_plane(sch, anchor, lead, axis, target) if heavy else [plane]
+        *part, rest = cores.share_plane(sch, anchor, lead, axis, target) if heavy else [plane]
         shared = [*images, *part] if part else [*far_blocks, *images, rest]
         inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]
@@ -83,21 +85,23 @@ class Depthwise(ScheduleRule):
             sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
-        b.vectorise_tile(sch, epilogue, len(outer), lanes, tunable)
+        simd.vectorise_tile(sch, epilogue, len(outer), lanes, tunable)
         if heavy:
             sch.parallel(sch.fuse(*shared))
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
-        b.finish(sch)
+        simd.finish(sch)
         return sch
 
 
-def _input_width(sch: s_tir.Schedule, anchor: Any, axis: int) -> float:
+def _input_width(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> float:
     """Return the extent of the input's axis ``axis``; infinite if it is symbolic."""
     extent = sch.get(anchor).reads[0].source.shape[axis]
     return int(extent) if hasattr(extent, "value") else math.inf
 
 
-def _unrolled(sch: s_tir.Schedule, taps: list[Any], tunable: bool) -> tuple[list[Any], list[Any]]:
+def _unrolled(
+    sch: s_tir.Schedule, taps: list[LoopRV], tunable: bool
+) -> tuple[list[Any], list[Any]]:
     """Return the loops over taps that stay loops and those to unroll: by default all of them."""
     rows = b.extent(sch, taps[0])
     if not tunable or rows == 1:

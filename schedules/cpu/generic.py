@@ -8,7 +8,9 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.record import LANES
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
@@ -29,8 +31,8 @@ class Generic(ScheduleRule):
                 continue
             if not b.is_reduction(sch, block):
                 if _contiguous(sch, block):
-                    b.vectorise_last(sch, block)
-                b.parallelise(sch, block)
+                    simd.vectorise_last(sch, block)
+                cores.parallelise(sch, block)
             elif (axis := _reduced_last(sch, block)) is None:
                 _column_reduction(sch, block)
             else:
@@ -42,7 +44,7 @@ def _uses(expr: Any, var: Any) -> bool:
     return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
 
 
-def _contiguous(sch: s_tir.Schedule, block: Any) -> bool:
+def _contiguous(sch: s_tir.Schedule, block: BlockRV) -> bool:
     """Whether the innermost axis is innermost in every buffer: a transposition is not."""
     body = sch.get(block)
     var = body.iter_vars[-1].var
@@ -54,7 +56,7 @@ def _contiguous(sch: s_tir.Schedule, block: Any) -> bool:
     return True
 
 
-def _reduced_last(sch: s_tir.Schedule, block: Any) -> int | None:
+def _reduced_last(sch: s_tir.Schedule, block: BlockRV) -> int | None:
     """Position among the reduced axes of the one that walks a buffer's contiguous axis."""
     body = sch.get(block)
     reduced = [v.var for v in body.iter_vars if int(v.iter_type) == b.REDUCTION]
@@ -64,14 +66,14 @@ def _reduced_last(sch: s_tir.Schedule, block: Any) -> int | None:
     return next((i for i, v in enumerate(reduced) if any(_uses(e, v) for e in last)), None)
 
 
-def _split_axes(sch: s_tir.Schedule, block: Any) -> tuple[list[Any], list[Any]]:
+def _split_axes(sch: s_tir.Schedule, block: BlockRV) -> tuple[list[Any], list[Any]]:
     kinds = [int(v.iter_type) for v in sch.get(block).iter_vars]
     loops = sch.get_loops(block)
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == b.SPATIAL]
     return spatial, [loop for loop, kind in zip(loops, kinds, strict=True) if kind == b.REDUCTION]
 
 
-def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
+def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
     """Reduce over outer axes with vectors of the contiguous axis as accumulators."""
     spatial, reduced = _split_axes(sch, block)
     extent = b.extent(sch, spatial[-1]) if spatial else None
@@ -80,7 +82,7 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
     )
     if width is None:
         return
-    heavy = b.flops(sch, block) > 2 * b.PARALLEL_POINTS
+    heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
     out, inner = sch.split(spatial[-1], [None, width])
     sch.reorder(*spatial[:-1], out, *reduced, inner)
     _vectors(sch, inner)
@@ -88,11 +90,11 @@ def _column_reduction(sch: s_tir.Schedule, block: Any) -> None:
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
     _vectors(sch, sch.get_loops(stored)[-1])
     if heavy:  # before the block is cut in two writers of its output
-        b.tasks(sch, [*spatial[:-1], out])
+        cores.tasks(sch, [*spatial[:-1], out])
     sch.decompose_reduction(block, reduced[0])
 
 
-def _row_reduction(sch: s_tir.Schedule, block: Any, axis: int) -> None:
+def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
     """Reduce the contiguous axis in a vector of partial results, combined at the end."""
     spatial, reduced = _split_axes(sch, block)
     extent = b.extent(sch, reduced[axis])
@@ -108,7 +110,7 @@ def _row_reduction(sch: s_tir.Schedule, block: Any, axis: int) -> None:
     sch.decompose_reduction(partial, rest[0])
 
 
-def _vectors(sch: s_tir.Schedule, loop: Any) -> None:
+def _vectors(sch: s_tir.Schedule, loop: LoopRV) -> None:
     out, lane = sch.split(loop, [None, min(LANES, b.extent(sch, loop))])
     sch.vectorize(lane)
     sch.unroll(out)

@@ -12,7 +12,16 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from tvm_sparse.schedules.cpu.blocks import OVERLAP, UNROLLED, VECTORIZED
+from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV
+
+OVERLAP = "ts.overlap"
+"""Block annotation: a partial tile may do again what the tile before it did; names a group."""
+
+
+def overlap(sch: s_tir.Schedule, *blocks: BlockRV) -> None:
+    """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``."""
+    for block in blocks:
+        sch.annotate(block, OVERLAP, sch.get(blocks[0]).name_hint)
 
 
 @tvm.transform.module_pass(opt_level=0, name="OverlapTiles")

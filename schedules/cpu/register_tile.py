@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import s_tir
 
-from tvm_sparse.schedules.cpu.blocks import divisors
+from tvm_sparse.schedules.blocks import divisors
 from tvm_sparse.schedules.sampling import choose
 
 MAX_ROWS = 14

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.marks import KIND
 from tvm_sparse.ops.rows import KIND_PARTIAL, TAIL
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.cpu import cores
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 
 TOGETHER = 4
@@ -44,14 +45,14 @@ class Rows(ScheduleRule):
         for step in reversed(steps):
             # Small results stay in the default scope: TVM calls an allocator for "local" ones.
             sch.compute_at(step, row, preserve_unit_loops=True)
-        if b.flops(sch, final) * len(steps) > b.PARALLEL_FLOPS / 8:
+        if b.flops(sch, final) * len(steps) > cores.PARALLEL_FLOPS / 8:
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
         for step in (*steps, final):
             self._vectors(sch, step)
         return sch
 
     @staticmethod
-    def _vectors(sch: s_tir.Schedule, step: Any) -> None:
+    def _vectors(sch: s_tir.Schedule, step: BlockRV) -> None:
         """Give one step vectors; its loops are those inside the row loop, the tile's rows first."""
         *rows, last = sch.get_loops(step)[1:]
         if KIND in sch.get(step).annotations:
@@ -67,11 +68,11 @@ class Rows(ScheduleRule):
             sch.vectorize(last)
         elif len(b.domain(sch, step)) == len(rows) + 1 and b.extent(sch, last) > LANES:
             _, lane = sch.split(last, [None, LANES])
-            b.overlap(sch, step)
+            overlap(sch, step)
             sch.vectorize(lane)
 
 
-def unroll(sch: s_tir.Schedule, loops: list[Any]) -> None:
+def unroll(sch: s_tir.Schedule, loops: list[LoopRV]) -> None:
     """Unroll loops longer than one."""
     for loop in loops:
         if b.extent(sch, loop) != 1:

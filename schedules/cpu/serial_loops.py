@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_sparse.schedules.cpu.blocks import PARALLEL, SERIAL
+from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, LoopRV
 
 
 @tvm.transform.module_pass(opt_level=0, name="SerialLoops")
@@ -31,7 +31,7 @@ class SerialLoops:
         return result
 
 
-def _serial(loop: Any) -> Any:
+def _serial(loop: LoopRV) -> Any:
     if int(loop.kind) != PARALLEL:
         return loop
     return tirx.For(

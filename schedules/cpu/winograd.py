@@ -11,7 +11,10 @@ from tvm.target import Target
 from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.winograd import TRANSFORM
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
@@ -30,7 +33,7 @@ class Winograd(ScheduleRule):
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
-        return b.registers(schedule, "contract") <= MOST_ACCUMULATORS
+        return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``winograd``."""
@@ -55,10 +58,10 @@ class Winograd(ScheduleRule):
         _innermost(sch, [low, right, vector], lane)
         column = _multiply(sch, anchor, collect, features, tile)
         tiles = _transform(sch, transform, strips)
-        if flops > b.PARALLEL_FLOPS:
+        if flops > cores.PARALLEL_FLOPS:
             _parallel(sch, [image, strips], [tiles, features], target)
         sch.decompose_reduction(anchor, column)
-        b.finish(sch)
+        simd.finish(sch)
         return sch
 
 
@@ -67,7 +70,9 @@ def strip_rows(high: int, wide: int) -> int:
     return next(rows for rows in b.divisors(high, high) if rows * wide >= MIN_TILES or rows == high)
 
 
-def _multiply(sch: s_tir.Schedule, anchor: Any, collect: Any, features: Any, tile: Tile) -> Any:
+def _multiply(
+    sch: s_tir.Schedule, anchor: BlockRV, collect: BlockRV, features: LoopRV, tile: Tile
+) -> Any:
     """Multiply the tiles of a strip with the weights of a feature tile, a register tile at a time.
 
     ``anchor`` accumulates, ``collect`` stores what it has. Returns the loop that sums.
@@ -81,11 +86,11 @@ def _multiply(sch: s_tir.Schedule, anchor: Any, collect: Any, features: Any, til
     *_, block, _, _, inner, lane, column = sch.get_loops(anchor)
     sch.reorder(column, inner, block, lane)
     _innermost(sch, [inner, block], lane)
-    b.overlap(sch, anchor, collect)
+    overlap(sch, anchor, collect)
     return column
 
 
-def _transform(sch: s_tir.Schedule, transform: Any, strips: Any) -> Any:
+def _transform(sch: s_tir.Schedule, transform: BlockRV, strips: LoopRV) -> Any:
     """Transform the inputs of a strip; return the loop over its tiles."""
     sch.compute_at(transform, strips, preserve_unit_loops=True)
     *_, i, j, tiles, channel = sch.get_loops(transform)
@@ -95,18 +100,20 @@ def _transform(sch: s_tir.Schedule, transform: Any, strips: Any) -> Any:
     return tiles
 
 
-def _innermost(sch: s_tir.Schedule, loops: list[Any], lane: Any) -> None:
+def _innermost(sch: s_tir.Schedule, loops: list[LoopRV], lane: LoopRV) -> None:
     for loop in loops:
         sch.unroll(loop)
     sch.vectorize(lane)
 
 
-def _parallel(sch: s_tir.Schedule, strips: list[Any], within: list[Any], target: Target) -> None:
+def _parallel(
+    sch: s_tir.Schedule, strips: list[LoopRV], within: list[LoopRV], target: Target
+) -> None:
     """Run strips on all threads, or what is ``within`` one where they are too few to share."""
     threads = threads_of(target)
     count = math.prod(b.extent(sch, loop) or 1 for loop in strips)
-    if count % threads == 0 or count >= b.TASKS_A_CORE * threads:
-        b.tasks(sch, strips)
+    if count % threads == 0 or count >= cores.TASKS_A_CORE * threads:
+        cores.tasks(sch, strips)
     else:
         for loop in within:
-            b.tasks(sch, [loop])
+            cores.tasks(sch, [loop])

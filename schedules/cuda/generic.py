@@ -8,7 +8,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir.dlight import gpu
 from tvm.target import Target
 
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.rule import ScheduleRule
 

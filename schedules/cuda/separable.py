@@ -12,7 +12,7 @@ from tvm_sparse.ops.cuda.multiply import EDGE
 from tvm_sparse.ops.cuda.separable import STRIPS, SUMS, WINDOW
 from tvm_sparse.ops.cuda.tile import COPIES
 from tvm_sparse.ops.marks import TILE
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
 from tvm_sparse.schedules.cuda.tile_scalar import VECTOR, load_operands, unroll_vectors

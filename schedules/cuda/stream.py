@@ -9,7 +9,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.marks import TILE
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda.tile_limits import (
     LIMIT,

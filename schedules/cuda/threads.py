@@ -10,7 +10,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import IndexMap
 
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 
 VECTOR_BYTES = 16
 """Bytes of the widest load and store."""

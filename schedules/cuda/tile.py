@@ -11,7 +11,7 @@ from tvm.target import Target
 
 from tvm_sparse.ops.cuda.tile import COPIES, DECODE
 from tvm_sparse.ops.marks import TILE, VECTOR
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda.tile_limits import DEPTH, LIMIT
 from tvm_sparse.schedules.sampling import choose, factors

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import s_tir
 
 from tvm_sparse.ops.cuda.tile import COPIES, DECODE
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
 
 LIMIT = "ts.shared"

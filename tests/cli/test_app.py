@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "tvm-sparse"
-COMMANDS = ("demo", "inspect", "compile", "run")
+COMMANDS = ("demo", "inspect", "compile", "run", "machine")
 
 
 def call(*arguments, **environment):

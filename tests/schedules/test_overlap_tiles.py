@@ -7,8 +7,7 @@ import pytest
 import tvm
 from tvm import s_tir, te, tirx
 
-from tvm_sparse.schedules.cpu.blocks import overlap
-from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles, overlapped
+from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles, overlap, overlapped
 
 
 def schedule(rows, tile=4, columns=16, lanes=16, *, together=True):

@@ -20,7 +20,7 @@ from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import winograd
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_context, rules_for
-from tvm_sparse.schedules.cpu import blocks as cpu_blocks
+from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.tuning.space import Point, space_of
@@ -166,7 +166,7 @@ def test_sampled_decisions_compute_the_same(name):
 
 @pytest.mark.parametrize("name", ["block", "unstructured", "depthwise", "dense", "winograd"])
 def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
-    monkeypatch.setattr(cpu_blocks, "PARALLEL_FLOPS", 0)
+    monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     rng = np.random.default_rng(2)
     contraction = Contraction((64,), 64, 256)
     if name == "depthwise":

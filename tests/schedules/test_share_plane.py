@@ -12,8 +12,9 @@ from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction as Layer
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import rules_for
-from tvm_sparse.schedules.cpu import blocks as b
+from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.schedules.rule import first_schedule
 
 
@@ -59,7 +60,7 @@ def test_what_threads_share(layer, tasks, monkeypatch):
 @pytest.mark.parametrize("batch", [1, 2])
 def test_shared_planes_compute_the_same(batch, threads, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
-    monkeypatch.setattr(b, "PARALLEL_FLOPS", 0)
+    monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     rng = np.random.default_rng(0)
     for layer in (pointwise(batch, 6, 32, 48), taps(batch, 6, 48)):
         matrix = integers(rng, layer.matrix_shape)

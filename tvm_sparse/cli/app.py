@@ -11,6 +11,7 @@ import typer
 from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
 from tvm_sparse.cli.inspect import inspect_command
+from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.run import run_command
 from tvm_sparse.cli.tune import tune_command
 
@@ -26,6 +27,7 @@ app.command("inspect")(inspect_command)
 app.command("tune")(tune_command)
 app.command("compile")(compile_command)
 app.command("run")(run_command)
+app.command("machine")(machine_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -92,9 +92,12 @@ def _show(library: Any, written: str | None, json: bool) -> None:
     if json:
         records = library.decisions.to_json()
         parts = library.decisions.parts
-        console.show_json({"artifact": written, "batch_parts": parts, "decisions": records})
+        found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
+        console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
     if library.decisions.parts > 1:
         console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
+    if library.decisions.costs:
+        console.show(f"costs of the models: {library.decisions.costs}")
     console.show(f"wrote {written}" if written else "dry run: nothing was written")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tvm_sparse.machine.costs import FROM_MEMORY, Costs
 from tvm_sparse.machine.lookup import plain_lookup
-from tvm_sparse.machine.record import FROM_MEMORY, Costs, Machine
+from tvm_sparse.machine.record import Machine
 
 NEON = Machine(
     name="NEON",

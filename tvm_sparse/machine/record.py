@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.lookup import Lookup, plain_lookup
 
 VECTOR_BITS = 512
@@ -34,30 +35,6 @@ class Caches:
     second: int = 1 << 20
     last: int = 16 << 20
     near: int = 4 << 20
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What steps take, in multiply-adds of a whole vector of the dense operator.
-
-    Parameters
-    ----------
-    source
-        Where the figures come from, for reports.
-    lookup
-        ``(columns, cost)`` of a lookup in a bank of so many columns.
-    """
-
-    source: str
-    lookup: tuple[tuple[int, float], ...]
-
-    def of_lookup(self, bank: int) -> float:
-        """Return the cost of a lookup in a bank; in one that no register holds, from memory."""
-        return dict(self.lookup).get(bank, FROM_MEMORY)
-
-
-FROM_MEMORY = 6.7
-"""Cost of a lookup that takes each lane from memory (measured with SSE; 128 rows, 75 % zeros)."""
 
 
 @dataclass(frozen=True)

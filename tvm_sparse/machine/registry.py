@@ -26,5 +26,12 @@ def machine_of(target: Target) -> Machine:
 
 def features_of(target: Target) -> frozenset[str]:
     """Return LLVM's names of the features that ``target`` has."""
-    with target:
-        return frozenset(map(str, codegen.llvm_get_cpu_features(target)))
+    name = str(target)
+    if name not in _FEATURES:
+        with target:
+            _FEATURES[name] = frozenset(map(str, codegen.llvm_get_cpu_features(target)))
+    return _FEATURES[name]
+
+
+_FEATURES: dict[str, frozenset[str]] = {}
+"""What LLVM was asked before: cost models ask for every candidate."""

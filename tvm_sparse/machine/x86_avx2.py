@@ -7,8 +7,9 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.machine.costs import FROM_MEMORY, Costs
 from tvm_sparse.machine.lookup import plain_lookup
-from tvm_sparse.machine.record import FROM_MEMORY, Costs, Machine
+from tvm_sparse.machine.record import Machine
 
 
 def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:

@@ -42,16 +42,6 @@ def work(contraction: Contraction) -> float:
     return TILE * TILE * high * wide / (9 * height * width)
 
 
-def penalty(contraction: Contraction) -> float:
-    """Return the modelled cost of one product relative to the direct sum's.
-
-    Transforming a tile's inputs takes as long as products for four features, its outputs as long
-    as those for four columns; with few tiles weights are loaded more than they are multiplied.
-    """
-    high, wide = tiles(contraction)
-    return 1.05 + 4 / contraction.features + 4 / contraction.columns + 1 / (high * wide)
-
-
 def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y = A^T ((B^T X B) * values) A`` for each tile of 2 x 2.
 

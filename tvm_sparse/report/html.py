@@ -59,6 +59,7 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         nbytes=library.nbytes,
         decisions=list(library.decisions),
         parts=library.decisions.parts,
+        costs=library.decisions.costs,
         kernels=_bars(kernels, total),
         total=total,
         leftovers=[k for k in kernels if k.rule not in OWN_RULES],

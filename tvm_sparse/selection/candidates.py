@@ -8,10 +8,11 @@ from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.formats.winograd import WinogradFormat
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.ops.depthwise import depthwise
-from tvm_sparse.ops.winograd import fits, penalty, winograd, work
+from tvm_sparse.ops.winograd import fits, tiles, winograd, work
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import candidates as cuda
@@ -24,9 +25,22 @@ def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate
     if fits(contraction, target):
         storage = WinogradFormat(contraction.features, contraction.columns)
         func = winograd(contraction, storage, target)
-        fewer = Candidate("winograd", storage, func, work(contraction), penalty(contraction))
+        fewer = Candidate(
+            "winograd", storage, func, work(contraction), winograd_penalty(contraction, target)
+        )
         found += [fewer] if fewer.cost < 1 else []
     return found
+
+
+def winograd_penalty(contraction: Contraction, target: Target) -> float:
+    """Return the modelled cost of one product relative to the direct sum's.
+
+    Transforming a tile's inputs takes as long as products for four features, its outputs as long
+    as those for four columns; with few tiles weights are loaded more than they are multiplied.
+    """
+    high, wide = tiles(contraction)
+    base = costs_of(target).winograd
+    return base + 4 / contraction.features + 4 / contraction.columns + 1 / (high * wide)
 
 
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:

@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.numerics import samples
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.analysis import Analysis
@@ -74,12 +75,19 @@ class Chooser:
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
         self.first, self.done = first, done
+        if target.kind.name == "llvm":
+            with fitted_costs(config.cache):
+                decisions.costs = costs_of(target).source
         self.notes: dict[str, str] = {}
         self._times: dict[Any, dict[str, float]] = {}
         self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
         """Return the storage of ``layer`` and record the decision."""
+        with fitted_costs(self.config.cache):
+            return self._choose(layer)
+
+    def _choose(self, layer: Layer) -> Choice:
         layer.check_finite()
         why = self._why_dense(layer)
         if not why or self.target.kind.name != "llvm":

@@ -33,12 +33,14 @@ class Decisions:
 
     ``places`` are those of layers in the network, for passes that do not decide in its order;
     layers without one come last, in the order in which they were decided. A large batch goes
-    through the network in ``parts``; times of layers are those of one part.
+    through the network in ``parts``; times of layers are those of one part. ``costs`` says which
+    costs the models of a CPU were made of.
     """
 
     records: list[Decision] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     parts: int = 1
+    costs: str = ""
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""

@@ -11,7 +11,6 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-import platformdirs
 import tvm_ffi
 from filelock import FileLock
 from tvm import tirx
@@ -19,6 +18,7 @@ from tvm.target import Target
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.line_files import open_lines
+from tvm_sparse.machine.fitted import cache_directory
 
 FILE = "times.jsonl"
 
@@ -32,7 +32,7 @@ class Times:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.path = (directory or default_directory()) / FILE
+        self.path = (directory or cache_directory()) / FILE
         self._known = _read(self.path)
 
     def get(self, key: str, names: set[str]) -> dict[str, float] | None:
@@ -50,11 +50,6 @@ class Times:
                 file.write(line.encode())
         except (OSError, InputError):
             return  # a read-only home: the next process measures again
-
-
-def default_directory() -> Path:
-    """Return the user's cache directory."""
-    return platformdirs.user_cache_path("tvm-sparse")
 
 
 def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:

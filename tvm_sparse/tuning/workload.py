@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvm.tirx import IndexMap
 
 from tvm_sparse.ops.marks import KIND
-from tvm_sparse.schedules.cpu.blocks import REDUCTION, SPATIAL, all_blocks
+from tvm_sparse.schedules.blocks import REDUCTION, SPATIAL, all_blocks
 from tvm_sparse.targets import threads_of
 
 

@@ -43,10 +43,10 @@ def test_few_columns_are_refused_with_the_reason():
 
 def test_small_batches_leave_lanes_idle():
     cover = Cover(1, 1, 0.1)
-    wide = rows_penalty(Contraction((128,), 512, 512), cover, 1)
-    assert rows_penalty(Contraction((2,), 512, 512), cover, 1) == 8 * wide
-    assert rows_penalty(Contraction((128,), 512, 512), cover, 4) < wide
-    assert rows_penalty(Contraction((128,), 512, 512), Cover(8, 1, 0.1), 1) < wide
+    wide = rows_penalty(Contraction((128,), 512, 512), cover, 1, host())
+    assert rows_penalty(Contraction((2,), 512, 512), cover, 1, host()) == 8 * wide
+    assert rows_penalty(Contraction((128,), 512, 512), cover, 4, host()) < wide
+    assert rows_penalty(Contraction((128,), 512, 512), Cover(8, 1, 0.1), 1, host()) < wide
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
@@ -70,4 +71,4 @@ def _work(storage: BalancedFormat) -> float:
 
 def _penalty(storage: BalancedFormat, target: Target) -> float:
     """Return the cost of a multiply-add; rows that share columns look up once."""
-    return 1 + machine_of(target).costs.of_lookup(storage.bank) / storage.share
+    return 1 + costs_of(target).of_lookup(storage.bank) / storage.share

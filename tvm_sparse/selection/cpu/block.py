@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.record import LANES
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction
@@ -28,9 +30,6 @@ RUNS = (1, 2, 4, 8, 16, 32)
 MAX_STEPS = 32
 """Most unrolled multiply-adds of an entry with lanes along the batch."""
 
-STEP = 4.0
-"""Multiply-adds that finding an entry costs; each entry has ``8 * run`` of them, or more."""
-
 LATENCY = 4
 """Cycles of a multiply-add."""
 
@@ -46,15 +45,16 @@ def block_candidates(
     c = contraction
     if c.depthwise:
         return
+    costs = costs_of(target)
     runs = tuple(run for run in RUNS if c.columns % run == 0)
-    wide = min(covers(scan, GROUPS, runs), key=lambda cover: cover.share * _penalty(c, cover))
+    wide = min(covers(scan, GROUPS, runs), key=lambda cover: cover.share * penalty(c, cover, costs))
     if c.columns >= LANES and batch_in_lanes(c):
         tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
-            (k.share * rows_penalty(c, k, batch_vectors(c, k, target)), i, k)
+            (k.share * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)
             for i, k in enumerate(tried)
         )
-        if cost < wide.share * _penalty(c, wide):
+        if cost < wide.share * penalty(c, wide, costs):
             yield compressed_candidate("block", c, scan, small, target)
             return
     storage = CompressedRowsFormat.of(
@@ -62,14 +62,14 @@ def block_candidates(
     )
     narrow = narrowest(c, scan, target)
     func = block(narrow, storage, target)
-    yield Candidate("block", narrowed(storage, narrow), func, wide.share, _penalty(c, wide))
+    yield Candidate("block", narrowed(storage, narrow), func, wide.share, penalty(c, wide, costs))
 
 
-def _penalty(c: Contraction, cover: Cover) -> float:
+def penalty(c: Contraction, cover: Cover, costs: Costs) -> float:
     """Return the modelled cost of a multiply-add with lanes along rows, relative to dense.
 
     Fewer accumulators than a multiply-add has cycles of latency leave it waiting.
     """
     rows = min(8, output_rows(c))
     waiting = max(1.0, LATENCY * LANES / (rows * cover.group))
-    return waiting + STEP / (cover.run * rows)
+    return waiting + costs.block / (cover.run * rows)

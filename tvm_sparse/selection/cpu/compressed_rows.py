@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
@@ -16,9 +18,11 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
 
 ACCUMULATORS = 16
-TILES = ((0.2, 32 * 1024), (0.08, 64 * 1024), (0.0, 128 * 1024))
-"""Least density, and bytes of a column tile of activations: long loops where weights are few,
-activations in the first-level cache where they are many."""
+"""Vectors of sums that a tile has at most."""
+
+TILES = ((0.2, 1), (0.08, 2), (0.0, 4))
+"""Least density, and first caches that a column tile of activations fills: long loops where weights
+are few, activations in the first cache where they are many."""
 
 VERY_SPARSE = 0.08
 """Density below which fewer vectors and more columns are better: longer loops once more."""
@@ -60,10 +64,10 @@ def compressed_candidate(
         group=cover.group,
         run=cover.run,
         tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,
-        tile_cols=min(tile_columns(cover, vectors), columns),
+        tile_cols=min(tile_columns(cover, vectors, target), columns),
     )
     func = compressed_rows(contraction, storage, target, vectors)
-    penalty = rows_penalty(contraction, cover, vectors)
+    penalty = rows_penalty(contraction, cover, vectors, target)
     return Candidate(name, storage, func, cover.share, penalty)
 
 
@@ -76,7 +80,7 @@ def batch_in_lanes(contraction: Contraction) -> bool:
     return len(static) == len(contraction.lead) or math.gcd(math.prod(static), LANES) in (1, LANES)
 
 
-def rows_penalty(contraction: Contraction, cover: Cover, vectors: int) -> float:
+def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: Target) -> float:
     """Return the modelled cost of a multiply-add with lanes along the batch, relative to dense.
 
     Vectors share loads of weights, rows of a group those of activations, weights of an entry its
@@ -86,10 +90,11 @@ def rows_penalty(contraction: Contraction, cover: Cover, vectors: int) -> float:
     features, columns = contraction.matrix_shape
     batch = output_rows(contraction)
     idle = math.ceil(batch / (LANES * vectors)) * LANES * vectors / batch
-    slot = SLOT / (tile_columns(cover, vectors) * min(cover.group, 4))
+    slot = SLOT / (tile_columns(cover, vectors, target) * min(cover.group, 4))
     fixed = PACK / features + TURN / columns + slot
     loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
-    return idle * (1 + loads + fixed / max(cover.share, 1e-3))
+    steps = 1 + loads + fixed / max(cover.share, 1e-3)
+    return idle * steps * costs_of(target).rows
 
 
 def output_rows(contraction: Contraction) -> int:
@@ -97,11 +102,12 @@ def output_rows(contraction: Contraction) -> int:
     return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
 
-def tile_columns(cover: Cover, vectors: int) -> int:
+def tile_columns(cover: Cover, vectors: int, target: Target) -> int:
     """Return the columns of a tile."""
     if cover.group > 1:
         return COLUMNS
     room = next(room for density, room in TILES if cover.share >= density)
+    room *= machine_of(target).caches.first
     return room // (4 * LANES * vectors)
 
 

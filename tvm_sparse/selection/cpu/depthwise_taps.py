@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
-
-PENALTIES = {16: 1.3, 8: 1.9}
-"""Cost of a tap relative to a dense kernel's, by lanes: its position comes from a table."""
 
 
 def depthwise_taps_candidates(
@@ -27,13 +25,14 @@ def depthwise_taps_candidates(
     c = contraction
     if not c.depthwise:
         return
-    if c.features % min(PENALTIES):
-        yield f"depthwise taps need a multiple of {min(PENALTIES)} channels, found {c.features}"
+    costs = dict(costs_of(target).tap)
+    if c.features % min(costs):
+        yield f"depthwise taps need a multiple of {min(costs)} channels, found {c.features}"
         return
-    groups = tuple(lanes for lanes in sorted(PENALTIES) if c.features % lanes == 0)
-    best = min(covers(scan, groups, (1,)), key=lambda k: k.share * PENALTIES[k.group])
+    groups = tuple(lanes for lanes in sorted(costs) if c.features % lanes == 0)
+    best = min(covers(scan, groups, (1,)), key=lambda k: k.share * costs[k.group])
     storage = CompressedRowsFormat.of(
         scan.weight, group=best.group, tile_rows=best.group, tile_cols=scan.cols
     )
     func = depthwise_taps(c, storage, target)
-    yield Candidate("depthwise_taps", storage, func, best.share, PENALTIES[best.group])
+    yield Candidate("depthwise_taps", storage, func, best.share, costs[best.group])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
+from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
@@ -18,17 +19,6 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowed, narrowest
-
-TABLE = {16: 0.1, 32: -0.3}
-ENTRY = {16: 0.6, 32: 0.75}
-"""Multiply-adds that the way through the table adds to each of an entry's, and to an entry.
-
-By columns of a bank, fits at 4 to 16 rows of input: beside few accumulators a lookup in 32 columns
-takes less than in the balanced operator's larger tiles.
-"""
-
-LOADED = {16: 1.2, 32: 1.5}
-"""What a multiply-add costs, lookup included, where only its bytes count (1.2; ``TABLE`` apart)."""
 
 EMPTY, GAIN = 0.05, 0.9
 """Share of empty banks below which a table is only worth its loads if the modelled cost is at most
@@ -90,7 +80,9 @@ def _options(
     for keep in sorted({k for k in KEEPS if k < most} | {most}):
         entries = int((-(-fullest // keep)).sum())
         work = entries * keep / (fullest.size * bank)
-        penalty = _step(c, bank, target) + TABLE[bank] + ENTRY[bank] / keep
+        costs = costs_of(target)
+        table, entry = dict(costs.table)[bank], dict(costs.entry)[bank]
+        penalty = _step(c, bank, target) + table + entry / keep
         yield _Option(bank, keep, work, penalty)
 
 
@@ -104,5 +96,6 @@ def _step(c: Contraction, bank: int, target: Target) -> float:
 
     With hardly any rows of input lookups are hidden behind the loads of weights and indices.
     """
-    cost = machine_of(target).costs.of_lookup(bank)
-    return LOADED[bank] if output_rows(c) < LOOKUP_ROWS and cost < 1 else 1 + cost
+    costs = costs_of(target)
+    lookup = costs.of_lookup(bank)
+    return dict(costs.loaded)[bank] if output_rows(c) < LOOKUP_ROWS and lookup < 1 else 1 + lookup

@@ -8,8 +8,9 @@ from tvm.target import Target
 
 from benchmarks.kernel_cases import conv
 from tests.kernels import host
+from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.schedules.cpu import blocks
+from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.selection.candidates import dense_candidate
 
 
@@ -20,21 +21,21 @@ def test_a_tile_with_as_many_loops_as_axes_is_not_scheduled_again(size):
 
 
 @pytest.mark.parametrize(
-    ("size", "cores", "steps"),
+    ("size", "count", "steps"),
     [
         (14, 2, 12),  # six feature tiles, each plane in two parts
         (7, 8, 42),  # a prime plane is taken whole
     ],
 )
-def test_threads_share_as_few_steps_as_are_even(size, cores, steps, monkeypatch):
+def test_threads_share_as_few_steps_as_are_even(size, count, steps, monkeypatch):
     monkeypatch.delenv("TVM_NUM_THREADS", raising=False)
     sch = s_tir.Schedule(te.create_prim_func(_grid(6, size)))
     loops = sch.get_loops(sch.get_sblock("Y"))
-    target = Target({"kind": "llvm", "num-cores": cores})
-    left = blocks.few_tasks(sch, loops[:3], loops[1:2], target)
-    assert blocks.extent(sch, left[0]) == steps
+    target = Target({"kind": "llvm", "num-cores": count})
+    left = cores.few_tasks(sch, loops[:3], loops[1:2], target)
+    assert b.extent(sch, left[0]) == steps
     assert f"T.parallel({steps})" in sch.mod.script()
-    assert math.prod(blocks.extent(sch, loop) for loop in left) == 6 * size * 5
+    assert math.prod(b.extent(sch, loop) for loop in left) == 6 * size * 5
     built = tvm.compile(sch.mod, target="llvm")
     x = np.random.default_rng(0).standard_normal((6, size, 5, 16)).astype(np.float32)
     y = tvm.runtime.tensor(np.zeros_like(x))
@@ -46,13 +47,13 @@ def test_one_thread_has_nothing_to_share(monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", "1")
     sch = s_tir.Schedule(te.create_prim_func(_grid(6, 14)))
     loops = sch.get_loops(sch.get_sblock("Y"))[:3]
-    assert blocks.few_tasks(sch, loops, loops[1:2], host()) == loops
+    assert cores.few_tasks(sch, loops, loops[1:2], host()) == loops
 
 
 def test_one_step_stays_serial():
     sch = s_tir.Schedule(te.create_prim_func(_grid(1, 1)))
     loops = sch.get_loops(sch.get_sblock("Y"))[:2]
-    assert blocks.tasks(sch, loops) == loops
+    assert cores.tasks(sch, loops) == loops
     assert "T.parallel" not in sch.mod.script()
 
 

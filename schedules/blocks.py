@@ -1,0 +1,127 @@
+"""Questions that schedule rules ask about blocks and loops, and steps of all targets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+from tvm import s_tir, tirx
+
+from tvm_sparse.ops.marks import KIND, flat
+
+BlockRV: TypeAlias = Any
+"""A schedule's handle of a block."""
+
+LoopRV: TypeAlias = Any
+"""A schedule's handle of a loop."""
+
+REDUCTION = 2
+SPATIAL = 0
+SERIAL = 0
+PARALLEL = 1
+VECTORIZED = 2
+UNROLLED = 3
+
+
+def divisors(extent: int, most: int) -> list[int]:
+    """Return the divisors of ``extent`` up to ``most``."""
+    return [d for d in range(1, most + 1) if extent % d == 0]
+
+
+def extent(sch: s_tir.Schedule, loop: LoopRV) -> Any:
+    """Return a loop's static extent, or ``None`` if it is symbolic."""
+    value = sch.get(loop).extent
+    return int(value) if hasattr(value, "value") else None
+
+
+def all_blocks(sch: s_tir.Schedule) -> list[BlockRV]:
+    """Return the blocks under the root, in order."""
+    return list(sch.get_child_blocks(sch.get_sblock("root")))
+
+
+def marked(sch: s_tir.Schedule, kinds: tuple[str, ...]) -> BlockRV:
+    """Return the block whose operator mark is one of ``kinds``, or ``None``."""
+    for block in all_blocks(sch):
+        annotations = sch.get(block).annotations
+        if KIND in annotations and str(annotations[KIND]) in kinds:
+            return block
+    return None
+
+
+def is_reduction(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether a block reduces over some axis."""
+    return any(int(v.iter_type) == REDUCTION for v in sch.get(block).iter_vars)
+
+
+def spatial_count(sch: s_tir.Schedule, block: BlockRV) -> int:
+    """Return how many of a block's axes are not reduced."""
+    return sum(int(v.iter_type) == SPATIAL for v in sch.get(block).iter_vars)
+
+
+def domain(sch: s_tir.Schedule, block: BlockRV) -> list[str]:
+    """Return the extents of a block's spatial axes, comparable."""
+    axes = sch.get(block).iter_vars
+    return [str(v.dom.extent) for v in axes if int(v.iter_type) == SPATIAL]
+
+
+def flops(sch: s_tir.Schedule, block: BlockRV) -> float:
+    """Return two operations for each point of a block's domain; symbolic axes count once."""
+    extents = (v.dom.extent for v in sch.get(block).iter_vars)
+    return 2.0 * math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+
+
+def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
+    """Inline every element-wise block into its consumers, except ``keep`` and the outputs."""
+    for block in all_blocks(sch):
+        if sch.get(block).name_hint in keep or is_reduction(sch, block):
+            continue
+        try:
+            sch.compute_inline(block)
+        except s_tir.ScheduleError:
+            continue  # an output, or not element-wise: it stays a loop of its own
+
+
+def isolate(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, ...] = ()) -> Any:
+    """Leave one block behind ``anchor`` that stores its result, and return that block.
+
+    A consumer with another domain (a broadcast that enlarges it, a padding) is not pulled into
+    the anchor's tile: the chain is cut before it. Blocks before the anchor are inlined into it,
+    except ``keep``.
+    """
+    name = sch.get(anchor).name_hint
+    cut = [
+        sch.get(q).name_hint
+        for q in downstream(sch, anchor)
+        if any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
+    ]
+    inline(sch, keep=(name, *keep, *cut))
+    (epilogue,) = sch.get_consumers(anchor)
+    return epilogue
+
+
+def downstream(sch: s_tir.Schedule, block: BlockRV) -> list[Any]:
+    """Return the blocks that read what ``block`` wrote, directly or through others."""
+    found: dict[str, Any] = {}
+    waiting = list(sch.get_consumers(block))
+    while waiting:
+        consumer = waiting.pop()
+        name = sch.get(consumer).name_hint
+        if name not in found:
+            found[name] = consumer
+            waiting += sch.get_consumers(consumer)
+    return list(found.values())
+
+
+def number_rows(sch: s_tir.Schedule, block: BlockRV) -> None:
+    """Make ``block`` iterate over numbered output rows, as the blocks before it do.
+
+    before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
+    """
+    extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
+    if len(extents) > 1:
+        numbered = tirx.IndexMap.from_func(
+            lambda *i: [flat(list(i[:-1]), extents), i[-1]],
+            ndim=len(extents) + 1,
+            index_dtype="int64",
+        )
+        sch.transform_block_layout(block, numbered)

@@ -1,0 +1,93 @@
+"""Work for several threads: what is worth sharing, and how evenly."""
+
+from __future__ import annotations
+
+import math
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.targets import threads_of
+
+PARALLEL_FLOPS = 1e6
+"""Smallest contraction that is worth a second thread: 10 us of one core, where a region costs 3."""
+
+TASKS_A_CORE = 4
+"""Steps of a loop on threads that share it evenly enough."""
+
+PARALLEL_POINTS = 1 << 17
+"""Smallest element-wise block that is: 15 us of one core."""
+
+
+def parallelise(sch: s_tir.Schedule, block: BlockRV) -> None:
+    """Run the outer loops of a large element-wise block on all threads."""
+    if b.flops(sch, block) > 2 * PARALLEL_POINTS:
+        loops = sch.get_loops(block)
+        tasks(sch, loops[: max(1, len(loops) - 2)])
+
+
+def tasks(sch: s_tir.Schedule, loops: list[LoopRV]) -> list[LoopRV]:
+    """Run ``loops`` as one loop on all threads, unless it would have a single step."""
+    if all(b.extent(sch, loop) == 1 for loop in loops):
+        return loops
+    fused = sch.fuse(*loops)
+    sch.parallel(fused)
+    return [fused]
+
+
+def few_tasks(
+    sch: s_tir.Schedule, loops: list[LoopRV], planes: list[LoopRV], target: Target
+) -> list[LoopRV]:
+    """Run the outermost of ``loops`` on all threads; return what they are now.
+
+    As few as share the work evenly, and only a part of one of ``planes``: weights that stay
+    decoded for all rows of a loop would be loaded and decoded again in each step (64 to 384
+    channels on 14 x 14, 87.5 % zeros, took a third more time). One thread has nothing to share.
+    """
+    threads = threads_of(target)
+    if threads == 1:
+        return loops
+    least = TASKS_A_CORE * threads
+    taken: list[LoopRV] = []
+    rest = list(loops)
+    count = 1
+    while rest and count < least:
+        loop = rest.pop(0)
+        steps = b.extent(sch, loop) or 1
+        parts = min(d for d in b.divisors(steps, steps) if count * d >= least or d == steps)
+        if parts < steps and any(loop is plane for plane in planes):
+            loop, inner = sch.split(loop, [parts, None])
+            rest, steps = [inner, *rest], parts
+        taken.append(loop)
+        count *= steps
+    return [*tasks(sch, taken), *rest]
+
+
+def share_plane(
+    sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
+) -> list[LoopRV]:
+    """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.
+
+    Returns ``[parts, rest]``, or the loop alone where parts are uneven or weights larger than
+    activations. Each thread then finds in its own cache what it wrote as its part of the layer
+    before; were features shared, half of it would come from another core's.
+    """
+    axis = max(i for i in range(len(lead)) if i != rows)
+    loop = lead[axis]
+    threads, steps = threads_of(target), b.extent(sch, loop)
+    if threads == 1 or not steps or steps % threads:
+        return [loop]
+    block = sch.get(anchor)
+    position = block.iter_vars[axis].var
+    weights, activations = 0, 0
+    for region in (*block.reads, *block.writes):
+        extents = region.source.ty.shape
+        size = math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+        used = (v for part in region.region for v in tirx.analysis.undefined_vars(part.min))
+        if any(v.same_as(position) for v in used):
+            activations += size
+        else:
+            weights += size
+    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))

@@ -1,0 +1,161 @@
+"""Fit the costs of this machine: a few small operators, each timed beside the dense one."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.fitted import costs_of, fitted_costs
+from tvm_sparse.machine.record import LANES
+from tvm_sparse.numerics import FLOAT32
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.block import block
+from tvm_sparse.ops.depthwise_taps import depthwise_taps
+from tvm_sparse.ops.joint import joint
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.candidates import dense_candidates
+from tvm_sparse.selection.covers import Cover
+from tvm_sparse.selection.cpu.block import penalty as block_penalty
+from tvm_sparse.selection.cpu.compressed_rows import compressed_candidate
+from tvm_sparse.selection.fit_bench import SIDE, Bench, Measure, linear, plane, timer, weight
+
+DENSITY = 1 / 4
+"""Share of its weights that sparse operators keep."""
+
+LEAST = 0.05
+"""No step is free: a smaller cost is noise."""
+
+ENTRY_SLOTS = 2
+"""Values of an entry of the joint operator that is timed."""
+
+
+def fit(
+    target: Target,
+    told: Callable[[str], None] = lambda step: None,
+    time: Measure | None = None,
+) -> Costs:
+    """Return the costs of ``target``, which has to run here; about a minute.
+
+    Parameters
+    ----------
+    target
+        This machine.
+    told
+        Called with the name of each step before it.
+    time
+        How candidates are timed: on this machine, unless a test says otherwise.
+    """
+    bench = Bench(target, time or timer(target))
+    with fitted_costs(allowed=False):
+        costs = replace(costs_of(target), source=_source())
+        for step, fitted in (
+            ("lookups", _lookups),
+            ("entries of banks", _entries),
+            ("entries of blocks", _blocks),
+            ("lanes along the batch", _rows),
+            ("taps", _taps),
+            ("Winograd", _winograd),
+        ):
+            told(step)
+            costs = fitted(bench, costs)
+    return costs
+
+
+def _source() -> str:
+    return f"fitted on {platform.node()}, {datetime.date.today().isoformat()}"
+
+
+def _banks(target: Target) -> tuple[int, ...]:
+    return engine_of(FLOAT32, target).banks
+
+
+def _balanced_mask(bank: int, keep: int) -> np.ndarray:
+    """Return a mask of ``keep`` of ``bank``, at other places in each row."""
+    scores = np.random.default_rng(2).random((SIDE, SIDE // bank, bank))
+    return (scores.argsort(-1).argsort(-1) < keep).reshape(SIDE, SIDE)
+
+
+def _lookups(bench: Bench, costs: Costs) -> Costs:
+    found = []
+    for bank in _banks(bench.target):
+        matrix = weight(_balanced_mask(bank, int(bank * DENSITY)))
+        storage = BalancedFormat.of(matrix, bank=bank)
+        func = balanced(linear(), storage, bench.target)
+        one = Candidate("balanced", storage, func, storage.keep / storage.bank)
+        penalty = bench.penalties(linear(), matrix, [one])["balanced"]
+        found.append((bank, max(LEAST, penalty - 1)))
+    return replace(costs, lookup=tuple(found))
+
+
+def _entries(bench: Bench, costs: Costs) -> Costs:
+    """Fit the cost of an entry; the one of its multiply-adds stays in proportion to lookups."""
+    found = []
+    for bank in _banks(bench.target):
+        matrix = weight(_balanced_mask(bank, ENTRY_SLOTS))
+        storage = CompressedBanksFormat.of(matrix, keep=ENTRY_SLOTS, bank=bank)
+        func = joint(linear(), storage, bench.target)
+        one = Candidate("joint", storage, func, ENTRY_SLOTS / bank)
+        step = 1 + costs.of_lookup(bank) + dict(costs.table)[bank]
+        penalty = bench.penalties(linear(), matrix, [one])["joint"]
+        found.append((bank, max(LEAST, (penalty - step) * ENTRY_SLOTS)))
+    return replace(costs, entry=tuple(found))
+
+
+def _blocks(bench: Bench, costs: Costs) -> Costs:
+    """Fit the cost of an entry of one column; rows of many vectors leave no lane waiting."""
+    group, c = 4 * LANES, linear()
+    kept = np.random.default_rng(3).random((SIDE // group, SIDE)) < DENSITY
+    matrix = weight(kept.repeat(group, 0))
+    storage = CompressedRowsFormat.of(matrix, group=group, run=1, tile_rows=group, tile_cols=SIDE)
+    one = Candidate("block", storage, block(c, storage, bench.target), float(kept.mean()))
+    penalty = bench.penalties(c, matrix, [one])["block"]
+    cover = Cover(group, 1, float(kept.mean()))
+    free = block_penalty(c, cover, replace(costs, block=0.0))
+    unit = block_penalty(c, cover, replace(costs, block=1.0)) - free
+    return replace(costs, block=max(LEAST, (penalty - free) / unit))
+
+
+def _rows(bench: Bench, costs: Costs) -> Costs:
+    c, cover = linear(), Cover(1, 1, DENSITY)
+    matrix = weight(np.random.default_rng(4).random((SIDE, SIDE)) < DENSITY)
+    one = compressed_candidate("unstructured", c, matrix, cover, bench.target)
+    penalty = bench.penalties(c, matrix, [one])["unstructured"]
+    return replace(costs, rows=max(LEAST, penalty / one.penalty * costs.rows))
+
+
+def _taps(bench: Bench, costs: Costs) -> Costs:
+    side, channels = 28, 64
+    c = replace(plane(side, channels), depthwise=True)
+    found = []
+    for lanes, _ in costs.tap:
+        kept = np.zeros(c.matrix_shape, np.bool_)
+        kept[:, ::2] = True
+        matrix = weight(kept)
+        storage = CompressedRowsFormat.of(
+            matrix, group=lanes, tile_rows=lanes, tile_cols=kept.shape[1]
+        )
+        func = depthwise_taps(c, storage, bench.target)
+        one = Candidate("taps", storage, func, float(kept.mean()))
+        found.append((lanes, max(LEAST, bench.penalties(c, matrix, [one])["taps"])))
+    return replace(costs, tap=tuple(found))
+
+
+def _winograd(bench: Bench, costs: Costs) -> Costs:
+    side, channels = 28, 128
+    c = plane(side, channels)
+    found = [one for one in dense_candidates(c, bench.target) if one.name == "winograd"]
+    if not found:
+        return costs
+    penalty = bench.penalties(c, weight(np.ones(c.matrix_shape, np.bool_)), found)["winograd"]
+    rest = found[0].penalty - costs.winograd
+    return replace(costs, winograd=max(LEAST, penalty - rest))
