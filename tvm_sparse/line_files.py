@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
 from tvm_sparse.errors import InputError
 
@@ -36,7 +36,7 @@ def open_lines(path: Path, mode: Literal["rb", "a+b"]) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise _refusal(path)
-    return cast("BinaryIO", os.fdopen(descriptor, mode))
+    return os.fdopen(descriptor, mode)
 
 
 def _refusal(path: Path) -> InputError:

@@ -22,6 +22,7 @@ from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.ops.joint import joint
+from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates
 from tvm_sparse.selection.covers import Cover
@@ -128,7 +129,7 @@ def _blocks(bench: Bench, costs: Costs) -> Costs:
 def _rows(bench: Bench, costs: Costs) -> Costs:
     c, cover = linear(), Cover(1, 1, DENSITY)
     matrix = weight(np.random.default_rng(4).random((SIDE, SIDE)) < DENSITY)
-    one = compressed_candidate("unstructured", c, matrix, cover, bench.target)
+    one = compressed_candidate("unstructured", c, Scan(matrix), cover, bench.target)
     penalty = bench.penalties(c, matrix, [one])["unstructured"]
     return replace(costs, rows=max(LEAST, penalty / one.penalty * costs.rows))
 

@@ -1,0 +1,129 @@
+"""How good the cost model is: its cheapest candidate of each layer against the measured best.
+
+    python -m benchmarks.cost_model                              # every network, dense and pruned
+    python -m benchmarks.cost_model --networks resnet50 --levels "75 %"
+    python -m benchmarks.cost_model --shipped                    # costs fitted here left alone
+
+Every candidate of every layer is timed on this machine, which has to be quiet, with the costs that
+``tvm-sparse machine`` shows. The model is right where its cheapest candidate is the measured best
+or at most 10 % slower. Writes ``results/cost_model.json``; exits with 1 below 90 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+SLACK = 1.1
+"""Time over the best up to which a choice is as good."""
+
+GOAL = 0.9
+"""Share of layers in which the model has to be right."""
+
+
+def right(layer: dict[str, Any]) -> bool:
+    """Whether the modelled choice of ``layer`` is as good as the measured best."""
+    modelled = min(layer["costs"], key=layer["costs"].__getitem__)
+    times = layer["us"]
+    return bool(times[modelled] <= SLACK * min(times.values()))
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many layers there are, in how many the model is right, and where it is not."""
+    layers = [layer for row in rows for layer in row["layers"]]
+    hits = sum(map(right, layers))
+    return {
+        "layers": len(layers),
+        "right": hits,
+        "share": round(hits / len(layers), 3) if layers else None,
+        "worst": sorted({_miss(row, x) for row in rows for x in row["layers"] if not right(x)})[
+            :20
+        ],
+    }
+
+
+def _miss(row: dict[str, Any], layer: dict[str, Any]) -> str:
+    modelled = min(layer["costs"], key=layer["costs"].__getitem__)
+    best = min(layer["us"], key=layer["us"].__getitem__)
+    loss = layer["us"][modelled] / layer["us"][best]
+    return f"{row['network']} {row['level']} {layer['name']}: {modelled}, best {best} ({loss:.2f}x)"
+
+
+def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
+    """Return modelled costs and measured times of every candidate, a layer each.
+
+    Layers with a single candidate leave no choice and are not counted.
+    """
+    from tvm_sparse.config import Config
+    from tvm_sparse.frontends.load import load
+    from tvm_sparse.passes import pipeline
+    from tvm_sparse.schedules.build import build_context
+    from tvm_sparse.selection.choose import Chooser
+    from tvm_sparse.selection.decisions import Decisions
+    from tvm_sparse.targets import parse_target
+
+    found: list[dict[str, Any]] = []
+
+    class Recording(Chooser):
+        """Notes every candidate that is measured."""
+
+        def _measure(
+            self, layer: Any, scan: Any, candidates: list[Any], packed: Any
+        ) -> dict[str, float]:
+            times = super()._measure(layer, scan, candidates, packed)
+            if times:
+                costs = {c.name: round(c.cost, 4) for c in candidates}
+                us = {name: round(time, 2) for name, time in times.items()}
+                found.append({"name": layer.name, "costs": costs, "us": us})
+            return times
+
+    source, target = load(model, (x,)), parse_target("cpu").target
+    chooser = Recording(target, Config(tuned=False, cache=not shipped), Decisions())
+    with build_context(target):
+        mod = source.module
+        for phase in (
+            pipeline.canonicalise(source.weights, len(source.inputs)),
+            pipeline.lower(chooser),
+        ):
+            for step in phase:
+                mod = step(mod)
+    return found
+
+
+def main() -> int:
+    """Measure, write the result and say whether the goal is met."""
+    from benchmarks.common import environment, save
+    from benchmarks.model_programs import levels
+    from benchmarks.networks import NETWORKS, build
+    from tvm_sparse.machine.fitted import costs_of, fitted_costs
+    from tvm_sparse.targets import parse_target
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--levels", nargs="+", help="sparsities, as rows of cpu_models have them")
+    parser.add_argument("--shipped", action="store_true", help="use no costs fitted here")
+    options = parser.parse_args()
+    rows = []
+    for network in options.networks:
+        for level, prune in levels(network, 1).items():
+            if options.levels and level not in options.levels:
+                continue
+            model, x = build(network)
+            prune(model)
+            layers = measured(model, x, shipped=options.shipped)
+            rows.append({"network": network, "level": level, "layers": layers})
+            print(network, level, summary(rows[-1:])["share"], flush=True)
+    with fitted_costs(not options.shipped):
+        costs = costs_of(parse_target("cpu").target).to_json()
+    total = summary(rows)
+    save(
+        "cost_model",
+        {"summary": total, "costs": costs, "environment": environment(1), "rows": rows},
+    )
+    print(f"right in {total['right']} of {total['layers']} layers", *total["worst"], sep="\n")
+    return int(not total["layers"] or total["share"] < GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
