@@ -12,6 +12,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.exact_products import exact_product
+from tvm_sparse.frontends.shifts import shift_converters
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -34,6 +35,7 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
         An operator has no converter; the message names its layer.
     """
     importer = ExportedProgramImporter()
+    importer.convert_map |= shift_converters(importer)
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target.__name__ not in importer.convert_map:
             raise InputError(

@@ -89,3 +89,7 @@ def test_freed_memory_can_be_given_back():
     memory.give_back()
     memory._trim.cache_clear()
     assert memory._trim() is None or callable(memory._trim())
+
+
+def test_a_number_without_axes_stays_one():
+    assert memory.tensor_of(np.array(7)).shape == () == memory.argument_of(np.array(7)).shape

@@ -22,7 +22,7 @@ def tensor_of(array: np.ndarray) -> Any:
 
     The tensor keeps ``array`` alive; neither may be written to afterwards.
     """
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")  # which, other than ascontiguousarray, adds no axis
     if array.nbytes < SHARED_BYTES or array.dtype.kind not in "iufb":
         return tvm.runtime.tensor(array)  # DLPack of NumPy has no bfloat16
     return engine.tensor(array)
@@ -30,7 +30,7 @@ def tensor_of(array: np.ndarray) -> Any:
 
 def argument_of(array: np.ndarray) -> Any:
     """Return ``array`` as a tensor that kernels can read, in the same memory if it is aligned."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if array.ctypes.data % ALIGNMENT:
         return tvm.runtime.tensor(array)
     return tensor_of(array)

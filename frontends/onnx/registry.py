@@ -25,6 +25,8 @@ class Converter:
         Whether its inputs come as the values of the graph, known ones as they are.
     reads
         Attributes that it reads from the node itself.
+    any_attributes
+        Whether it takes attributes that it does not read, because it refuses the node itself.
     """
 
     function: Callable[..., Any]
@@ -32,6 +34,7 @@ class Converter:
     static: frozenset[str]
     raw: bool = False
     reads: frozenset[str] = frozenset()
+    any_attributes: bool = False
 
     @property
     def inputs(self) -> list[inspect.Parameter]:
@@ -63,12 +66,13 @@ def converter(
     static: Sequence[str] = (),
     raw: bool = False,
     reads: Sequence[str] = (),
+    any_attributes: bool = False,
     domain: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that enters a function as the converter of ``operators``."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        entry = Converter(function, since, frozenset(static), raw, frozenset(reads))
+        entry = Converter(function, since, frozenset(static), raw, frozenset(reads), any_attributes)
         for operator in operators:
             versions = _CONVERTERS.setdefault((domain, operator), [])
             versions.append(entry)

@@ -161,7 +161,7 @@ def as_tensor(value: Value) -> torch.Tensor | None:
 def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     """Call ``converter`` with the inputs and attributes of ``node``."""
     unread = sorted(set(node.attributes) - converter.keywords - converter.reads)
-    if unread:
+    if unread and not converter.any_attributes:
         raise node.refuse(f"its attribute '{unread[0]}' is not known", "attributes of its version")
     parameters = converter.inputs
     variadic = bool(parameters) and parameters[-1].kind is parameters[-1].VAR_POSITIONAL

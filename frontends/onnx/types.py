@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.errors import InputError, UnsupportedError
 
 DTYPES = {
     "FLOAT": torch.float32,
@@ -66,11 +66,18 @@ def to_array(tensor: Any, place: str) -> np.ndarray:
     ------
     UnsupportedError
         Its elements have no torch type.
+    InputError
+        It does not have as many elements as its shape says.
     """
     from onnx import numpy_helper
 
     dtype_of(tensor.data_type, place)
-    return numpy_helper.to_array(tensor)
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            place, f"is damaged ({error})", f"a tensor of shape {list(tensor.dims)}"
+        ) from error
 
 
 def to_tensor(array: np.ndarray) -> torch.Tensor:

@@ -10,7 +10,11 @@ from tests.suites.outcomes import RIGHT
 from tests.suites.table import record, rows_of, totals
 from tests.suites.workers import results
 
-SUITES = {"pytorch": "tests.suites.opinfo", "onnx": "tests.suites.onnx_nodes"}
+SUITES = {
+    "pytorch": "tests.suites.opinfo",
+    "onnx": "tests.suites.onnx_nodes",
+    "onnx_constants": "tests.suites.onnx_constants",
+}
 """Name of the table, and the module whose cases fill it."""
 
 

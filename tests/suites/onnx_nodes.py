@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,8 @@ CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 
 @cache
-def _tests() -> dict[str, Any]:
+def tests() -> dict[str, Any]:
+    """Return all tests by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {case.name: case for case in load_model_tests(kind="node")}
@@ -34,33 +36,37 @@ def _tests() -> dict[str, Any]:
 
 def cases() -> list[str]:
     """Return the names of all tests."""
-    return list(_tests())
+    return list(tests())
 
 
 def operator_of(key: str) -> str:
-    """Return the operator of the test ``key``; those written out by a function keep its name."""
-    graph = _tests()[key].model.graph
-    first = next((n for n in graph.node if n.op_type != "Constant"), graph.node[0])
-    name = key.removeprefix("test_").split("_expanded")[0]
-    return f"{name} (expanded)" if "_expanded" in key else first.op_type
+    """Return the operator of the test ``key``, also where its function is written out."""
+    plain = re.sub(r"_expanded(_ver\d+)?$", "", key)
+    nodes = tests()[plain if plain in tests() else key].model.graph.node
+    return next((node.op_type for node in nodes if node.op_type != "Constant"), "Constant")
 
 
 def check(key: str) -> Result:
     """Compile one test and compare it with the outputs that come with it."""
-    case = _tests()[key]
+    case = tests()[key]
+    inputs, outputs = ([array(x) for x in values] for values in case.data_sets[0])
+    return compared(key, case.model, inputs, outputs)
+
+
+def compared(key: str, model: Any, inputs: Arrays, outputs: Arrays) -> Result:
+    """Compile ``model`` and compare it with ``outputs``, as near as the test ``key`` asks for."""
+    case = tests()[key]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        inputs, outputs = ([_array(x) for x in values] for values in case.data_sets[0])
         outcome, reason = outcome_of(
-            lambda: _compiled(case.model, inputs),
-            outputs,
-            rtol=case.rtol,
-            atol=case.atol,
+            lambda: _compiled(model, inputs), outputs, rtol=case.rtol, atol=case.atol
         )
+    # Which output the node has is no reason.
+    reason = re.sub(r"^(node|layer) '[^']*': ", "", reason)
     return Result(key, operator_of(key), outcome, reason if outcome != RIGHT else "")
 
 
-def _array(value: Any) -> np.ndarray:
+def array(value: Any) -> np.ndarray:
     """Return a tensor of a test; for sequences and optionals, which are refused, anything."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)

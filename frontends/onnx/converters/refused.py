@@ -1,0 +1,55 @@
+"""Operators that are known and refused, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+_VALUES = "the shape of its result depends on values"
+_SEQUENCES = "sequences and optional values are no tensors"
+_STRINGS = "works on strings"
+_RANDOM = "draws random numbers"
+_TRAINING = "is a step of training"
+
+_REASONS = {
+    _VALUES: ("Compress", "NonMaxSuppression", "NonZero", "Unique"),
+    _SEQUENCES: (
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+        "SequenceAt",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SequenceLength",
+        "SequenceMap",
+        "SplitToSequence",
+    ),
+    _STRINGS: ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"),
+    _RANDOM: (
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    ),
+}
+
+_TRAINED = ("Adagrad", "Adam", "Gradient", "Momentum")
+
+
+def _enter(operator: str, reason: str, domain: str) -> None:
+    @converter(operator, raw=True, any_attributes=True, domain=domain)
+    def refuse(*values: Any, node: Node) -> None:
+        raise node.refuse(reason, "operators on tensors of known shapes", "export without it")
+
+
+for _reason, _operators in _REASONS.items():
+    for _operator in _operators:
+        _enter(_operator, _reason, "")
+for _operator in _TRAINED:
+    _enter(_operator, _TRAINING, "ai.onnx.preview.training")
