@@ -34,18 +34,24 @@ def from_exported(
     InputError
         An operator cannot be imported (the message names its layer), or an output is no tensor.
     """
+    try:
+        return _imported(program, symbols)
+    except SparseError:
+        raise
+    except Exception as error:  # of PyTorch and of TVM, for a program that is none
+        raise InputError("model", f"cannot be imported ({error})") from error
+
+
+def _imported(
+    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
+) -> Model:
     with quiet():
         program = _without_sparse_tensors(program).run_decompositions(decompositions())
     importer = make_importer(program)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)
     names = _drop_empty_outputs(program)
-    try:
-        module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
-    except SparseError:
-        raise
-    except Exception as error:
-        raise InputError("model", f"cannot be imported ({error})") from error
+    module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     module = bound_indices(_rename_symbols(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))

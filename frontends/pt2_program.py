@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.pt2_expression import is_expression
 
 _HIGHER_ORDER = "cond|wrap_with_set_grad_enabled|wrap_with_autocast"
 _SCALAR = "add|sub|mul|floordiv|truediv|mod|pow|neg|abs|eq|ne|lt|le|gt|ge|and_|or_|getitem"
@@ -23,19 +24,6 @@ _OPERATOR = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_]\w*|")
 _QUALIFIED = re.compile(r"[\w.\-]*")
-_FUNCTIONS = {
-    *("FloorDiv", "ModularIndexing", "Where", "PythonMod", "Mod", "CleanDiv", "CeilToInt"),
-    *("FloorToInt", "CeilDiv", "PowByNatural", "FloatPow", "FloatTrueDiv", "IntTrueDiv"),
-    *("TruncToInt", "TruncToFloat", "RoundToInt", "ToFloat", "Identity", "Max", "Min", "Abs"),
-    *("Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "True", "False", "Add", "Mul"),
-    *("Pow", "Integer", "Float", "Rational", "Symbol", "Equality", "Unequality"),
-    *("StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan"),
-    *("integer", "positive", "nonnegative", "nonzero"),
-}
-_SYMBOL = re.compile(r"(s|u|zf|zuf)\d+")
-_EXPRESSION = re.compile(
-    r"(?:[A-Za-z_]\w*|'[a-z]{1,3}\d+'|\d+(?:\.\d+)?|[-+*/%(), <>=!&|~])*", re.ASCII
-)
 
 
 def vetted(program: dict[str, Any], where: str) -> dict[str, Any]:
@@ -76,13 +64,6 @@ def _vet_object(node: dict[str, Any], where: str, key: str) -> dict[str, Any]:
     return {name: _vet(value, where, name) for name, value in node.items()}
 
 
-def _is_expression(text: str) -> bool:
-    """Whether ``text`` is arithmetic over size symbols and the exporter's own functions."""
-    words = re.findall(r"[A-Za-z_]\w*", text)
-    known = all(word in _FUNCTIONS or _SYMBOL.fullmatch(word) for word in words)
-    return known and _EXPRESSION.fullmatch(text) is not None
-
-
 def _is_tree(text: str) -> bool:
     """Whether a tree specification holds plain keys only, so that reading it imports nothing."""
     try:
@@ -105,7 +86,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 _RULES: dict[str, Callable[[str], bool]] = {
     "target": _matches(_OPERATOR),
     "as_operator": _matches(_OPERATOR),
-    "expr_str": _is_expression,
+    "expr_str": is_expression,
     "in_spec": _is_tree,
     "out_spec": _is_tree,
     **dict.fromkeys(("name", "as_name", "forward_arg_names"), _matches(_NAME)),
@@ -114,7 +95,7 @@ _RULES: dict[str, Callable[[str], bool]] = {
     ),
 }
 _KEY_RULES: dict[str, Callable[[str], bool]] = {
-    "range_constraints": _is_expression,
+    "range_constraints": is_expression,
     **dict.fromkeys(
         ("tensor_values", "sym_int_values", "sym_float_values", "sym_bool_values"), _matches(_NAME)
     ),

@@ -189,3 +189,18 @@ def test_incomplete_archives(sound, tmp_path, changes, reason):
     path = rewrite(sound[0], tmp_path / "bad.pt2", changes)
     with pytest.raises(InputError, match=reason):
         load_pt2(path)
+
+
+def test_a_weight_without_bytes_is_not_zeros(sound, tmp_path):
+    path = rewrite(sound[0], tmp_path / "bad.pt2", {"data/weights/weight_0": b""})
+    with pytest.raises(InputError, match=r"bad.pt2: 'lstm.weight_ih_l0': of shape \[32, 6\]"):
+        load_pt2(path)
+
+
+def test_overlapping_members_are_refused(sound, tmp_path):
+    data = bytearray(sound[0].read_bytes())
+    begin = data.rindex(b"PK\1\2")
+    data[begin + 20 : begin + 28] = (1 << 24).to_bytes(4, "little") * 2
+    (tmp_path / "bad.pt2").write_bytes(data)
+    with pytest.raises(InputError, match="members overlap"):
+        load_pt2(tmp_path / "bad.pt2")
