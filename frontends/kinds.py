@@ -11,17 +11,6 @@ _CELLS = {4: "lstm", 3: "gru", 1: "rnn"}
 """Kind of recurrent cell by its number of gates, which its weights stack along the rows."""
 
 
-def layer_name(tensor: str) -> str:
-    """Return the layer that the weight ``tensor`` belongs to: its module, if it is the weight."""
-    return tensor.removesuffix(".weight") or tensor
-
-
-def plain_name(tensor: str) -> str:
-    """Return the name that ``tensor`` has once its pruning mask or parametrization is gone."""
-    name = re.sub(r"parametrizations\.(\w+)\.original\d*$", r"\1", tensor)
-    return re.sub(r"_(orig|mask)$", "", name)
-
-
 def conv_kind(dims: int, groups: int, inputs: int, *, transposed: bool = False) -> str:
     """Return the kind of a convolution over ``dims`` axes of ``inputs`` channels."""
     if transposed:

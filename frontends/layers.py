@@ -16,10 +16,10 @@ from tvm_sparse.frontends.kinds import (
     ATTENTION,
     DEPTHWISE,
     conv_kind,
-    layer_name,
     linear_kind,
     recurrent_kind,
 )
+from tvm_sparse.names import layer_of
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _layer(model: nn.Module, path: str, name: str, module: nn.Module) -> Layer |
     def read() -> np.ndarray:
         return _oriented(module, to_numpy(effective(module, name), tensor))
 
-    return Layer(layer_name(tensor), tensor, kind, read, storage)
+    return Layer(layer_of(tensor), tensor, kind, read, storage)
 
 
 def _kind(module: nn.Module, path: str, name: str, parent: nn.Module | None) -> str:

@@ -1,14 +1,13 @@
-"""One entry for every source: dispatch on its type, or on the suffix of a file."""
+"""One entry for every source: its front end opens it, one of two importers reads it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm_sparse.errors import InputError
-
-if TYPE_CHECKING:
-    from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.registry import front_end
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 
@@ -26,7 +25,8 @@ def load(
     ----------
     source
         A ``torch.nn.Module``, a ``torch.export.ExportedProgram``, a path ending in ``.pt2`` or
-        ``.onnx``, or a factory ``"pkg.module:function"``.
+        ``.onnx``, a factory ``"pkg.module:function"``, a model that was loaded before, or what a
+        front end of :data:`~tvm_sparse.frontends.registry.FRONT_ENDS` takes.
     example_inputs
         For a module or factory: a tensor, a sequence of positional arguments or a mapping of
         keyword ones. The other sources carry their own shapes.
@@ -40,80 +40,69 @@ def load(
     InputError
         The source cannot be used, with what to do about it.
     """
-    from tvm_sparse.frontends.exported import from_exported
-    from tvm_sparse.frontends.torch import from_module
-
-    opened = open_source(source, weights)
     import torch
 
+    opened = open_source(source, weights)
     if isinstance(opened, torch.nn.Module):
         if example_inputs is None:
             raise InputError(
                 f"model '{type(opened).__name__}'",
                 "comes without example inputs",
-                "a tensor, or a tuple or mapping of arguments",
-                "pass them, or an ExportedProgram, which carries its own",
+                expected="a tensor, or a tuple or mapping of arguments",
+                todo="pass them, or an ExportedProgram, which carries its own",
             )
+        from tvm_sparse.frontends.torch import from_module
+
         return from_module(opened, example_inputs, dynamic_batch=dynamic_batch)
     if dynamic_batch:
         raise InputError(
             "dynamic_batch",
             "is set for a model that is exported already",
-            "an nn.Module",
-            "make the batch dynamic in its export instead",
+            expected="an nn.Module",
+            todo="make the batch dynamic in its export instead",
         )
-    if isinstance(opened, Path):
-        from tvm_sparse.frontends.onnx import load_onnx
+    if isinstance(opened, Model):
+        return opened
+    from tvm_sparse.frontends.exported import from_exported
 
-        return load_onnx(opened)
     return from_exported(opened)
 
 
 def open_source(source: Any, weights: str | Path | None = None) -> Any:
-    """Return ``source`` as a module, an exported program, or the path of an ONNX file.
+    """Return ``source`` as a module, an exported program or a model, by its front end.
 
     Raises
     ------
     InputError
-        It is none of these, or ``weights`` come without a factory.
+        No front end takes it, or ``weights`` come without a factory.
     """
-    import torch
-
-    factory = isinstance(source, str) and ":" in source and not Path(source).exists()
-    if weights is not None and not factory:
+    found = front_end(source)
+    if weights is not None and (found is None or not found.weights):
         raise InputError(
-            "weights", "come without a factory", "a model 'pkg.module:function'", "name it"
+            "weights",
+            "come without a factory",
+            expected="a model 'pkg.module:function'",
+            todo="name it",
         )
-    if isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
-        return source
-    if factory:
-        from tvm_sparse.frontends.safetensors import load_factory
+    if found is None:
+        raise _refusal(source)
+    return found.open(source, None if weights is None else Path(weights))
 
-        return load_factory(source, None if weights is None else Path(weights))
+
+def _refusal(source: Any) -> InputError:
+    """Return why no front end takes ``source``."""
     if not isinstance(source, str | Path):
-        raise InputError(
-            "model", f"is a {type(source).__name__}", "an nn.Module, ExportedProgram or path"
-        )
-    return _open_file(Path(source))
-
-
-def _open_file(path: Path) -> Any:
-    if path.suffix == ".pt2":
-        from tvm_sparse.frontends.pt2 import load_pt2
-
-        return load_pt2(path)
-    if path.suffix == ".onnx":
-        return path
-    expected = "a .pt2 or .onnx file, or a factory 'pkg.module:function'"
-    if path.suffix == ".safetensors":
-        raise InputError(
-            str(path), "holds weights only", expected, "name the factory and pass this as weights"
-        )
-    if path.suffix in PICKLES:
-        raise InputError(
-            str(path),
-            "is a pickle, and reading one runs whatever code is inside",
-            expected,
-            "save a .pt2 with torch.export.save, or safetensors",
-        )
-    raise InputError(str(path), "is no model file", expected)
+        expected = "an nn.Module, ExportedProgram or path"
+        return InputError("model", f"is a {type(source).__name__}", expected=expected)
+    expected, suffix = (
+        "a .pt2 or .onnx file, or a factory 'pkg.module:function'",
+        Path(source).suffix,
+    )
+    if suffix == ".safetensors":
+        todo = "name the factory and pass this as weights"
+        return InputError(str(source), "holds weights only", expected=expected, todo=todo)
+    if suffix in PICKLES:
+        found = "is a pickle, and reading one runs whatever code is inside"
+        todo = "save a .pt2 with torch.export.save, or safetensors"
+        return InputError(str(source), found, expected=expected, todo=todo)
+    return InputError(str(source), "is no model file", expected=expected)

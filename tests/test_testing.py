@@ -8,75 +8,18 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from tests.extension.striped import STRIPED, Striped, StripedFormat
 from tvm_sparse.errors import InputError
-from tvm_sparse.formats.arrays import finite_matrix, itemsize
-from tvm_sparse.patterns.base import Evidence, Fit, Pattern
-from tvm_sparse.patterns.chance import log_choose, probability
+from tvm_sparse.patterns.base import Evidence, Fit
 from tvm_sparse.patterns.cost import modelled
 from tvm_sparse.patterns.detector import detect
-from tvm_sparse.patterns.ranking import checked_scores, keep_largest
-from tvm_sparse.registry import Kind, kinds, register, unregister
+from tvm_sparse.registry import kinds, register, unregister
 from tvm_sparse.testing import check_kind
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))
 def test_built_in_kinds_pass(name):
     check_kind(kinds()[name])
-
-
-@dataclass(frozen=True)
-class Striped(Pattern):
-    """A third party's kind: whole columns are zero, those with the smallest sums."""
-
-    kind: ClassVar[str] = "striped"
-
-    def project(self, scores, sparsity=None):
-        scores = checked_scores(scores, "striped")
-        keep = round(scores.shape[1] * (1 - sparsity))
-        return np.broadcast_to(keep_largest(scores.sum(0), keep), scores.shape).copy()
-
-    @classmethod
-    def detect(cls, weight):
-        nonzero = weight != 0
-        kept = nonzero.any(0)
-        if not (nonzero == kept).all() or kept.all():
-            return None
-        cost = modelled(weight.size, weight.shape[0] * kept.sum(), 0, weight.itemsize)
-        chance = probability(
-            log_choose(kept.size, kept.sum()) - log_choose(nonzero.size, nonzero.sum())
-        )
-        evidence = Evidence("column", kept.size, kept.size, chance=chance)
-        return Fit(cls(), 1 - nonzero.mean(), evidence, cost=cost)
-
-    def describe(self):
-        return "striped"
-
-
-@dataclass(frozen=True)
-class StripedFormat:
-    rows: int
-    cols: int
-    kept: int
-
-    def nbytes(self, dtype="float32"):
-        return self.kept * (self.rows * itemsize(dtype) + 4)
-
-    @classmethod
-    def of(cls, matrix):
-        return cls(*matrix.shape, int((matrix != 0).any(0).sum()))
-
-    def encode(self, matrix):
-        columns = np.flatnonzero((matrix != 0).any(0)).astype(np.int32)
-        matrix = finite_matrix(matrix, (self.rows, self.cols), "striped")
-        return {"values": np.ascontiguousarray(matrix[:, columns]), "columns": columns}
-
-    def decode(self, arrays):
-        matrix = np.zeros((self.rows, self.cols), arrays["values"].dtype)
-        matrix[:, arrays["columns"]] = arrays["values"]
-        return matrix
-
-
-STRIPED = Kind("striped", Striped, (StripedFormat,))
 
 
 def test_a_third_party_kind_passes_and_is_found():

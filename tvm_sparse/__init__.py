@@ -36,6 +36,7 @@ __all__ = [
     "inspect",
     "load",
     "prune",
+    "tune",
 ]
 
 

@@ -151,7 +151,7 @@ def compile(
     resolved = parse_target(target)
     phases = _Phases(progress)
     with phases.next():
-        source = model if isinstance(model, Model) else load(model, example_inputs)
+        source = load(model, example_inputs)
     decisions = Decisions()
     packed: dict[str, np.ndarray] = {}
     if not resolved.runs_here:

@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_sparse.names import layer_of
 from tvm_sparse.passes.rewrite import op_name
 
 
@@ -66,7 +67,7 @@ def _layer(parameter: str) -> str:
     head, _, part = parameter.rpartition(".")
     if part in ("bias", "") or not head:
         return ""
-    return head.removesuffix(".weight")
+    return layer_of(head)
 
 
 def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kernel]:

@@ -5,27 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from tvm_sparse.frontends.kinds import layer_name, matrix_kind, plain_name
-
-
-@pytest.mark.parametrize(
-    ("stored", "plain"),
-    [
-        ("a.weight", "a.weight"),
-        ("a.weight_orig", "a.weight"),
-        ("a.weight_mask", "a.weight"),
-        ("a.parametrizations.weight.original", "a.weight"),
-        ("parametrizations.weight_hh_l0.original1", "weight_hh_l0"),
-    ],
-)
-def test_plain_names(stored, plain):
-    assert plain_name(stored) == plain
-
-
-def test_layer_names():
-    assert layer_name("a.0.weight") == "a.0"
-    assert layer_name("weight") == "weight"
-    assert layer_name("lstm.weight_ih_l0") == "lstm.weight_ih_l0"
+from tvm_sparse.frontends.kinds import matrix_kind
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_recipe_prunes(tmp_path):
     assert pruner.report.skipped == {"1": "in ignore"}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS.parts())
 def test_every_method_has_a_recipe(name):
     keys = {"deprune": {"depthwise": 0.5}, "n_m": {"n": 1, "m": 4}}.get(name, {"sparsity": 0.5})
     recipe = parse_recipe({"method": name, **keys})

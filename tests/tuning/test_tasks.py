@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tvm import relax, tirx
 
 from tests.kernels import host
 from tests.tuning.networks import linear, lowered, mlp, relu, tasks, weights
 from tvm_sparse.tuning import operands
-from tvm_sparse.tuning.tasks import calls_of, extract, layer_of
+from tvm_sparse.tuning.tasks import calls_of, extract
 
 
 def test_equal_functions_are_one_task():
@@ -57,16 +56,3 @@ def test_what_cannot_be_measured_is_skipped_with_the_reason(monkeypatch):
 def test_calls_are_in_order_of_the_network():
     body, shape = mlp()
     assert [c.layers for c in calls_of(lowered(body, shape))] == [("a",), ("b",), ("c",)]
-
-
-@pytest.mark.parametrize(
-    ("name", "layer"),
-    [
-        ("fc.weight.values", "fc"),
-        ("block.0.conv.weight_orig.indices", "block.0.conv"),
-        ("fc.bias", "fc"),
-        ("", ""),
-    ],
-)
-def test_the_layer_of_an_array(name, layer):
-    assert layer_of(name) == layer

@@ -54,13 +54,12 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[Layer]]:
     """Return a name for ``model`` and its layers."""
     from tvm_sparse.inspection.graph import graph_layers
 
-    if isinstance(model, Model):
-        return "model", graph_layers(model)
     if isinstance(model, str | Path) and Path(model).suffix == ".safetensors" and weights is None:
         from tvm_sparse.inspection.tensors import tensor_layers
 
         return str(model), tensor_layers(Path(model))
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
+    name = "model" if isinstance(model, Model) else name
     opened = open_source(model, weights)
     if isinstance(opened, torch.nn.Module):
         return name, module_layers(opened)

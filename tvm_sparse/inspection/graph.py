@@ -10,9 +10,10 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.frontends.kinds import conv_kind, layer_name, matrix_kind, plain_name
+from tvm_sparse.frontends.kinds import conv_kind, matrix_kind
 from tvm_sparse.frontends.layers import Layer, outputs_first
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.names import layer_of, plain_name
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.rewrite import name_of, op_name
@@ -75,4 +76,4 @@ def _reader(weight: GenericConst, *, transpose: bool) -> Callable[[], np.ndarray
 def _made(stored: str, kind: str, read: Callable[[], np.ndarray]) -> Layer:
     name = plain_name(stored)
     storage = "dense" if name == stored else "masked"
-    return Layer(layer_name(name), name, kind, read, storage)
+    return Layer(layer_of(name), name, kind, read, storage)

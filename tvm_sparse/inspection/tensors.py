@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from tvm_sparse.frontends.effective import to_numpy
-from tvm_sparse.frontends.kinds import conv_kind, layer_name, matrix_kind
+from tvm_sparse.frontends.kinds import conv_kind, matrix_kind
 from tvm_sparse.frontends.layers import Layer
 from tvm_sparse.frontends.safetensors import SafetensorsFile
+from tvm_sparse.names import layer_of
 
 _TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
 
@@ -37,4 +38,4 @@ def _layer(file: SafetensorsFile, name: str, shapes: dict[str, tuple[int, ...]])
     else:
         kind = matrix_kind(name, shapes)
     storage = "masked" if file.masked(name) else "dense"
-    return Layer(layer_name(name), name, kind, lambda: to_numpy(file.tensor(name), name), storage)
+    return Layer(layer_of(name), name, kind, lambda: to_numpy(file.tensor(name), name), storage)

@@ -16,6 +16,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_sparse.errors import SparseError
 from tvm_sparse.memory import tensor_of
+from tvm_sparse.names import layer_of
 
 Shape = list[Any]
 
@@ -39,7 +40,7 @@ def name_of(const: Any) -> str:
 
 def layer_name(weight: Any) -> str:
     """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
-    return name_of(weight).removesuffix("_orig").removesuffix(".weight") or "(unnamed constant)"
+    return layer_of(name_of(weight)) or "(unnamed constant)"
 
 
 def shape_of(expr: Any) -> Shape | None:

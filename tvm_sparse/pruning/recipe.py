@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -23,21 +23,30 @@ from tvm_sparse.pruning.methods.joint import JointPruning
 from tvm_sparse.pruning.methods.projection import UnstructuredPruning
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot, Schedule
+from tvm_sparse.table import Table
 
-METHODS: dict[str, Callable[..., Method]] = {
-    "balanced": BalancedPruning,
-    "n_m": n_m_method,
-    "block": block_method,
-    "joint": JointPruning,
-    "unstructured": UnstructuredPruning,
-    "filters": FilterPruning,
-    "deprune": DEPrune,
-}
-SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "one_shot": OneShot,
-    "levels": Levels,
-    "exponential": Exponential,
-}
+METHODS: Table[Callable[..., Method]] = Table(
+    "pruning method",
+    {
+        "balanced": BalancedPruning,
+        "n_m": n_m_method,
+        "block": block_method,
+        "joint": JointPruning,
+        "unstructured": UnstructuredPruning,
+        "filters": FilterPruning,
+        "deprune": DEPrune,
+    },
+)
+"""By the name in a recipe; a method's parameters are the recipe's keys."""
+
+SCHEDULES: Table[Callable[..., Schedule]] = Table(
+    "pruning schedule",
+    {
+        "one_shot": OneShot,
+        "levels": Levels,
+        "exponential": Exponential,
+    },
+)
 
 
 _NO_VALUE = (ValueError, TypeError, AttributeError, OverflowError)
@@ -113,7 +122,7 @@ def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
     if not isinstance(content, Mapping):
         raise InputError(where, f"holds a {type(content).__name__}", "a mapping with 'method'")
     keys = dict(content)
-    method = _choice(keys.pop("method", None), METHODS, f"{where}, method")
+    method = _choice(keys.pop("method", None), METHODS.parts(), f"{where}, method")
     schedule = keys.pop("schedule", {"kind": "one_shot"})
     extra = {"include": (tuple[str, ...], ("*",)), "ignore": (tuple[str, ...], ())}
     values = _checked(keys, method, where, ("method", "schedule"), extra)
@@ -121,7 +130,7 @@ def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
     if not isinstance(schedule, Mapping):
         raise InputError(f"{where}, schedule", repr(schedule), "a mapping with 'kind'")
     options = dict(schedule)
-    kind = _choice(options.pop("kind", None), SCHEDULES, f"{where}, schedule kind")
+    kind = _choice(options.pop("kind", None), SCHEDULES.parts(), f"{where}, schedule kind")
     options = _checked(options, kind, f"{where}, schedule", ("kind",), {})
     return Recipe(method(**values), kind(**options), **globs)
 
@@ -140,7 +149,8 @@ def _checked(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return ``values`` converted to the parameter types of ``factory``; refuse unknown keys."""
-    target = factory.__init__ if inspect.isclass(factory) else factory
+    plain_class = inspect.isclass(factory) and not is_dataclass(factory)
+    target = factory.__init__ if plain_class else factory
     hints = get_type_hints(target)
     fields: dict[str, Any] = {
         name: (hints[name], ... if p.default is p.empty else p.default)

@@ -78,7 +78,7 @@ def tune(
         The model cannot be imported, the target does not run here and there is no tracker.
     """
     resolved = _measurable(target, tracker)
-    source = model if isinstance(model, Model) else load(model, example_inputs)
+    source = load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
     config = config or Config()

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.target import Target
 
+from tvm_sparse.names import layer_of_array
 from tvm_sparse.passes.rewrite import name_of
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.tuning import operands
@@ -121,12 +122,6 @@ def calls_of(mod: tvm.IRModule) -> Iterator[Call]:
 def _call(call: relax.Call, bound: Any) -> Call:
     values = [bound.get(a, a) if isinstance(a, relax.Var) else a for a in call.args[1].fields]
     constants = {i: v for i, v in enumerate(values) if isinstance(v, tvm.ir.GenericConst)}
-    layers = dict.fromkeys(filter(None, map(layer_of, map(name_of, constants.values()))))
+    layers = dict.fromkeys(filter(None, map(layer_of_array, map(name_of, constants.values()))))
     fixed = {i: v.value.numpy() for i, v in constants.items()}
     return Call(call.args[0].name_hint, tuple(layers), fixed, len(values))
-
-
-def layer_of(name: str) -> str:
-    """Return the layer of a packed array or bias: ``"fc.weight.values"`` belongs to ``"fc"``."""
-    layer = name.partition(".weight")[0] if ".weight" in name else name.rpartition(".")[0]
-    return layer.removesuffix("_orig")

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tvm_sparse.frontends.onnx.node import Node
 
-if TYPE_CHECKING:
-    from tvm_sparse.frontends.onnx.converters.resizing import Axis
+
+@dataclass(frozen=True)
+class Axis:
+    """How one axis is resized.
+
+    Parameters
+    ----------
+    place
+        Which axis.
+    extent, size
+        Elements before and after.
+    scale
+        Factor that places are computed with.
+    start, end
+        Part of the axis that ``tf_crop_and_resize`` takes.
+    """
+
+    place: int
+    extent: int
+    size: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,33 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tvm_sparse.frontends.onnx.converters.interpolation import Taps, taps
+from tvm_sparse.frontends.onnx.converters.interpolation import Axis, Taps, taps
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
-
-
-@dataclass(frozen=True)
-class Axis:
-    """How one axis is resized.
-
-    Parameters
-    ----------
-    place
-        Which axis.
-    extent, size
-        Elements before and after.
-    scale
-        Factor that places are computed with.
-    start, end
-        Part of the axis that ``tf_crop_and_resize`` takes.
-    """
-
-    place: int
-    extent: int
-    size: int
-    scale: float
-    start: float = 0.0
-    end: float = 1.0
 
 
 @converter("Upsample", since=9, static=["scales"])

@@ -1,0 +1,81 @@
+"""The front ends: what each takes, and how it opens that; third parties add their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.table import Table
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """One way in.
+
+    Parameters
+    ----------
+    takes
+        Whether a source is its own: an object, a path or a text.
+    open
+        Returns the source as a ``torch.nn.Module``, an ``ExportedProgram`` or a
+        :class:`~tvm_sparse.frontends.model.Model`; called as ``open(source, weights)``.
+    weights
+        Whether it fills what it opens from a weights file; others are never given one.
+    """
+
+    takes: Callable[[Any], bool]
+    open: Callable[[Any, Path | None], Any]
+    weights: bool = False
+
+
+def suffix(*names: str) -> Callable[[Any], bool]:
+    """Return a test for paths that end with one of ``names``, like ``".pt2"``."""
+    return lambda source: isinstance(source, str | Path) and Path(source).suffix in names
+
+
+def _is_module(source: Any) -> bool:
+    import torch
+
+    return isinstance(source, torch.nn.Module | torch.export.ExportedProgram | Model)
+
+
+def _is_factory(source: Any) -> bool:
+    return isinstance(source, str) and ":" in source and not Path(source).exists()
+
+
+def _open_pt2(source: Any, _weights: Path | None) -> Any:
+    from tvm_sparse.frontends.pt2 import load_pt2
+
+    return load_pt2(Path(source))
+
+
+def _open_onnx(source: Any, _weights: Path | None) -> Any:
+    from tvm_sparse.frontends.onnx import load_onnx
+
+    return load_onnx(Path(source))
+
+
+def _open_factory(source: Any, weights: Path | None) -> Any:
+    from tvm_sparse.frontends.safetensors import load_factory
+
+    return load_factory(source, weights)
+
+
+FRONT_ENDS: Table[FrontEnd] = Table(
+    "front end",
+    {
+        "onnx": FrontEnd(suffix(".onnx"), _open_onnx),
+        "pt2": FrontEnd(suffix(".pt2"), _open_pt2),
+        "factory": FrontEnd(_is_factory, _open_factory, weights=True),
+        "object": FrontEnd(_is_module, lambda source, _weights: source),
+    },
+)
+"""The last one that takes a source opens it: what third parties add is asked first."""
+
+
+def front_end(source: Any) -> FrontEnd | None:
+    """Return the front end of ``source``, if there is one."""
+    return next((f for f in reversed([*FRONT_ENDS]) if f.takes(source)), None)

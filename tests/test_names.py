@@ -1,0 +1,41 @@
+"""The layer of a tensor, by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_sparse.names import layer_of, layer_of_array, plain_name
+
+
+@pytest.mark.parametrize(
+    ("stored", "plain"),
+    [
+        ("a.weight", "a.weight"),
+        ("a.weight_orig", "a.weight"),
+        ("a.weight_mask", "a.weight"),
+        ("a.parametrizations.weight.original", "a.weight"),
+        ("parametrizations.weight_hh_l0.original1", "weight_hh_l0"),
+    ],
+)
+def test_plain_names(stored, plain):
+    assert plain_name(stored) == plain
+
+
+def test_layer_ofs():
+    assert layer_of("a.0.weight") == "a.0"
+    assert layer_of("weight") == "weight"
+    assert layer_of("lstm.weight_ih_l0") == "lstm.weight_ih_l0"
+    assert layer_of("a.0.weight_orig") == "a.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("fc.weight.values", "fc"),
+        ("block.0.conv.weight_orig.indices", "block.0.conv"),
+        ("fc.bias", "fc"),
+        ("", ""),
+    ],
+)
+def test_the_layer_of_an_array(name, layer):
+    assert layer_of_array(name) == layer

@@ -1,0 +1,27 @@
+"""Names of tensors: the layer that a weight, a packed array or a bias belongs to."""
+
+from __future__ import annotations
+
+import re
+
+_PARAMETRIZED = re.compile(r"parametrizations\.(\w+)\.original\d*$")
+_MASKED = re.compile(r"_(orig|mask)$")
+
+
+def plain_name(tensor: str) -> str:
+    """Return the name that ``tensor`` has once its pruning mask or parametrization is gone."""
+    return _MASKED.sub("", _PARAMETRIZED.sub(r"\1", tensor))
+
+
+def layer_of(tensor: str) -> str:
+    """Return the layer of a weight: ``"fc.weight_orig"`` belongs to ``"fc"``.
+
+    A tensor that is not called ``weight`` is a layer of its own.
+    """
+    plain = tensor.removesuffix("_orig")
+    return plain.removesuffix(".weight") or plain
+
+
+def layer_of_array(array: str) -> str:
+    """Return the layer of a packed array or a bias: ``"fc.weight.values"`` belongs to ``"fc"``."""
+    return layer_of(array.rpartition(".")[0])
