@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+import tvm_sparse_runtime as runtime
 from tvm_sparse.frontends.load import load
 
 FAST = ts.Config(measure=False)
@@ -246,3 +247,18 @@ def test_progress_is_told_of_every_layer():
         for step in range(steps.get(phase, 1) + 1)
     ]
     assert told == expected
+
+
+def test_a_batch_outside_its_bounds_is_refused_by_name(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    source = load(model, (torch.rand(2, 4),), dynamic_batch=(2, 8))
+    library = ts.compile(source, config=FAST)
+    deployed = runtime.load(library.export(tmp_path / "a"))
+    assert library.bounds == deployed.bounds == {"batch": (2, 8)}
+    for count in (2, 8):
+        x = torch.rand(count, 4)
+        assert_close(deployed(x), model(x))
+    for count in (0, 1, 9, 4000):
+        for called in (library, deployed):
+            with pytest.raises(runtime.TensorError, match="expected batch = 2 to 8"):
+                called(torch.rand(count, 4))

@@ -16,6 +16,8 @@ CATEGORICAL = "SampleCategorical"
 SEARCH_END = "EnterPostproc"
 """What the search appends to a trace."""
 
+_LIMIT = 1 << 31
+
 Value = int | tuple[int, ...]
 """One decision: the chosen option, or the factors of a split, outermost first."""
 
@@ -120,7 +122,7 @@ def _decision(instruction: Any, value: Value) -> Any:
     if instruction.kind.name != CATEGORICAL:
         if not isinstance(value, tuple) or len(value) != int(instruction.attrs[0]):
             return None
-        # A factor of zero would divide by zero inside TVM.
-        return list(value) if min(value) > 0 else None
+        # A factor of zero would divide by zero inside TVM; one beyond its integers is no factor.
+        return list(value) if min(value) > 0 and max(value) < _LIMIT else None
     options = [int(option) for option in instruction.attrs[0]]
     return options.index(value) if value in options else None
