@@ -94,8 +94,11 @@ class Library:
         """Bytes of all packed weights."""
         return sum(w.nbytes for w in self.weights.values())
 
-    def export(self, directory: str | Path, *, force: bool = False) -> Path:
-        """Write the artifact directory (library with mapped weights, manifest) and return it."""
+    def export(self, directory: str | Path, *, force: bool = False, ptx: bool = False) -> Path:
+        """Write the artifact directory (library with mapped weights, manifest) and return it.
+
+        ``ptx``: hold PTX for :func:`tvm_sparse.testing.emulate` instead of a GPU's machine code.
+        """
         from tvm_sparse.artifact import export
 
         export(
@@ -108,6 +111,7 @@ class Library:
             decisions=self.decisions.to_json(),
             bounds=self.bounds,
             force=force,
+            ptx=ptx,
         )
         return Path(directory)
 

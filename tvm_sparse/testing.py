@@ -1,4 +1,4 @@
-"""Checks that any sparsity kind must pass, built in or a third party's."""
+"""Checks that any sparsity kind must pass, and CUDA models executed without a GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tvm_sparse.emulation.model import Emulation, emulate
 from tvm_sparse.errors import SparseError
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.registry import Kind
+
+__all__ = ["Emulation", "check_kind", "emulate"]
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype("i1"))
 SHAPES = ((256, 512), (37, 101), (16, 16), (1, 40))

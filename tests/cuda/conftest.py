@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parent / "fake_cuda"
+from tvm_sparse.emulation.executor import directory
 
 
 @dataclass(frozen=True)
@@ -54,27 +53,7 @@ class FakeCuda:
         return [Launch(name, (*n[:3],), (*n[3:6],), n[6]) for name, n in numbers]
 
 
-@pytest.fixture(scope="session")
-def fake_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the fake libraries; skip without a compiler or CUDA headers."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    pathfinder = pytest.importorskip("cuda.pathfinder", reason="the extra 'cuda' is not installed")
-    headers = pathfinder.find_nvidia_header_directory("cudart")
-    if compiler is None or headers is None:
-        pytest.skip("no C compiler, or no CUDA headers (extra 'cuda')")
-    place = tmp_path_factory.mktemp("fake_cuda")
-    script = f"-Wl,--version-script={SOURCES / 'runtime.map'}"
-    for source, name, extra in (
-        ("driver.c", "libcuda.so.1", []),
-        ("runtime.c", "libcudart.so.13", [script]),
-    ):
-        options = ["-shared", "-fPIC", "-O1", f"-I{headers}", f"-Wl,-soname,{name}", *extra]
-        target = str(place / name)
-        subprocess.run([compiler, *options, str(SOURCES / source), "-o", target], check=True)
-    return place
-
-
 @pytest.fixture
-def fake_cuda(fake_libraries: Path, tmp_path: Path) -> FakeCuda:
-    """A fake CUDA with a log of its own."""
-    return FakeCuda(fake_libraries, tmp_path / "cuda.log")
+def fake_cuda(tmp_path: Path) -> FakeCuda:
+    """A CUDA without a GPU, with a log of its own; machine code is loaded, but not executed."""
+    return FakeCuda(directory(), tmp_path / "cuda.log")

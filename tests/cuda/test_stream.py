@@ -46,6 +46,8 @@ from tvm_sparse.schedules.cuda.stream import Stream
         ((3, 1, 1), 103, 9, 0.5, Warps(1, 2), "bfloat16"),
         ((5,), 4096, 8, 0.8, Warps(4, 2), "float16"),
         ((1,), 64, 8, 1.0, Warps(4, 1), "float32"),
+        # One turn of columns for four warps: three of them must leave shared memory alone.
+        ((3,), 96, 17, 0.75, Warps(4, 1), "float16"),
     ],
 )
 def test_banks_equal_the_reference(lead, cols, rows, sparsity, warps, dtype, emulator):

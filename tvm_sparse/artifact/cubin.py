@@ -7,6 +7,7 @@ is its hook for other packings.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +18,38 @@ from tvm.target import Target
 
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.schedules.cuda.machine_code import machine_code
+from tvm_sparse.schedules.cuda.nvrtc import compile_source
 from tvm_sparse.targets import cuda_archs
 
 Compile = Callable[[str], tuple[str, bytes]]
 """``source -> (format, code)``; the format is a name that TVM's CUDA runtime knows."""
 
 
-def packing(target: Target) -> dict[str, Any]:
-    """Return what ``export_library`` needs besides, to put a GPU's machine code into the file."""
+def packing(target: Target, *, ptx: bool = False) -> dict[str, Any]:
+    """Return what ``export_library`` needs besides, to put a GPU's machine code into the file.
+
+    ``ptx``: text for the executor of :mod:`tvm_sparse.emulation` instead.
+    """
     if target.kind.name != "cuda":
         return {}
     archs = cuda_archs(target)
-    return {"fpack_imports": packer(lambda source: machine_code(source, archs))}
+    made = to_ptx(target) if ptx else lambda source: machine_code(source, archs)
+    return {"fpack_imports": packer(made)}
+
+
+def to_ptx(target: Target, change: Callable[[str], str] = str) -> Compile:
+    """Return what makes PTX of CUDA source, for the newest architecture of ``target``.
+
+    ``change`` may change the text.
+    """
+    newest = max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
+    virtual = newest.replace("sm_", "compute_")
+    return lambda source: ("ptx", change(_ptx(source, virtual)).encode() + b"\0")
+
+
+@functools.lru_cache(maxsize=16)
+def _ptx(source: str, virtual: str) -> str:
+    return compile_source(source, virtual).rstrip(b"\0").decode()
 
 
 def packer(compile_: Compile) -> Callable[[Any, bool, str, str], str]:

@@ -46,6 +46,7 @@ def export(
     decisions: Sequence[Mapping[str, Any]] = (),
     threads: int | None = None,
     bounds: Bounds | None = None,
+    ptx: bool = False,
     force: bool = False,
 ) -> Manifest:
     """Write the artifact ``directory``; it appears whole or not at all.
@@ -69,6 +70,8 @@ def export(
         Threads that the loader shall use; None for all physical cores.
     bounds
         Smallest and largest extent of symbols in the inputs' shapes.
+    ptx
+        Hold PTX for the emulated driver instead of a GPU's machine code.
     force
         Replace an existing artifact.
 
@@ -91,7 +94,8 @@ def export(
     compiler = _compiler()
     with _written(directory) as place:
         signature = Manifest(library="", code="", files={}, **described).signature()
-        library = _library(executable, weights, target, place, (compiler, signature))
+        code = packing(target, ptx=ptx)
+        library = _library(executable, weights, target, place, (compiler, signature, code))
         manifest = Manifest(**_library_fields(library), **described)
         (place / FILE_NAME).write_bytes(_document(manifest))
     return manifest
@@ -175,13 +179,13 @@ def _library(
     weights: Mapping[str, np.ndarray],
     target: Any,
     place: Path,
-    tools: tuple[str, str],
+    tools: tuple[str, str, dict[str, Any]],
 ) -> Path:
     """Link the library into ``place``, under the name that its content gives it.
 
-    ``tools`` are the compiler and the manifest's signature.
+    ``tools`` are the compiler, the manifest's signature and what packs a GPU's code.
     """
-    compiler, signature = tools
+    compiler, signature, code = tools
     size = sum(array.nbytes for array in weights.values())  # but for padding
     large = cpu.machine(_host(target)) == "x86_64" and size >= section.LARGE_BYTES
     workspace = place / "build"
@@ -195,7 +199,7 @@ def _library(
             addons=[str(path) for path in objects],
             workspace_dir=str(workspace),
             cc=compiler,
-            **packing(target),
+            **code,
         )
     except RuntimeError as error:
         reason = str(error).partition("\nCommand line:")[0].strip()[-_REASON_LETTERS:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,36 +11,18 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from tvm_sparse.artifact.cubin import packer
+from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
 from tvm_sparse.emulation.report import Report
 from tvm_sparse.errors import SparseError
 from tvm_sparse.schedules.build import build_scheduled
-from tvm_sparse.schedules.cuda import nvrtc
-from tvm_sparse.targets import cuda_archs
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
 
 Change = Callable[[str], str]
-
-
-def to_ptx(target: Target, change: Change = str) -> Callable[[str], tuple[str, bytes]]:
-    """Return what makes PTX of CUDA source, for the newest architecture of ``target``."""
-    newest = max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
-    virtual = newest.replace("sm_", "compute_")
-
-    def compile_(source: str) -> tuple[str, bytes]:
-        return "ptx", change(_ptx(source, virtual)).encode() + b"\0"
-
-    return compile_
-
-
-@functools.lru_cache(maxsize=16)
-def _ptx(source: str, virtual: str) -> str:
-    return nvrtc.compile_source(source, virtual).rstrip(b"\0").decode()
 
 
 class Emulator(Closing):
