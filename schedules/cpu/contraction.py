@@ -9,8 +9,9 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.machine.record import LANES, MOST_ACCUMULATORS, SUM_BITS, Machine
+from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.ops.marks import KIND, ROWS
 from tvm_sparse.schedules import blocks as b

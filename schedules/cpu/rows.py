@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.marks import KIND
 from tvm_sparse.ops.rows import KIND_PARTIAL, TAIL
 from tvm_sparse.schedules import blocks as b

@@ -12,6 +12,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvm_sparse.numerics import FLOAT_SUMS
+
 _fresh = itertools.count()
 _active: ContextVar[bool] = ContextVar("vector_math", default=False)
 
@@ -22,7 +24,7 @@ def _dtype(x: Any, scalar: str) -> str:
     return f"{scalar}x{lanes}" if lanes else scalar
 
 
-def _const(x: Any, value: float, dtype: str = "float32") -> Any:
+def _const(x: Any, value: float, dtype: str = FLOAT_SUMS) -> Any:
     """``value`` with as many lanes as ``x``."""
     _, _, lanes = str(x.ty.dtype).partition("x")
     scalar = tirx.const(value, dtype)
@@ -80,7 +82,7 @@ def exp(x: Any) -> Any:
         bits = tirx.shift_left(
             tirx.reinterpret(_dtype(r, "uint32"), shifted), _const(r, 23, "uint32")
         )
-        return _polynomial(r, EXP_2) * tirx.reinterpret(_dtype(r, "float32"), bits)
+        return _polynomial(r, EXP_2) * tirx.reinterpret(_dtype(r, FLOAT_SUMS), bits)
 
     def remainder(c: Any, n: Any) -> Any:
         return c - n * _const(c, LN2_HIGH) - n * _const(c, LN2_LOW)
@@ -151,7 +153,7 @@ def _lowering(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]
     stock = op.get_attr("llvm.FLowerIntrinsic") or op.get_attr("default.FLowerIntrinsic")
 
     def lower(call: Any) -> Any:
-        if _active.get() and str(call.ty.dtype).startswith("float32"):
+        if _active.get() and str(call.ty.dtype).startswith(FLOAT_SUMS):
             return function(call.args[0])
         return stock(call) if stock is not None else call
 

@@ -9,6 +9,9 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.kernels import host, integers
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.targets import parse_target
@@ -137,3 +140,14 @@ def test_layers_without_a_record_keep_their_origin():
     decisions = [Decision(n, "linear", (1, 1), 0.5, "", "dense", "") for n in "abc"]
     recorded.origins(decisions, {"a": "Shipped", "b": "Contraction"})
     assert [d.schedule for d in decisions] == ["shipped record", "default", "default"]
+
+
+def test_records_of_the_package_still_match(monkeypatch):
+    """A layer of a benchmark's network, tuned by an earlier version: decisions, not code."""
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    target = host("znver4")
+    layer = Contraction((1, 1), 1024, 4096)
+    func = balanced(layer, BalancedFormat(4096, 1024, 2), target)
+    assert recorded.shipped(target).schedule(func, target) is not None
+    other = balanced(layer, BalancedFormat(4096, 1024, 3), target)
+    assert recorded.shipped(target).schedule(other, target) is None

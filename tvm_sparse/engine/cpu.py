@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from tvm import tirx
 
-from tvm_sparse.machine.record import VECTOR_BITS, Machine
+from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.vector import VECTOR_BITS
 from tvm_sparse.numerics import Numerics, bits_of
 
 Vector: TypeAlias = Any

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.engine.float32 import FloatEngine
+from tvm_sparse.engine.floats import FloatEngine
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import MACHINES, machine_of
 from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, HALVES, Numerics

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import BankSlots
+from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.native import as_unsigned, bit_masks, library
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.balanced import Balanced
 
 WHERE = "balanced format"
@@ -39,8 +41,8 @@ class BalancedFormat(BankSlots):
     rows: int
     cols: int
     keep: int
-    bank: int = 16
-    lanes: int = 16
+    bank: int = BANK
+    lanes: int = LANES
     share: int = 1
     segments: int = 1
 
@@ -97,7 +99,7 @@ class BalancedFormat(BankSlots):
         start = min(inner * self.bank, self.segment_cols - self.bank)
         return segment * self.segment_cols + start
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         values = self.row_blocks * self.banks * self.keep * self.lanes * itemsize(dtype)
         return values + self.row_blocks // self.share * self.words * self.lanes * 4
@@ -108,8 +110,8 @@ class BalancedFormat(BankSlots):
         matrix: np.ndarray,
         pattern: Balanced | None = None,
         *,
-        bank: int = 16,
-        lanes: int = 16,
+        bank: int = BANK,
+        lanes: int = LANES,
         share: int = 1,
         segments: int = 1,
     ) -> BalancedFormat:

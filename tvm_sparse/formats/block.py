@@ -11,6 +11,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.buckets import Buckets, fill
 from tvm_sparse.native import as_unsigned, library
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 
@@ -62,7 +63,7 @@ class BlockFormat:
         """Return the first column of the blocks of a block column."""
         return min(column * self.block_cols, self.cols - self.block_cols)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         block = self.block_rows * self.block_cols * itemsize(dtype)
         return self.buckets.slots * (block + 4) + 4 * self.down

@@ -12,10 +12,12 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks, index_dtype, itemsize
 from tvm_sparse.formats.bank_slots import WORD_BITS, bank_counts, pack_indices, unpack_indices
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.vector import BANK, LANES
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.cost import index_bits
 
 WHERE = "compressed banks"
-BANKS = (16, 32)
+BANKS = (BANK, 2 * BANK)
 """Columns that a lookup can have."""
 
 
@@ -45,7 +47,9 @@ class CompressedBanksFormat:
         """Refuse blocks that are no banks."""
         if self.bank not in BANKS or not 1 <= self.keep <= self.bank:
             raise UnsupportedError(
-                WHERE, f"{self.keep} of {self.bank} columns", "1 to 16 of 16, or 1 to 32 of 32"
+                WHERE,
+                f"{self.keep} of {self.bank} columns",
+                " or ".join(f"1 to {b} of {b}" for b in BANKS),
             )
 
     @property
@@ -74,7 +78,7 @@ class CompressedBanksFormat:
         choices = self.bank**self.keep
         return index_dtype(choices) if choices <= 2**16 else np.dtype(np.int32)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         lane = self.keep * itemsize(dtype) + self.words * self.index_dtype.itemsize
         entry = self.outer.group * lane + self.outer.column_dtype.itemsize
@@ -82,7 +86,7 @@ class CompressedBanksFormat:
 
     @classmethod
     def of(
-        cls, matrix: np.ndarray, *, keep: int | None = None, bank: int = 16, lanes: int = 16
+        cls, matrix: np.ndarray, *, keep: int | None = None, bank: int = BANK, lanes: int = LANES
     ) -> CompressedBanksFormat:
         """Return the format of ``matrix`` in entries of ``keep``, by default one for each bank."""
         outer = CompressedRowsFormat.of(
@@ -150,7 +154,7 @@ class CompressedBanksFormat:
         return values, words.astype(self.index_dtype)
 
 
-def fullest_rows(counts: npt.NDArray[np.int32], lanes: int = 16) -> npt.NDArray[np.int32]:
+def fullest_rows(counts: npt.NDArray[np.int32], lanes: int = LANES) -> npt.NDArray[np.int32]:
     """Return the most nonzeros of a row in each block ``(row blocks, banks)``.
 
     ``counts`` are the nonzeros of each bank of each row.

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import CHUNK_BYTES, finite_matrix, index_dtype, itemsize
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.numerics import FLOAT32
 
 WHERE = "compressed rows"
 
@@ -42,7 +44,7 @@ class CompressedRowsFormat:
     longest: int
     group: int = 1
     run: int = 1
-    tile_rows: int = 16
+    tile_rows: int = LANES
     tile_cols: int = 256
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class CompressedRowsFormat:
         """Type of ``groups``."""
         return index_dtype(self.tile_groups)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         entry = self.group * self.run * itemsize(dtype) + self.column_dtype.itemsize
         order = self.group_dtype.itemsize if self.tile_groups > 1 else 0
@@ -99,7 +101,7 @@ class CompressedRowsFormat:
         *,
         group: int = 1,
         run: int = 1,
-        tile_rows: int = 16,
+        tile_rows: int = LANES,
         tile_cols: int = 256,
     ) -> CompressedRowsFormat:
         """Return the format that stores exactly the nonzero runs of ``matrix``."""

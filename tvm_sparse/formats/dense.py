@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.formats.arrays import aligned_empty, itemsize
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.numerics import FLOAT32
 
 
 @dataclass(frozen=True)
@@ -20,14 +22,14 @@ class DenseFormat:
 
     rows: int
     cols: int
-    lanes: int = 16
+    lanes: int = LANES
 
     @property
     def row_blocks(self) -> int:
         """Blocks of ``lanes`` rows."""
         return math.ceil(self.rows / self.lanes)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of ``values`` of ``dtype``."""
         return self.row_blocks * self.lanes * self.cols * itemsize(dtype)
 
@@ -57,7 +59,7 @@ class DenseTapFormat:
     channels: int
     taps: int
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of ``values`` of ``dtype``."""
         return self.channels * self.taps * itemsize(dtype)
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.buckets import Buckets, fill
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 
 WHERE = "depthwise taps format"
@@ -51,7 +53,7 @@ class DepthwiseTapsFormat:
         """Groups of ``lanes`` channels."""
         return -(-self.channels // self.lanes)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         indices = (1 if self.shared else self.lanes) * index_dtype(self.taps).itemsize
         return self.buckets.slots * (self.lanes * itemsize(dtype) + indices) + 4 * self.groups
@@ -62,7 +64,7 @@ class DepthwiseTapsFormat:
         matrix: np.ndarray,
         pattern: DepthwiseTaps | None = None,
         *,
-        lanes: int = 16,
+        lanes: int = LANES,
         shared: bool | None = None,
         limit: int = 4,
     ) -> DepthwiseTapsFormat:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.filters import FilterPruned
 
 WHERE = "filter-pruned format"
@@ -36,7 +37,7 @@ class FilterPrunedFormat:
         if self.taps < 1 or self.cols % self.taps:
             raise UnsupportedError(WHERE, f"{self.taps} taps", f"a divisor of {self.cols} columns")
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         values = self.kept_rows * self.kept_inputs * self.taps * itemsize(dtype)
         return values + 4 * (self.kept_rows + self.kept_inputs)

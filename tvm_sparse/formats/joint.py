@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.joint import Joint
 
 
@@ -26,7 +27,7 @@ class NestedFormat:
     outer: BlockFormat
     inner: tuple[BalancedFormat, ...]
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         index = 4 * (self.outer.buckets.slots + self.outer.down)
         return index + sum(part.nbytes(dtype) for part in self.inner)
@@ -77,7 +78,7 @@ class JointFormat:
 
     storage: BlockFormat | NestedFormat | BalancedFormat
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         return self.storage.nbytes(dtype)
 

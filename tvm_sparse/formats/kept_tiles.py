@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix
 from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.numerics import FLOAT32
 
 WHERE = "kept tile format"
 
@@ -44,7 +45,7 @@ class KeptTilesFormat:
         """Tiles of a block of rows, kept or not."""
         return math.ceil(self.cols / self.banks.step)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         return self.banks.nbytes(dtype) + 4 * self.banks.row_blocks * self.slots
 

@@ -17,6 +17,7 @@ from tvm_sparse.formats.bank_slots import (
     pack_indices,
     unpack_indices,
 )
+from tvm_sparse.numerics import FLOAT32
 
 WHERE = "lane bank format"
 LANES = 32
@@ -87,7 +88,7 @@ class LaneBanksFormat(BankSlots):
         """Slots of a lane, padding included."""
         return self.chunks * self.chunk
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         lane = self.slots * itemsize(dtype) + self.chunks * self.words * 4
         return self.rows * LANES * lane

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
-from tvm_sparse.numerics import HALVES
+from tvm_sparse.numerics import FLOAT32, HALVES, bits_of
 
 WHERE = "half-precision values"
+WIDE = FLOAT32.weight
+HALF_BITS = bits_of(HALVES[0])
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class NarrowFormat:
         if self.stored not in HALVES:
             raise UnsupportedError(WHERE, f"'{self.stored}'", " or ".join(HALVES))
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays; values take two each, whatever ``dtype``."""
         return int(self.inner.nbytes("float16"))
 
@@ -39,7 +41,7 @@ class NarrowFormat:
         """Return the arrays of ``matrix``; raise if a value is not exact in ``stored``."""
         if not exact(matrix, self.stored):
             raise UnsupportedError(
-                WHERE, f"values that {self.stored} rounds", "exact ones", "store them as float32"
+                WHERE, f"values that {self.stored} rounds", "exact ones", f"store them as {WIDE}"
             )
         arrays = self.inner.encode(matrix)
         return {**arrays, "values": narrow(arrays["values"], self.stored)}
@@ -61,12 +63,12 @@ def narrow(values: np.ndarray, stored: str) -> np.ndarray:
     """Return fp32 ``values`` in ``stored``; bfloat16 by its bits, cut off."""
     if stored == "float16":
         return values.astype(np.float16)
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return (bits >> np.uint32(16)).astype(np.uint16)
+    bits = np.ascontiguousarray(values, WIDE).view(np.uint32)
+    return (bits >> np.uint32(HALF_BITS)).astype(np.uint16)
 
 
 def widen(values: np.ndarray, stored: str) -> np.ndarray:
     """Undo :func:`narrow`."""
     if stored == "float16":
-        return values.astype(np.float32)
-    return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return values.astype(WIDE)
+    return (values.astype(np.uint32) << np.uint32(HALF_BITS)).view(WIDE)

@@ -19,6 +19,7 @@ from tvm_sparse.formats.bank_slots import (
     unpack_indices,
 )
 from tvm_sparse.formats.tile_grid import TileGrid
+from tvm_sparse.numerics import FLOAT32
 
 WHERE = "tile bank format"
 
@@ -63,7 +64,7 @@ class TileBanksFormat(BankSlots, TileGrid):
         """Index words of a row in a tile."""
         return math.ceil(self.slots / self.slots_per_word)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         row = self.slots * itemsize(dtype) + self.words * 4
         return self.row_blocks * self.lanes * self.steps * row

@@ -11,6 +11,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.buckets import Buckets, fill
 from tvm_sparse.native import as_unsigned, bit_masks, library
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.unstructured import Unstructured
 
 WHERE = "unstructured format"
@@ -52,7 +53,7 @@ class UnstructuredFormat:
         """Groups of ``lanes`` rows."""
         return -(-self.rows // self.lanes)
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         entry = itemsize(dtype) + index_dtype(self.cols).itemsize
         return self.buckets.slots * self.lanes * entry + 4 * self.groups * self.lanes

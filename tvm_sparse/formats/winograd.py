@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.formats.arrays import aligned_empty, itemsize
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.numerics import FLOAT32
 
 TILE = 4
 """Inputs along each axis that make two outputs with a kernel of three."""
@@ -26,14 +28,14 @@ class WinogradFormat:
 
     features: int
     columns: int
-    lanes: int = 16
+    lanes: int = LANES
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of ``values``."""
         return self.features // self.lanes, TILE, TILE, self.columns, self.lanes
 
-    def nbytes(self, dtype: npt.DTypeLike = "float32") -> int:
+    def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of ``values`` of ``dtype``."""
         return self.features * TILE * TILE * self.columns * itemsize(dtype)
 

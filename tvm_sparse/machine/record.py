@@ -6,21 +6,7 @@ from dataclasses import dataclass, field
 
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.lookup import Lookup, plain_lookup
-
-VECTOR_BITS = 512
-"""Bits of the vectors that weights are stored in and code is written in, on every CPU.
-
-One register of AVX-512, two of AVX2, four of NEON: LLVM cuts them up. Artifacts and tuning records
-then do not depend on the CPU."""
-
-SUM_BITS = 32
-"""Bits of a sum, whatever is multiplied."""
-
-LANES = VECTOR_BITS // SUM_BITS
-"""Sums of a vector."""
-
-MOST_ACCUMULATORS = 24
-"""Vectors of sums that spill on every machine if there are more: 28 do on 32 registers."""
+from tvm_sparse.machine.vector import VECTOR_BITS
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.entries import Entries

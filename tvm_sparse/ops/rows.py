@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
 

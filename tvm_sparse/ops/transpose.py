@@ -19,7 +19,9 @@ def _in_quads(*lanes: int) -> list[int]:
     return [lane + QUADS * quad for quad in range(QUADS) for lane in lanes]
 
 
+# Lanes from 16 on are those of the second operand.
 LOW, HIGH = _in_quads(0, 16, 1, 17), _in_quads(2, 18, 3, 19)
+# The same.
 LOW_PAIRS, HIGH_PAIRS = _in_quads(0, 1, 16, 17), _in_quads(2, 3, 18, 19)
 EVEN_QUADS = [lane for quad in range(0, 8, 2) for lane in range(QUADS * quad, QUADS * quad + QUADS)]
 ODD_QUADS = [lane + QUADS for lane in EVEN_QUADS]

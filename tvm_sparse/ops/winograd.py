@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.engine.registry import engine_of, supported
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, int64
 

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.rows import LANES, layer_norm, softmax
 from tvm_sparse.passes.rewrite import Rewriter, constant, op_name, rewrite, shape_of
 
@@ -19,13 +20,13 @@ def _lower(sweep: Rewriter, call: Any) -> Any | None:
         return None
     shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
     if name == "nn.softmax":
-        func, operands = softmax(shape, "float32"), list(call.args)
+        func, operands = softmax(shape, FLOAT_SUMS), list(call.args)
     else:
-        ones = constant(np.ones(shape[-1], np.float32))
-        zeros = constant(np.zeros(shape[-1], np.float32))
+        ones = constant(np.ones(shape[-1], FLOAT_SUMS))
+        zeros = constant(np.zeros(shape[-1], FLOAT_SUMS))
         x, gamma, beta = call.args
         gamma, beta = gamma if call.attrs.scale else ones, beta if call.attrs.center else zeros
-        func, operands = layer_norm(shape, "float32", float(call.attrs.epsilon)), [x, gamma, beta]
+        func, operands = layer_norm(shape, FLOAT_SUMS, float(call.attrs.epsilon)), [x, gamma, beta]
     hint = name.removeprefix("nn.")
     return relax.call_tir(sweep.builder_.add_func(func, hint), operands, out_ty=call.ty)
 
@@ -36,7 +37,7 @@ def _fits(call: relax.Call, name: str) -> bool:
     axes = [int(call.attrs.axis)] if name == "nn.softmax" else [int(a) for a in call.attrs.axes]
     last = axes in ([-1], [len(shape) - 1])
     long_enough = isinstance(shape[-1], int) and shape[-1] >= LANES
-    return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == "float32"
+    return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == FLOAT_SUMS
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerRows")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import Group, weight_matrix
 from tvm_sparse.passes.remove_channels import Analysis, Rebuild, analyse

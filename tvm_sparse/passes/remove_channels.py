@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
     BINARY,

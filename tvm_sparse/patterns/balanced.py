@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.patterns.banks import (
     balanced_cost,
     likely_banks,
@@ -19,7 +20,7 @@ from tvm_sparse.patterns.banks import (
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import LIMIT, exceeding, log_at_most, probability
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
-from tvm_sparse.patterns.scan import LANES, Scan
+from tvm_sparse.patterns.scan import Scan
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import LIMIT, log_choose, probability
 from tvm_sparse.patterns.cost import index_bits, modelled
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
-from tvm_sparse.patterns.scan import LANES, Scan
+from tvm_sparse.patterns.scan import Scan
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvm_sparse.machine.vector import BANK
 from tvm_sparse.patterns.banks import IN_REGISTER, balanced_cost, stored_values
 from tvm_sparse.patterns.block import block_cost
 from tvm_sparse.patterns.chance import log_dispersion
@@ -14,7 +15,6 @@ from tvm_sparse.patterns.cost import Cost, index_bits, modelled
 from tvm_sparse.patterns.grid import Grid
 from tvm_sparse.patterns.scan import Scan
 
-SMALLEST_BANK = 16
 LEAST_VARIANCE = 4.0
 """Counts of banks with less binomial variance are too far from normal for the dispersion test."""
 LIMIT_INSIDE = math.log(1e-4)
@@ -41,7 +41,7 @@ def hidden_bank(scan: Scan, grid: Grid) -> Bank | None:
     B is tested for too little variance, given v.
     """
     # Smaller banks would lie inside a block, of which the whole bank is seen.
-    smallest = max(SMALLEST_BANK, 2 * grid.cols)
+    smallest = max(BANK, 2 * grid.cols)
     if scan.cols < smallest:
         return None
     size = grid.rows, grid.cols

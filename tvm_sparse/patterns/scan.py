@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.native import as_unsigned, bit_masks, library
 
 T = TypeVar("T")
 
-LANES = 16
-"""Rows that formats store side by side, so that one vector register holds a value of each."""
 SAMPLED_WORDS = 2**14
 """Screening reads about as many 64-column words of the bit plane; verdicts read all of it."""
 

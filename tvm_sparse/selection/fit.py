@@ -16,7 +16,7 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.block import block

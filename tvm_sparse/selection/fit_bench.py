@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.numerics import samples
+from tvm_sparse.numerics import FLOAT32, samples
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidate
@@ -68,5 +68,5 @@ def plane(side: int, channels: int) -> Contraction:
 
 def weight(kept: np.ndarray) -> np.ndarray:
     """Return random weights where ``kept``."""
-    values = np.random.default_rng(1).standard_normal(kept.shape, np.float32) + np.float32(3)
-    return np.where(kept, values, np.float32(0))
+    values = samples(np.random.default_rng(1), kept.shape, FLOAT32.weight) + 3
+    return np.where(kept, values, 0).astype(FLOAT32.weight)

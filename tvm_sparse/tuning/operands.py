@@ -113,5 +113,5 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: b
         return np.zeros(shape, kind)
     least = 0 if np.issubdtype(kind, np.unsignedinteger) else -LARGEST
     values = rng.integers(least, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
-    scaled = values * np.float32(SCALE) if np.issubdtype(kind, np.floating) else values
+    scaled = values * SCALE if np.issubdtype(kind, np.floating) else values
     return np.asarray(scaled.astype(kind))

@@ -97,6 +97,7 @@ _DECODE = """
 """
 
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
+# In CUDA C.
 _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
 
 

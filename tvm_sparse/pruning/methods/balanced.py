@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.patterns.ranking import kept_count
@@ -25,9 +26,6 @@ from tvm_sparse.pruning.methods.base import (
 )
 
 Rounding = Literal["nearest", "reach"]
-
-LANES = 16
-"""Rows that a vector register holds; rows that share columns are this far apart."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class BalancedPruning(Method):
     """
 
     sparsity: float
-    bank: int = 16
+    bank: int = BANK
     order: str = "hwi"
     rounding: Rounding = "nearest"
     criterion: Criterion = "magnitude"

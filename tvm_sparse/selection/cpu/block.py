@@ -9,7 +9,7 @@ from tvm.target import Target
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of
-from tvm_sparse.machine.record import LANES
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
@@ -27,6 +27,8 @@ from tvm_sparse.selection.narrow import narrowed, narrowest
 GROUPS = (LANES, 2 * LANES, 4 * LANES)
 SMALL_GROUPS = (2, 4, 8)
 RUNS = (1, 2, 4, 8, 16, 32)
+"""Columns side by side that share an index."""
+
 MAX_STEPS = 32
 """Most unrolled multiply-adds of an entry with lanes along the batch."""
 

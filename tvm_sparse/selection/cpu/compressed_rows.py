@@ -9,8 +9,8 @@ from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
-from tvm_sparse.machine.record import LANES
 from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.compressed_rows import compressed_rows
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan

@@ -12,6 +12,7 @@ from tvm.target import Target
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
+from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
 from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps
@@ -39,7 +40,7 @@ def dense(c: Contraction, target: Target) -> Option:
     """Return the dense direct kernel."""
     strip, channels, taps = choose_strip(c), *c.matrix_shape
     staged = math.prod(window(c, (strip.height, strip.width))) / (strip.height * strip.width)
-    conversion = 1.0 if c.dtype != "float32" else 0.25
+    conversion = 1.0 if c.numerics.bits < SUM_BITS else 0.25
     time = _seconds(c, taps + staged * conversion + STORE, chip(target))
     storage = DenseTapFormat(channels, taps)
     return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
@@ -104,7 +105,7 @@ def diagonal(matrix: np.ndarray) -> np.ndarray:
 def choose_strip(c: Contraction) -> Strip:
     """Return the output pixels of a thread: fewer where their window is large."""
     # A window of 16-bit vectors takes twice the registers of an fp32 one.
-    strips = [Strip(2, 4), Strip(2, 2)] if c.dtype == "float32" else [Strip(2, 2)]
+    strips = [Strip(2, 4), Strip(2, 2)] if c.numerics.bits == SUM_BITS else [Strip(2, 2)]
     vectors = {strip: math.prod(window(c, (strip.height, strip.width))) for strip in strips}
     return next((s for s in strips if vectors[s] <= WINDOW_VECTORS), Strip(1, 2))
 

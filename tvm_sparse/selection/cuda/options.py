@@ -10,6 +10,7 @@ from tvm.target import Target
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.multiply import engine
@@ -95,7 +96,7 @@ def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Opti
 
 def two_four(c: Contraction, _scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield 2:4 weights on sparse tensor cores; no candidate yet, as no GPU has verified them."""
-    if c.dtype == "float32" or c.depthwise:
+    if c.numerics.bits == SUM_BITS or c.depthwise:
         yield "two_four: fp16 and bf16 linear layers and convolutions only"
         return
     on, rows = chip(target), model.known_rows(c.lead)

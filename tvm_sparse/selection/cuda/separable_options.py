@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
+from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import window
 from tvm_sparse.ops.cuda.multiply import EDGE, LANES
@@ -110,7 +111,7 @@ def _unfit(first: Contraction, second: Contraction) -> str:
 
 def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[SeparableTile]:
     """Yield what a thread block could compute and how its threads would share it."""
-    tensor_core = first.dtype != "float32"
+    tensor_core = first.numerics.bits < SUM_BITS
     width, channels = first.lead[2], first.features
     item = model.item_bytes(first.dtype)
     strips = [n for n in range(LONGEST, 0, -1) if width % n == 0]

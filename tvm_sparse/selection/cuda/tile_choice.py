@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.tile import Tile, round_up
 from tvm_sparse.selection.cuda.chip import Chip
@@ -76,4 +77,4 @@ def activation_bytes(c: Contraction) -> float:
 
 def item_bytes(dtype: str) -> int:
     """Return the bytes of an element."""
-    return 4 if dtype == "float32" else 2
+    return bits_of(dtype) // 8
