@@ -116,8 +116,8 @@ def _lstm(  # noqa: PLR0917 (as many as the operator has)
     return _layer(node, lstm_step, inputs, lengths, [hidden, cell])
 
 
-@converter("GRU", since=7, reads=(*_COMMON, "linear_before_reset"))
-def _gru(  # noqa: PLR0917 (as many as the operator has)
+@converter("GRU", "RNN", since=7, reads=(*_COMMON, "linear_before_reset"))
+def _of_one_state(  # noqa: PLR0917 (as many as the operators have)
     x: Tensor,
     weight: Tensor,
     recurrence: Tensor,
@@ -127,18 +127,5 @@ def _gru(  # noqa: PLR0917 (as many as the operator has)
     *,
     node: Node,
 ) -> list[Tensor]:
-    return _layer(node, gru_step, (x, weight, recurrence, bias, None), lengths, [hidden])
-
-
-@converter("RNN", since=7, reads=_COMMON)
-def _rnn(  # noqa: PLR0917 (as many as the operator has)
-    x: Tensor,
-    weight: Tensor,
-    recurrence: Tensor,
-    bias: Tensor | None = None,
-    lengths: Tensor | None = None,
-    hidden: Tensor | None = None,
-    *,
-    node: Node,
-) -> list[Tensor]:
-    return _layer(node, rnn_step, (x, weight, recurrence, bias, None), lengths, [hidden])
+    step = gru_step if node.operator == "GRU" else rnn_step
+    return _layer(node, step, (x, weight, recurrence, bias, None), lengths, [hidden])
