@@ -151,6 +151,11 @@ def _largest(
     return values.narrow(axis, 0, count), indices.narrow(axis, 0, count)
 
 
+@converter("TopK")
+def _largest_of_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return _largest(x, np.array(k), axis=axis)
+
+
 @converter("TensorScatter")
 def _write_cache(
     cache: Tensor,

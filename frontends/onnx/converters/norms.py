@@ -14,7 +14,7 @@ from tvm_sparse.frontends.onnx.registry import converter
 from tvm_sparse.frontends.onnx.types import element_of
 
 
-@converter("BatchNormalization", since=9)
+@converter("BatchNormalization", since=7)
 def _batch_norm(
     x: Tensor,
     scale: Tensor,
@@ -25,8 +25,11 @@ def _batch_norm(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
     training_mode: int = 0,
+    spatial: int = 1,
     node: Node,
 ) -> Any:
+    if not spatial:
+        raise node.refuse("normalises each place of a channel apart (spatial = 0)", "spatial = 1")
     if not training_mode:
         if len([name for name in node.outputs if name]) > 1:
             raise node.refuse("gives statistics of a training step", "one output")

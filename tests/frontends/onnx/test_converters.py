@@ -1,0 +1,48 @@
+"""Old versions of operators, which ONNX's node tests no longer have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.onnx.graphs import eager, expected, graph, node
+
+X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32)
+ROW = {"w": np.arange(1, 4, dtype=np.float32)}
+
+OLD = {
+    "Clip": (10, node("Clip", "x", "y", min=-0.5, max=0.5)),
+    "Pad": (10, node("Pad", "x", "y", pads=[0, 0, 1, 2, 0, 0, 0, 1], value=2.0)),
+    "ReduceMean": (13, node("ReduceMean", "x", "y", axes=[2, 3], keepdims=0)),
+    "Slice": (9, node("Slice", "x", "y", starts=[1, -3], ends=[9, -1], axes=[0, 3])),
+    "Split": (11, node("Split", "x", "z y", axis=1, split=[1, 2])),
+    "Squeeze": (11, node("Unsqueeze", "x", "y", axes=[0, 3])),
+    "Upsample": (9, node("Upsample", "x s", "y", mode="nearest")),
+}
+
+
+@pytest.mark.parametrize("operator", OLD)
+def test_old_versions_mean_what_they_did(operator):
+    opset, made = OLD[operator]
+    scales = {"s": np.array([1, 1, 2, 3], np.float32)}
+    model = graph([made], {"x": X.shape}, ["y"], {**ROW, **scales}, opset=opset)
+    np.testing.assert_allclose(eager(model, X)[0], expected(model, X)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_largest_by_an_attribute():
+    model = graph([node("TopK", "x", "y z", k=2, axis=3)], {"x": X.shape}, ["y"], opset=9)
+    np.testing.assert_array_equal(eager(model, X)[0], -np.sort(-X, 3)[..., :2])
+
+
+def test_softmax_once_saw_a_matrix():
+    model = graph([node("Softmax", "x", "y", axis=2)], {"x": X.shape}, ["y"], opset=11)
+    (found,) = eager(model, X)
+    np.testing.assert_allclose(found.sum((2, 3)), np.ones((2, 3)), rtol=1e-5)
+    np.testing.assert_allclose(found / found[..., :1, :1], np.exp(X - X[..., :1, :1]), rtol=1e-4)
+
+
+def test_batch_norm_of_planes():
+    made = node("BatchNormalization", "x w w w w", "y", epsilon=0.5, spatial=1)
+    (found,) = eager(graph([made], {"x": X.shape}, ["y"], ROW, opset=8), X)
+    w = ROW["w"].reshape(-1, 1, 1)
+    np.testing.assert_allclose(found, (X - w) / np.sqrt(w + 0.5) * w + w, rtol=1e-4, atol=1e-5)
