@@ -11,9 +11,6 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
-from tvm_sparse.formats.filters import FilterPrunedFormat
-from tvm_sparse.formats.joint import JointFormat
-from tvm_sparse.formats.unstructured import UnstructuredFormat
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
@@ -61,8 +58,8 @@ def _built_in(pattern: type[Pattern], *formats: type[Any]) -> Kind:
 BUILT_IN = (
     _built_in(Balanced, BalancedFormat),
     _built_in(Block, CompressedRowsFormat, BlockFormat),
-    _built_in(Joint, CompressedBanksFormat, JointFormat),
+    _built_in(Joint, CompressedBanksFormat),
     _built_in(DepthwiseTaps, CompressedRowsFormat, DepthwiseTapsFormat),
-    _built_in(FilterPruned, FilterPrunedFormat),
-    _built_in(Unstructured, CompressedRowsFormat, UnstructuredFormat),
+    _built_in(FilterPruned),
+    _built_in(Unstructured, CompressedRowsFormat),
 )

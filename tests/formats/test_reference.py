@@ -38,20 +38,6 @@ def test_pack_blocks(matrix, rows, cols, seed):
     )
 
 
-@given(matrices(), st.sampled_from([1, 3, 16]), st.integers(0, 2**32))
-def test_pack_rows(matrix, lanes, seed):
-    raw, magnitude = seen(matrix)
-    rng = np.random.default_rng(seed)
-    groups = -(-len(matrix) // lanes)
-    order = rng.permutation(groups * lanes).astype(np.int32)
-    ends = np.cumsum(rng.integers(0, 9, groups))
-    values = np.ones((ends[-1], lanes), raw.dtype)
-    for index in (np.uint8, np.uint16, np.uint32):
-        assert_same(
-            "pack_rows", raw, magnitude, order, ends, outputs=[values, values.astype(index)]
-        )
-
-
 @given(
     matrices(cols=90),
     st.integers(1, 90),
@@ -97,14 +83,6 @@ def test_wrong_tensors_are_refused():
         native.pack_blocks(raw, one, one, used, blocks.astype(np.uint8))
     with pytest.raises(ValueError, match="weight: Expected a matrix"):
         native.pack_blocks(raw[0], one, one, used, blocks)
-    order, ends = np.arange(4, dtype=np.int32), np.array([1, 2, 3, 4])
-    entries = np.zeros((4, 1), np.uint32)
-    with pytest.raises(ValueError, match="ends: Expected ascending ends up to 4"):
-        native.pack_rows(raw, -1, order, ends[::-1].copy(), entries, entries)
-    with pytest.raises(ValueError, match=r"order: Expected 0 to 3\. Got 4"):
-        native.pack_rows(raw, -1, order + 1, ends, entries, entries)
-    with pytest.raises(ValueError, match="values: Expected 2 dimensions"):
-        native.pack_rows(raw, -1, order, ends, blocks, blocks)
 
 
 def test_wrong_banks_are_refused():

@@ -33,30 +33,6 @@ def pack_blocks(
     values[(at < columns[:, None] * s) | (used[:, None] == 0)] = 0
 
 
-def pack_rows(
-    weight: Raw,
-    magnitude: int,
-    order: npt.NDArray[np.int32],
-    ends: npt.NDArray[np.int64],
-    values: Raw,
-    columns: npt.NDArray[np.unsignedinteger],
-) -> None:
-    """Fill ``values`` and ``columns`` ``(slots, lanes)`` with the nonzeros of each row."""
-    rows, cols = weight.shape
-    lanes = values.shape[1]
-    padded = np.zeros((max(rows, len(order)), cols), weight.dtype)
-    padded[:rows] = weight
-    keep = (padded & _mask(weight, magnitude)) != 0
-    for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        for lane in range(lanes):
-            row = order[group * lanes + lane]
-            found = np.flatnonzero(keep[row])[: end - start]
-            last = found[-1] if len(found) else 0
-            columns[start:end, lane], values[start:end, lane] = last, 0
-            columns[start : start + len(found), lane] = found
-            values[start : start + len(found), lane] = padded[row, found]
-
-
 def most_in_bank(
     weight: Raw, magnitude: int, bank: int, lanes: int, share: int, segments: int
 ) -> int:
