@@ -46,9 +46,9 @@ def test_many_different_counts_are_cut_at_marks(monkeypatch):
     assert coarse.order(counts, "test").size == 300
 
 
-def test_multiples():
-    assert fill([5, 0, 3], 1, multiple=4).parts == (Bucket(3, 8),)
-    assert fill([5, 0, 3], 3, multiple=4).parts == (Bucket(1, 8), Bucket(2, 4))
+def test_a_group_has_one_entry_at_least():
+    assert fill([5, 0, 3], 1).parts == (Bucket(3, 5),)
+    assert fill([5, 0, 3], 3).parts == (Bucket(1, 5), Bucket(1, 3), Bucket(1, 1))
 
 
 def test_a_single_bucket_keeps_the_order():

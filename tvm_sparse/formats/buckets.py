@@ -89,7 +89,7 @@ class Buckets:
         return np.less(rank, np.repeat(counts, self.slots_of))
 
 
-def fill(counts: npt.ArrayLike, limit: int, multiple: int = 1) -> Buckets:
+def fill(counts: npt.ArrayLike, limit: int) -> Buckets:
     """Return at most ``limit`` buckets that hold ``counts`` with the least padding.
 
     Parameters
@@ -98,11 +98,10 @@ def fill(counts: npt.ArrayLike, limit: int, multiple: int = 1) -> Buckets:
         Entries that each group needs.
     limit
         Most buckets; 1 keeps the groups in their order.
-    multiple
-        Entries of a group are padded to a multiple of this, and to one multiple at least: loops
-        of extent zero would need a case of their own.
+
+    A group has one entry at least: loops of extent zero would need a case of their own.
     """
-    needed = np.maximum(-(-np.asarray(counts, np.int64) // multiple), 1) * multiple
+    needed = np.maximum(np.asarray(counts, np.int64), 1)
     descending, numbers = np.unique(-needed, return_counts=True)
     sizes = -descending
     total = np.append(0, np.cumsum(numbers))
