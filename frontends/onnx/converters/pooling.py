@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -37,22 +38,30 @@ def _max_pool(
     plain = max(place.dilations) == 1 and len(place.kernel) in _MAX and x.is_floating_point()
     if plain and place.symmetric and fits and max(place.overhang) <= 0:
         return _MAX[len(place.kernel)](x, place.kernel, place.strides, place.begin)
-    taps = list(_taps(place.pad(x, lowest, overhang=True), place))
-    result = taps[0]
-    for tap in taps[1:]:
-        result = torch.maximum(result, tap)
-    return result
+    return _combined(torch.maximum, place.pad(x, lowest, overhang=True), place)
+
+
+def _combined(operator: Any, x: Tensor, place: Windows) -> Tensor:
+    """Return the elements of each window of the padded ``x`` combined, axis after axis."""
+    for axis in range(len(place.kernel)):
+        along = [_tap(x, place, axis, number) for number in range(place.kernel[axis])]
+        x = functools.reduce(operator, along)
+    return x
+
+
+def _tap(x: Tensor, place: Windows, axis: int, number: int) -> Tensor:
+    """Return the element ``number`` of all windows along one axis."""
+    first = number * place.dilations[axis]
+    last = first + (place.outputs[axis] - 1) * place.strides[axis] + 1
+    return x[(slice(None),) * (2 + axis) + (slice(first, last, place.strides[axis]),)]
 
 
 def _taps(x: Tensor, place: Windows) -> Any:
     """Yield, for each element of the kernel, that element of all windows of the padded ``x``."""
     for tap in itertools.product(*map(range, place.kernel)):
         view = x
-        for axis, k in enumerate(tap):
-            first = k * place.dilations[axis]
-            last = first + (place.outputs[axis] - 1) * place.strides[axis] + 1
-            cut = slice(first, last, place.strides[axis])
-            view = view[(slice(None),) * (2 + axis) + (cut,)]
+        for axis, number in enumerate(tap):
+            view = _tap(view, place, axis, number)
         yield view
 
 
@@ -90,12 +99,20 @@ def _average_pool(
         )
     if not all(isinstance(n, int) for n in place.extents):
         raise node.refuse("uneven padding of extents known at run time", "static extents")
-    total = sum(_taps(place.pad(x, 0, overhang=True), place))
-    ones = torch.ones(1, 1, *place.extents, dtype=x.dtype)
-    around = place.pad(ones, 1.0 if count_include_pad else 0.0)
-    behind = [max(0, n) for n in place.overhang][::-1]
-    counts: Any = sum(_taps(F.pad(around, [n for b in behind for n in (0, b)]), place))
-    return total / counts
+    total = _combined(torch.add, place.pad(x, 0, overhang=True), place)
+    for axis in range(len(place.kernel)):
+        count = torch.from_numpy(_counts(place, axis, padding=bool(count_include_pad)))
+        total = total / count.to(x.dtype).reshape(-1, *[1] * (len(place.kernel) - 1 - axis))
+    return total
+
+
+def _counts(place: Windows, axis: int, *, padding: bool) -> np.ndarray:
+    """Return how many elements of each window along one axis count."""
+    first = np.arange(place.outputs[axis])[:, None] * place.strides[axis] - place.begin[axis]
+    position = first + np.arange(place.kernel[axis]) * place.dilations[axis]
+    low = -place.begin[axis] if padding else 0
+    high = place.extents[axis] + (place.end[axis] if padding else 0)
+    return ((position >= low) & (position < high)).sum(1)
 
 
 @converter("LpPool", reads=_WINDOWS)
@@ -107,7 +124,7 @@ def _lp_pool(
     node: Node,
 ) -> Tensor:
     place = windows(x, kernel_shape, node)
-    total: Any = sum(_taps(place.pad(x.abs() ** p, 0, overhang=True), place))
+    total = _combined(torch.add, place.pad(x.abs() ** p, 0, overhang=True), place)
     return total ** (1 / p)
 
 
