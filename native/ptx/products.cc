@@ -148,7 +148,42 @@ void Multiply(Decoder& d, bool sum) {
   Uniform(d, type, 2, low ? Two<MulLo>(type) : Two<MulHi>(type), kAlu);
 }
 
+namespace {
+
+// c plus the products of a's two halves of 16 bits and two bytes of b, the lower or the upper pair.
+template <class A, class B>
+void DotTwo(Warp& w, const Inst& i, Mask mask) {
+  uint32_t* d = w.At<uint32_t>(i.args[0]);
+  const uint32_t *a = w.At<uint32_t>(i.args[1]), *b = w.At<uint32_t>(i.args[2]);
+  const uint32_t* c = w.At<uint32_t>(i.args[3]);
+  for (int l = 0; l < kLanes; ++l) {
+    if (!(mask >> l & 1)) continue;
+    uint32_t sum = c[l];
+    for (int k = 0; k < 2; ++k) {
+      const int64_t left = static_cast<A>(a[l] >> 16 * k);
+      const int64_t right = static_cast<B>(b[l] >> (i.detail + 8 * k));
+      sum += static_cast<uint32_t>(left * right);
+    }
+    d[l] = sum;
+  }
+}
+
+void DecodeDotTwo(Decoder& d) {
+  d.inst.detail = d.Has("lo") ? 0 : 16;
+  if (d.inst.detail == 16 && !d.Has("hi")) d.Unknown();
+  const Type left = d.TakeType(), right = d.TakeType();
+  const auto known = [](Type type) { return type == Type::kU32 || type == Type::kS32; };
+  if (!known(left) || !known(right)) d.Unknown();
+  const bool minus = left == Type::kS32, below = right == Type::kS32;
+  const Run run = minus ? (below ? DotTwo<int16_t, int8_t> : DotTwo<int16_t, uint8_t>)
+                        : (below ? DotTwo<uint16_t, int8_t> : DotTwo<uint16_t, uint8_t>);
+  Uniform(d, Type::kU32, 3, run, kAlu);
+}
+
+}  // namespace
+
 void AddProducts(Table* table) {
+  (*table)["dp2a"] = DecodeDotTwo;
   (*table)["mul"] = [](Decoder& d) { Multiply(d, false); };
   (*table)["mad"] = [](Decoder& d) { Multiply(d, true); };
 }

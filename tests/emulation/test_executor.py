@@ -150,6 +150,19 @@ def test_high_and_wide_products(kind):
         assert np.array_equal(apply(f"mul.wide.{kind}", [a, b], wide), np.array(products, wide))
 
 
+@pytest.mark.parametrize(("half", "first"), [("lo", 0), ("hi", 2)])
+def test_products_of_halves_and_bytes(half, first):
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(0, 1 << 32, 64, dtype="u4") for _ in range(3))
+    for left, right in (("u", "u"), ("s", "u"), ("u", "s"), ("s", "s")):
+        kinds = {"u": "u", "s": "i"}
+        halves = a.view(f"{kinds[left]}2").reshape(-1, 2).astype("i8")
+        bytes_ = b.view(f"{kinds[right]}1").reshape(-1, 4).astype("i8")
+        wanted = (c + (halves * bytes_[:, first : first + 2]).sum(1)).astype("u4")
+        got = apply(f"dp2a.{half}.{left}32.{right}32", [a, b, c], a.dtype)
+        assert np.array_equal(got, wanted)
+
+
 def test_shifts_beyond_the_width():
     a, by = np.full(4, -8, "i4"), np.array([1, 31, 32, 200], "u4")
     assert apply("shr.s32", [a, by], a.dtype).tolist() == [-4, -1, -1, -1]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
@@ -36,6 +37,13 @@ def dense(c: Contraction, target: Target) -> Option:
     """Return the dense way; it always exists."""
     if c.depthwise:
         return depthwise_options.dense(c, target)
+    if c.dtype != "float32" and not all(isinstance(extent, int) for extent in c.lead):
+        raise UnsupportedError(  # TVM cannot place the epilogue of padded tiles then
+            "target cuda",
+            f"a product of {c.dtype} whose rows are not known before it runs",
+            "fixed shapes for fp16 and bf16",
+            "compile for a fixed batch, or in float32",
+        )
     on, (features, columns), rows = chip(target), c.matrix_shape, model.known_rows(c.lead)
     if rows == 1 and plain(c):
         return _dense_row(c, on)
