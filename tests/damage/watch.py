@@ -6,6 +6,7 @@ import json
 import selectors
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def watched(module: str, arguments: Iterable[Any], cases: range, seconds: float)
         done, what, ended = _batch([module, *map(str, arguments), json.dumps(list(left))], seconds)
         outcomes += done
         left = left[len(done) :]
-        if left and ended:
+        if left:
             outcomes.append(Outcome(left[0], what, ended))
             left = left[1:]
     return outcomes
@@ -55,16 +56,16 @@ def bad(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def _batch(command: list[str], seconds: float) -> tuple[list[Outcome], str, str]:
-    """Run one process; return what it finished, its last words and how it ended if too early."""
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", *command],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout and process.stderr
+    """Run one process; return what it finished, its last words and how it ended."""
     done, output, silent = [], b"", False
-    with selectors.DefaultSelector() as selector:
+    with tempfile.TemporaryFile() as errors, selectors.DefaultSelector() as selector:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", *command],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        assert process.stdout
         selector.register(process.stdout, selectors.EVENT_READ)
         while ready := selector.select(seconds):
             chunk = ready[0][0].fileobj.read1()
@@ -72,12 +73,13 @@ def _batch(command: list[str], seconds: float) -> tuple[list[Outcome], str, str]
                 break
             output += chunk
         silent = not ready
-    if silent:
-        process.kill()
-    words = process.communicate()[1].decode(errors="replace").strip().splitlines()[-1:]
+        if silent:
+            process.kill()
+        output += process.communicate()[0]
+        errors.seek(0)
+        words = errors.read().decode(errors="replace").strip().splitlines()[-1:]
     for line in output.splitlines():
         record = json.loads(line)
         if "case" in record:
             done.append(Outcome(**record))
-    ended = "hang" if silent else f"ended with {process.returncode}" if process.returncode else ""
-    return done, " ".join(words), ended
+    return done, " ".join(words), "hang" if silent else f"ended with {process.returncode}"
