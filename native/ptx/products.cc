@@ -1,7 +1,5 @@
 // Products of integers: mul and mad, low, high and wide.
-#include <type_traits>
-
-#include "lanes.h"
+#include "integers.h"
 
 namespace ptx {
 namespace {
@@ -37,13 +35,6 @@ struct MulLo {
   template <class T>
   static T Do(T a, T b) {
     return static_cast<T>(uint64_t(a) * uint64_t(b));
-  }
-};
-// Wraps around, whatever the sign.
-struct Add {
-  template <class T>
-  static T Do(T a, T b) {
-    return static_cast<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
   }
 };
 struct MulHi {
@@ -88,19 +79,6 @@ Run Three(Type type) {
     case Type::kS32: return Map3<F, int32_t>;
     case Type::kU64: return Map3<F, uint64_t>;
     case Type::kS64: return Map3<F, int64_t>;
-    default: return nullptr;
-  }
-}
-
-template <class F>
-Run Two(Type type) {
-  switch (type) {
-    case Type::kU16: return Map2<F, uint16_t>;
-    case Type::kS16: return Map2<F, int16_t>;
-    case Type::kU32: return Map2<F, uint32_t>;
-    case Type::kS32: return Map2<F, int32_t>;
-    case Type::kU64: return Map2<F, uint64_t>;
-    case Type::kS64: return Map2<F, int64_t>;
     default: return nullptr;
   }
 }

@@ -114,7 +114,7 @@ def staged(parts: Parts) -> Any:
     return parts.sch.get(parts.sch.get_sblock(COPIES[0])).writes[0].source
 
 
-def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool, *, asynchronous: bool) -> None:
+def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool) -> None:
     """Overlap the copies of later steps of ``loop`` with the products of this one."""
     rows, features, columns = parts.tile
     size = int(staged(parts).dtype.bits) // 8
@@ -129,8 +129,7 @@ def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool, *, asynchro
     stages = [*[0] * len(parts.copies), *[depth - 1] * (2 if parts.decodes else 1)]
     sch.annotate(loop, "software_pipeline_stage", stages)
     sch.annotate(loop, "software_pipeline_order", list(range(len(stages))))
-    if asynchronous:
-        sch.annotate(loop, "software_pipeline_async_stages", [0])
+    sch.annotate(loop, "software_pipeline_async_stages", [0])
 
 
 def store_tile(parts: Parts, threads: t.Threads) -> None:

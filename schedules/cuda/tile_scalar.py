@@ -32,12 +32,7 @@ class TileScalar(ScheduleRule):
 
     before: stage_x, stage_w --> contract --> store --> element-wise blocks
     after:  for block: { for step, pipelined: { stage; registers += products }; epilogue }
-
-    ``asynchronous`` copies are ``cp.async``, which other languages than CUDA do not have.
     """
-
-    def __init__(self, *, asynchronous: bool = True) -> None:
-        self.asynchronous = asynchronous
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether a thread block fits an SM, and its code is not too long."""
@@ -78,7 +73,7 @@ class TileScalar(ScheduleRule):
         sch.reverse_compute_at(parts.last, thread, preserve_unit_loops=True)
         unroll_vectors(sch, sch.get_loops(parts.last)[5:])
         tl.stage(parts, k_step, threads)
-        tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
+        tl.pipeline(parts, k_step, target, tunable)
         load_operands(parts, k_vector)
         for loop in body[1:]:
             sch.unroll(loop)

@@ -61,8 +61,6 @@ class TileTensorCore(ScheduleRule):
 
     before: stage_x, stage_w --> load_a, load_b --> contract --> unfold --> store --> ...
     after:  for block: { for step, pipelined: { stage; for 16 columns: load, multiply }; epilogue }
-
-    ``asynchronous`` copies are ``cp.async``, which other languages than CUDA do not have.
     """
 
     kind = "tile_tensor_core"
@@ -71,9 +69,6 @@ class TileTensorCore(ScheduleRule):
 
     pairs = True
     """Whether two neighbouring registers of a sum are neighbouring features."""
-
-    def __init__(self, *, asynchronous: bool = True) -> None:
-        self.asynchronous = asynchronous
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether a thread block fits an SM, and its code is not too long."""
@@ -114,7 +109,7 @@ class TileTensorCore(ScheduleRule):
         load_fragments(sch, k_in)
         sch.set_scope(anchor, 0, "local")
         tl.stage(parts, k_step, warps.threads)
-        tl.pipeline(parts, k_step, target, tunable, asynchronous=self.asynchronous)
+        tl.pipeline(parts, k_step, target, tunable)
         for loop in (k_in, row_in, feature_in):
             sch.unroll(loop)
         init = sch.decompose_reduction(anchor, k_step)
