@@ -14,7 +14,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.extension.striped import STRIPED, Striped
-from tvm_sparse.engine.float32 import FloatEngine
+from tvm_sparse.engine.floats import FloatEngine
 from tvm_sparse.engine.registry import ENGINES, engine_of
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.registry import FRONT_ENDS, FrontEnd, suffix

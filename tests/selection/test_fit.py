@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.kernels import host
+from tvm_sparse.errors import InputError
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
+from tvm_sparse.selection.candidates import dense_candidate
 from tvm_sparse.selection.fit import fit
+from tvm_sparse.selection.fit_bench import SIDE, linear, timer
 
 DENSE_US = 100.0
+MATRIX = np.ones((SIDE, SIDE), np.float32)
 
 
 def modelled(costs: Costs):
@@ -59,7 +64,7 @@ def test_costs_are_found_again(cpu):
     steps = []
     found = fit(target, steps.append, modelled(chip))
     assert found.source.startswith("fitted on")
-    assert len(steps) == 6
+    assert len(steps) == 7
     for name, value in chip.to_json().items():
         if name != "source":
             got = getattr(found, name)
@@ -82,7 +87,21 @@ def test_no_step_is_free():
     assert min(found.block, found.rows, found.winograd) > 0
 
 
+def test_a_busy_machine_is_refused():
+    quiet, runs = modelled(costs_of(host("znver4"))), []
+
+    def busy(candidates, c, matrix):
+        times = quiet(candidates, c, matrix)
+        runs.append(times)
+        slower = 1 + len(runs) / 10
+        return {name: us * (1 if name == "dense" else slower) for name, us in times.items()}
+
+    with pytest.raises(InputError, match="a lookup in 16 columns cost"):
+        fit(host("znver4"), time=busy)
+
+
 @pytest.mark.slow
-def test_this_machine_can_be_fitted():
-    found = fit(host())
-    assert all(0 < cost < 50 for _, cost in found.lookup)
+def test_this_machine_can_be_timed():
+    """Whatever the figures: busy machines are refused."""
+    times = timer(host())({"dense": dense_candidate(linear(), host())}, linear(), MATRIX)
+    assert times["dense"] > 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
+from tvm_sparse.formats.protocol import ExactFormat
 from tvm_sparse.numerics import FLOAT32, HALVES, bits_of
 
 WHERE = "half-precision values"
@@ -25,7 +25,7 @@ class NarrowFormat:
     precision. Sums stay fp32, so results are those of fp32 storage.
     """
 
-    inner: Any
+    inner: ExactFormat
     stored: str
 
     def __post_init__(self) -> None:

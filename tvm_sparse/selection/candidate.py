@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tvm import tirx
+
+from tvm_sparse.formats.protocol import Format
 
 DENSE = ("dense", "winograd")
 """Names of the candidates that do not care for zeros."""
@@ -20,7 +21,7 @@ class Candidate:
     """
 
     name: str
-    storage: Any
+    storage: Format
     func: tirx.PrimFunc = field(repr=False)
     work: float
     penalty: float = 1.0

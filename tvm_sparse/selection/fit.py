@@ -11,10 +11,11 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.errors import InputError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.costs import By, Costs
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT32
@@ -32,6 +33,9 @@ from tvm_sparse.selection.fit_bench import SIDE, Bench, Measure, linear, plane, 
 
 DENSITY = 1 / 4
 """Share of its weights that sparse operators keep."""
+
+NOISE = 0.2
+"""Share of a lookup's cost by which a second measurement may differ."""
 
 LEAST = 0.05
 """No step is free: a smaller cost is noise."""
@@ -55,6 +59,11 @@ def fit(
         Called with the name of each step before it.
     time
         How candidates are timed: on this machine, unless a test says otherwise.
+
+    Raises
+    ------
+    InputError
+        Times do not repeat: the machine is busy.
     """
     bench = Bench(target, time or timer(target))
     with fitted_costs(allowed=False):
@@ -69,7 +78,21 @@ def fit(
         ):
             told(step)
             costs = fitted(bench, costs)
+        told("lookups again")
+        _check(costs.lookup, _lookups(bench, costs).lookup)
     return costs
+
+
+def _check(first: By, second: By) -> None:
+    """Refuse costs that the machine does not repeat."""
+    for (bank, once), (_, again) in zip(first, second, strict=True):
+        if abs(once - again) > NOISE * max(once, again):
+            raise InputError(
+                "this machine",
+                f"a lookup in {bank} columns cost {once:.2f}, then {again:.2f} multiply-adds",
+                "a quiet machine, where times repeat",
+                "end what else runs, then fit again",
+            )
 
 
 def _source() -> str:

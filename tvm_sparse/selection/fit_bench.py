@@ -17,6 +17,9 @@ from tvm_sparse.selection.measure import Data, measure
 ROWS, SIDE = 128, 512
 """Rows, columns and features of the linear layer that is timed: it stays in the second cache."""
 
+ROUNDS_EACH = 60
+"""Turns of each operator: the best of them meets a moment without noise."""
+
 Measure = Callable[[dict[str, Candidate], Contraction, np.ndarray], dict[str, float]]
 """Candidates by name, their contraction and weight -> times."""
 
@@ -50,7 +53,8 @@ def timer(target: Target) -> Measure:
             name: list(found.storage.encode(matrix).values()) for name, found in candidates.items()
         }
         data = Data(x, arrays.__getitem__, c.output_shape)
-        return measure({name: f.func for name, f in candidates.items()}, data, target)
+        functions = {name: found.func for name, found in candidates.items()}
+        return measure(functions, data, target, rounds=ROUNDS_EACH)
 
     return time
 

@@ -39,13 +39,14 @@ def measure(
     first: tuple[ScheduleRule, ...] = (),
     *,
     known: Times | None = None,
+    rounds: int = ROUNDS,
 ) -> dict[str, float]:
     """Return the best time of each ``f(X, *arrays, Y)`` in microseconds.
 
     The rules ``first`` are tried before the target's own to schedule them. What ``known`` has
     times of is not built; new times go there.
 
-    The functions run in turns, so that noise of the machine meets all of them.
+    The functions run in turns, ``rounds`` times each, so that noise meets all of them.
     """
     modules = {name: scheduled(func, target, first) for name, func in functions.items()}
     key = ""
@@ -66,7 +67,7 @@ def measure(
         )
         timers[name] = (timer, args)
     best: dict[str, Any] = dict.fromkeys(timers, float("inf"))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, (timer, args) in timers.items():
             best[name] = min(best[name], timer(*args).median * 1e6)
     if known is not None:

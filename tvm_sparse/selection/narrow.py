@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import supported
 from tvm_sparse.formats.narrow import NarrowFormat, exact
+from tvm_sparse.formats.protocol import ExactFormat, Format
 from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
@@ -40,7 +40,7 @@ def _exact_halves(scan: Scan) -> tuple[str, ...]:
     return tuple(half for half in HALVES if exact(scan.weight, half))
 
 
-def narrowed(storage: Any, contraction: Contraction) -> Any:
+def narrowed(storage: ExactFormat, contraction: Contraction) -> Format:
     """Return ``storage`` with its values in half precision, if ``contraction`` has it so."""
     weight = contraction.numerics.weight
     return NarrowFormat(storage, weight) if weight in HALVES else storage
