@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 LOOKUP_CYCLES = 1.36
 """Cycles of a 512-bit lookup with its multiply-add, which alone takes one (Zen 4; see
-docs/design/operators.md)."""
+docs/design/operators_notebook.md)."""
 
 
 def best(times: dict[str, dict[str, float]]) -> tuple[str, float] | None:
