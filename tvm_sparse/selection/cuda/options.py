@@ -12,6 +12,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.machine.vector import SUM_BITS
+from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.multiply import engine
@@ -37,12 +38,12 @@ def dense(c: Contraction, target: Target) -> Option:
     """Return the dense way; it always exists."""
     if c.depthwise:
         return depthwise_options.dense(c, target)
-    if c.dtype != "float32" and not all(isinstance(extent, int) for extent in c.lead):
+    if c.dtype != FLOAT32.activation and not all(isinstance(extent, int) for extent in c.lead):
         raise UnsupportedError(  # TVM cannot place the epilogue of padded tiles then
             "target cuda",
             f"a product of {c.dtype} whose rows are not known before it runs",
             "fixed shapes for fp16 and bf16",
-            "compile for a fixed batch, or in float32",
+            f"compile for a fixed batch, or in {FLOAT32.activation}",
         )
     on, (features, columns), rows = chip(target), c.matrix_shape, model.known_rows(c.lead)
     if rows == 1 and plain(c):
