@@ -12,7 +12,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.exact_products import exact_product
-from tvm_sparse.frontends.shifts import shift_converters
+from tvm_sparse.frontends.operators import CONVERTERS, max_pool_places
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -21,6 +21,8 @@ _PRODUCTS = {
     "convolution.default",
 }
 """Operators whose converters always give float32, whatever the operands."""
+
+_MAX_POOLS = {"max_pool2d_with_indices.default", "max_pool3d_with_indices.default"}
 
 _BIASES = {"addmm.default": 0, "linear.default": 2, "convolution.default": 2}
 """Position of the operand that such a converter adds to its float32 product."""
@@ -35,9 +37,9 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
         An operator has no converter; the message names its layer.
     """
     importer = ExportedProgramImporter()
-    importer.convert_map |= shift_converters(importer)
+    known = {*importer.convert_map, *CONVERTERS}
     for node in program.graph.nodes:
-        if node.op == "call_function" and node.target.__name__ not in importer.convert_map:
+        if node.op == "call_function" and node.target.__name__ not in known:
             raise InputError(
                 layer_of(node),
                 f"operator '{node.target}' cannot be imported",
@@ -45,7 +47,8 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
                 "write the layer with other operators, or compile the model without it",
             )
     importer.convert_map = {
-        name: _corrected(importer, name, convert) for name, convert in importer.convert_map.items()
+        name: _corrected(importer, name, _own(importer, name, importer.convert_map.get(name)))
+        for name in known
     }
     return importer
 
@@ -55,6 +58,24 @@ def layer_of(node: torch.fx.Node) -> str:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack else ""
     return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
+
+
+def known_operators() -> set[str]:
+    """Return the names of all operators that have a converter."""
+    return {*ExportedProgramImporter().convert_map, *CONVERTERS}
+
+
+def _own(importer: ExportedProgramImporter, name: str, stock: Convert | None) -> Convert:
+    """Return our converter of the operator ``name`` where it has one, else TVM's."""
+
+    def convert(node: torch.fx.Node) -> Any:
+        own = CONVERTERS.get(name)
+        result = None if own is None else own(importer, node)
+        if result is None and stock is not None:
+            result = stock(node)
+        return max_pool_places(importer, node, result) if name in _MAX_POOLS else result
+
+    return convert
 
 
 def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -> Convert:

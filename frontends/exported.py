@@ -13,12 +13,14 @@ from torch.utils import _pytree as pytree
 from tvm import relax
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends.converters import make_importer
+from tvm_sparse.frontends.converters import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.refusals import refuse_random
 
 
 def from_exported(
@@ -45,8 +47,12 @@ def from_exported(
 def _imported(
     program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
 ) -> Model:
+    table = decompositions(known_operators())
     with quiet():
-        program = _without_sparse_tensors(program).run_decompositions(decompositions())
+        program = _without_sparse_tensors(program).run_decompositions(table)
+    refuse_random(program)
+    fill_empty(program)
+    promote_operands(program)
     importer = make_importer(program)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)

@@ -38,7 +38,12 @@ class ScheduleRule(ABC):
 def first_schedule(
     func: tirx.PrimFunc, target: Target, rules: tuple[ScheduleRule, ...]
 ) -> tuple[s_tir.Schedule, str] | None:
-    """Return the default schedule of the first rule that takes ``func``, with the rule's name."""
+    """Return the default schedule of the first rule that takes ``func``, with the rule's name.
+
+    A function that is one opaque block (a sort, a scan) has nothing to schedule.
+    """
+    if not isinstance(func.body, s_tir.SBlockRealize) or func.body.block.name_hint != "root":
+        return None
     for rule in rules:
         schedule = rule.apply(func, target, tunable=False)
         if isinstance(schedule, list):

@@ -19,8 +19,8 @@ from tvm_sparse.frontends.model import Model
 from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.dump import dumped
+from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lower_contractions import count_contractions
-from tvm_sparse.passes.rewrite import errors_through_tvm
 from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.profile import Kernel, planned_kernels, profile
 from tvm_sparse.schedules.build import build_context
@@ -177,8 +177,14 @@ def compile(
             origins(decisions.records, {k.layer: k.rule for k in kernels})
         with phases.next():
             finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
-            executable = tvm.compile(
-                mod, target=resolved.target, relax_pipeline=tvm.transform.Sequential(finalise)
+            executable = applied(
+                lambda m: tvm.compile(
+                    m,
+                    target=resolved.target,
+                    relax_pipeline=tvm.transform.Sequential(finalise),
+                ),
+                mod,
+                "built",
             )
     return Library(source, resolved.target, executable, packed, (decisions, kernels))
 
@@ -208,8 +214,7 @@ class _Phases:
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
     """Apply the passes one after another; what only the former module needed goes at once."""
-    with errors_through_tvm():
-        for step in passes:
-            mod = step(mod)
-            give_back()
+    for step in passes:
+        mod = applied(step, mod, "lowered")
+        give_back()
     return mod

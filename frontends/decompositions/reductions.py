@@ -12,6 +12,8 @@ from tvm_sparse.frontends.decompositions.table import aten, rule
 
 @rule(aten.amax.default)
 def _largest(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False) -> Tensor:
+    if x.dim() == 0:
+        return x.clone()
     dims = sorted(d % x.dim() for d in dim) if dim else list(range(x.dim()))
     for d in reversed(dims):
         x = torch.max(x, d, keepdim=keepdim).values
@@ -27,12 +29,3 @@ def _smallest(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False) -> Tens
 def _smallest_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     values, indices = torch.max(-x, dim, keepdim)
     return -values, indices
-
-
-@rule(aten.prod.dim_int)
-def _product(
-    x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    products = torch.cumprod(x, dim, dtype=dtype)
-    last = products.narrow(dim, x.shape[dim] - 1, 1)
-    return last if keepdim else last.squeeze(dim)

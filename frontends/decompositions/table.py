@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 
 aten = torch.ops.aten
 
@@ -17,14 +20,24 @@ _RULES: dict[Any, Callable[..., Any]] = {}
 """By operator: a decomposition, or ``NotImplemented`` where the operator can stay as it is."""
 
 
-def decompositions() -> Any:
-    """Return the table for :meth:`torch.export.ExportedProgram.run_decompositions`."""
-    table = torch.export.default_decompositions()
+def decompositions(known: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
+    """Return the table for :meth:`torch.export.ExportedProgram.run_decompositions`.
+
+    Operators whose names are not ``known`` to the importer are taken apart as PyTorch's compiler
+    does it, where it does.
+    """
+    return dict(_table(frozenset(known)))
+
+
+@functools.cache
+def _table(known: frozenset[str]) -> dict[Any, Callable[..., Any]]:
+    table = dict(torch.export.default_decompositions().items())
+    for operator, decomposition in decomposition_table.items():
+        if isinstance(operator, OpOverload) and operator.__name__ not in known:
+            table.setdefault(operator, decomposition)
     for operator in _KEPT:
         table.pop(operator)
-    for operator, decomposition in _RULES.items():
-        table[operator] = decomposition
-    return table
+    return {**table, **_RULES}
 
 
 def rule(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,4 +1,4 @@
-"""Run an imported model without any pass of ours, to compare it with PyTorch."""
+"""Run an imported model through our own pipeline, to compare it with PyTorch."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from typing import Any
 
 import numpy as np
 import torch
-import tvm
-from tvm import relax
 
+import tvm_sparse as ts
 from tvm_sparse.frontends.model import Model
 
-_LAST: list[tuple[Model, relax.VirtualMachine]] = []
-"""The model that was built last: tests run one several times."""
+CONFIG = ts.Config(sparse=False, measure=False, cache=False, tuned=False)
+
+_LAST: list[tuple[Model, ts.Library]] = []
+"""The model that was compiled last: tests run one several times."""
 
 
 def run(model: Model, *inputs: Any) -> list[np.ndarray]:
-    """Return the outputs of ``model`` for torch tensors ``inputs``, compiled by stock TVM."""
+    """Return the outputs of ``model`` for torch tensors ``inputs``."""
     if not _LAST or _LAST[0][0] is not model:
-        target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-        machine = relax.VirtualMachine(relax.build(model.module, target), tvm.cpu())
-        _LAST[:] = [(model, machine)]
-    arrays = [np.asarray(x) for x in inputs] + list(model.weights.values())
-    return [out.numpy() for out in _LAST[0][1]["main"](*[tvm.runtime.tensor(a) for a in arrays])]
+        _LAST[:] = [(model, ts.compile(model, config=CONFIG))]
+    outputs = _LAST[0][1](*(np.asarray(x) for x in inputs))
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
 def largest_difference(model: Model, module: torch.nn.Module, *inputs: torch.Tensor) -> float:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from tests.frontends.families import FAMILIES, SHAPES
 from tests.frontends.operators import CORRECTED, Uses
 from tests.frontends.running import largest_difference, wrong_outputs
 from tvm_sparse.errors import UnsupportedError
@@ -72,3 +73,19 @@ def test_an_operator_that_cannot_be_corrected_is_refused():
     program = torch.export.export(pool, (torch.ones(1, 1, 6, 6),))
     with pytest.raises(UnsupportedError, match="avg_pool2d"):
         from_exported(program)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_of_operators_give_the_values_of_pytorch(family):
+    module, x = Uses(FAMILIES[family]), torch.randn(SHAPES[family])
+    model = from_exported(torch.export.export(module, (x,)))
+    assert wrong_outputs(model, module, x) == []
+
+
+def test_a_view_of_other_memory_is_refused():
+    class Beside(nn.Module):
+        def forward(self, x):
+            return x[1:].as_strided((2, 2), (1, 1))
+
+    with pytest.raises(UnsupportedError, match="beside a tensor's own elements"):
+        from_exported(torch.export.export(Beside(), (torch.ones(4),)))

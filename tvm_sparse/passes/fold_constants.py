@@ -60,6 +60,10 @@ def _broadcast(call: relax.Call, x: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x, static_shape(call) or ())
 
 
+def _flip(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return np.flip(x, int(call.attrs.axis))
+
+
 _SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
     "permute_dims": _permute,
     "reshape": _reshape,
@@ -68,6 +72,7 @@ _SHAPED: dict[str, Callable[[relax.Call, np.ndarray], np.ndarray]] = {
     "astype": _astype,
     "broadcast_to": _broadcast,
     "strided_slice": _slice,
+    "flip": _flip,
 }
 
 

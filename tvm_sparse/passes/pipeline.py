@@ -20,12 +20,14 @@ from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
+from tvm_sparse.passes.lower_lines import LowerLines
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.split_batch import SplitBatch
+from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
@@ -39,6 +41,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
     return [
         BindWeights(weights, inputs),
         Simplify(),
+        TransposedConvolution(),
         FoldConstants(),
         FoldBatchNorm(),
         PoolFirst(),
@@ -61,7 +64,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([FuseDepthwise(chooser)] if on_gpu else []),
         LowerContractions(chooser),
         LowerRows(),
-        *([] if on_gpu else [LowerConcatenate()]),
+        *([relax.backend.DispatchSortScan()] if on_gpu else [LowerLines(), LowerConcatenate()]),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),

@@ -52,8 +52,11 @@ class Analysis:
         return self.values.get(expr, expr)
 
     def kind(self, expr: Any) -> str:
-        """Return how a bound expression treats channels."""
-        return kind_of(expr, self.value) if isinstance(expr, relax.Call) else ""
+        """Return how a bound expression treats channels; a single number has none."""
+        shape = shape_of(expr)
+        if not isinstance(expr, relax.Call) or not shape or not isinstance(shape[-1], int):
+            return ""
+        return kind_of(expr, self.value)
 
     def known(self, expr: Any, count: int) -> np.ndarray:
         """Return the known channel values of an operand as a vector of ``count``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +75,10 @@ def _clip(sweep: Rewriter, call: relax.Call) -> Any | None:
     low, high = (float(a.value) if hasattr(a, "value") else None for a in call.args[1:])
     if low is None or high is None:
         return None
-    dtype = str(call.ty.dtype)
-    raised = sweep.emit(relax.op.maximum(call.args[0], relax.const(low, dtype)))
-    return relax.op.minimum(raised, relax.const(high, dtype))
+    x, dtype = call.args[0], str(call.ty.dtype)
+    if math.isfinite(low):
+        x = sweep.emit(relax.op.maximum(x, relax.const(low, dtype)))
+    return relax.op.minimum(x, relax.const(high, dtype)) if math.isfinite(high) else x
 
 
 def _add(sweep: Rewriter, call: relax.Call) -> Any | None:

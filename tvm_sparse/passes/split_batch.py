@@ -86,7 +86,7 @@ def _batch(main: relax.Function) -> int:
     for param in main.params:
         shape, plain = static_shape(param) or (), "float" in str(param.ty.dtype)
         extents.add(shape[0] if len(shape) > 1 + plain else 1)
-    return extents.pop() if len(extents) == 1 else 1
+    return max(1, extents.pop()) if len(extents) == 1 else 1
 
 
 def _part(batch: int, values: list[Any], limit: int) -> int:

@@ -1,0 +1,84 @@
+"""Products of matrices and distances of vectors, by the products that stay whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+
+def _scaled(x: Tensor, factor: Any) -> Tensor:
+    return x if factor == 1 else x * factor
+
+
+@rule(aten.addmv.default)
+def _addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    product = _scaled((mat @ vec.unsqueeze(-1)).squeeze(-1), alpha)
+    return product if beta == 0 else _scaled(x, beta) + product
+
+
+@rule(aten.addbmm.default)
+def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    product = _scaled(torch.bmm(batch1, batch2).sum(0), alpha)
+    return product if beta == 0 else _scaled(x, beta) + product
+
+
+@rule(aten._trilinear.default)
+def _trilinear(  # noqa: PLR0917 (the operator's own signature)
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    operands = []
+    for operand, axes in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        wide = operand
+        for axis in sorted(axes):
+            wide = wide.unsqueeze(axis)
+        operands.append(wide)
+    first, second, third = operands
+    return (first * second * third).sum(tuple(sumdim))
+
+
+@rule(aten._cdist_forward.default)
+def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
+    apart = (x1.unsqueeze(-2) - x2.unsqueeze(-3)).abs()
+    return _norm(apart, p)
+
+
+@rule(aten._pdist_forward.default)
+def _pdist(x: Tensor, p: float = 2) -> Tensor:
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1).unbind(0)
+    return _norm((x[first] - x[second]).abs(), p)
+
+
+def _norm(sizes: Tensor, p: float) -> Tensor:
+    """Return the norm of the last axis of ``sizes``, which are not negative."""
+    if sizes.shape[-1] == 0:
+        return sizes.sum(-1)
+    if p == 0:
+        return (sizes != 0).to(sizes.dtype).sum(-1)
+    if p == 1:
+        return sizes.sum(-1)
+    if p == math.inf:
+        return sizes.amax(-1)
+    if p == 2:
+        return (sizes * sizes).sum(-1).sqrt()
+    return sizes.pow(p).sum(-1).pow(1 / p)
+
+
+@rule(aten.mm.default, aten.bmm.default)
+def _product(x: Tensor, other: Tensor) -> Any:
+    """Return zeros, the sums of no terms, where the common extent is zero."""
+    if x.shape[-1] != 0:
+        return NotImplemented
+    return x.new_zeros((*x.shape[:-1], other.shape[-1]))

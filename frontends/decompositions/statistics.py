@@ -1,0 +1,83 @@
+"""Statistics along axes, and reductions of single numbers, which have no axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+
+@rule(aten.var_mean.correction)
+def _variance_and_mean(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    dims = tuple(dim) if dim else tuple(range(x.dim()))
+    mean = x.mean(dims, keepdim=keepdim)
+    return torch.var(x, dims, correction=correction, keepdim=keepdim), mean
+
+
+@rule(aten.argmax.default, aten.argmin.default)
+def _place(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    return NotImplemented if x.dim() else torch.zeros_like(x, dtype=torch.int64)
+
+
+@rule(aten.max.dim)
+def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    return NotImplemented if x.dim() else (x.clone(), torch.zeros_like(x, dtype=torch.int64))
+
+
+@rule(aten.any.default)
+def _any(x: Tensor) -> Tensor:
+    return aten.any.dim(x.reshape(-1), 0)
+
+
+@rule(aten.all.default)
+def _all(x: Tensor) -> Tensor:
+    return ~aten.any.dim(x.reshape(-1) == 0, 0)
+
+
+@rule(aten.all.dim)
+def _all_along(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    return ~aten.any.dim(x == 0, dim, keepdim)
+
+
+@rule(aten.any.dim)
+def _any_along(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    if x.dim() == 0:
+        return x != 0
+    return NotImplemented if x.dtype == torch.bool else aten.any.dim(x != 0, dim, keepdim)
+
+
+@rule(aten.histc.default)
+def _histogram(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    x = x.reshape(-1)
+    if min == max and x.numel() == 0:
+        return torch.zeros(bins, dtype=x.dtype)
+    low, high = (x.amin(), x.amax()) if min == max else (x.new_full((), min), x.new_full((), max))
+    single = low == high
+    low, high = torch.where(single, low - 1, low), torch.where(single, high + 1, high)
+    inside = (x >= low) & (x <= high)
+    place = ((x - low) / (high - low) * bins).to(torch.int64).clamp(0, bins - 1)
+    places = torch.where(inside, place, bins)
+    return aten.scatter_add(x.new_zeros(bins + 1), 0, places, torch.ones_like(x))[:bins]
+
+
+@rule(aten.sum.dim_IntList, aten.mean.dim)
+def _sum(
+    x: Tensor,
+    dim: Sequence[int] | None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    if x.dim():
+        return NotImplemented
+    return x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64), copy=True)

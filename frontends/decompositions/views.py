@@ -1,0 +1,105 @@
+"""Views that pick elements in a fixed pattern, and writing through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+
+@rule(aten.unfold.default, aten.unfold_copy.default)
+def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    if x.dim() == 0:
+        return x.reshape(1)[:size].clone()
+    dim = dimension % x.dim()
+    count = (x.shape[dim] - size) // step + 1
+    first = torch.arange(count, device=x.device) * step
+    places = first[:, None] + torch.arange(size, device=x.device)
+    found = x.index_select(dim, places.reshape(-1)).unflatten(dim, (count, size))
+    return found.movedim(dim + 1, -1)
+
+
+@rule(aten.as_strided.default, aten.as_strided_copy.default)
+def _as_strided(
+    x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    if not storage_offset and _is_reshape(x, size, stride):
+        return x.reshape(tuple(size))
+    places = _places(x, size, stride, storage_offset)
+    return x.reshape(-1).index_select(0, places.reshape(-1)).reshape(tuple(size))
+
+
+def _is_reshape(x: Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether the view has all elements of ``x`` in their order."""
+    count: Any = 1
+    for extent, step in zip(reversed(size), reversed(stride), strict=True):
+        if extent != 1 and step != count:
+            return False
+        count = count * extent
+    return count == x.numel()
+
+
+@rule(aten.as_strided_scatter.default)
+def _as_strided_scatter(
+    x: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    return _written(x, _places(x, size, stride, storage_offset), src)
+
+
+def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Tensor:
+    """Return the flat positions in ``x`` of a view of its memory."""
+    last = (offset or 0) + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
+    if not x.is_contiguous() or x.storage_offset() or (last >= x.numel() and 0 not in size):
+        raise UnsupportedError(
+            "as_strided", "looks at memory beside a tensor's own elements", "a contiguous tensor"
+        )
+    places = torch.full((), offset or 0, dtype=torch.int64, device=x.device)
+    for extent, step in zip(size, stride, strict=True):
+        places = places.unsqueeze(-1) + torch.arange(extent, device=x.device) * step
+    return places
+
+
+@rule(aten.diagonal_scatter.default)
+def _diagonal_scatter(
+    x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    return _through(x, src, lambda places: places.diagonal(offset, dim1, dim2))
+
+
+@rule(aten.select_scatter.default)
+def _select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    return _through(x, src, lambda places: places.select(dim, index))
+
+
+@rule(aten.slice_scatter.default)
+def _slice_scatter(  # noqa: PLR0917 (the operator's own signature)
+    x: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Any:
+    if any(not isinstance(extent, int) for extent in x.shape):
+        return NotImplemented
+    return _through(x, src, lambda places: aten.slice.Tensor(places, dim, start, end, step))
+
+
+def _through(x: Tensor, src: Tensor, view: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return ``x`` with ``src`` written into a view of it."""
+    places = view(torch.arange(x.numel(), device=x.device).reshape(x.shape))
+    return _written(x, places, src.expand(places.shape))
+
+
+def _written(x: Tensor, places: Tensor, src: Tensor) -> Tensor:
+    flat = aten.scatter.src(x.reshape(-1), 0, places.reshape(-1), src.reshape(-1).to(x.dtype))
+    return flat.reshape(x.shape)

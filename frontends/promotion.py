@@ -1,0 +1,70 @@
+"""Operands of mixed types get the type that PyTorch computes in: TVM's converters do not cast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+_KEPT = {"where", "_to_copy", "clone", "isnan", "isinf", "embedding", "index_put"}
+"""Element-wise operators whose operands have types of their own, or any."""
+
+_MEANS = {"mean", "var", "std", "_softmax", "_log_softmax", "logsumexp"}
+"""Further operators that compute in the type of their result."""
+
+
+def fill_empty(program: torch.export.ExportedProgram) -> None:
+    """Let what has no elements, whatever made it, be made by ``full`` in ``program``."""
+    for node in list(program.graph.nodes):
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor):
+            continue
+        if any(not isinstance(extent, int) for extent in value.shape) or value.numel():
+            continue
+        node.target, node.kwargs = aten.full.default, {"dtype": value.dtype}
+        node.args = (list(value.shape), 0)
+
+
+def promote_operands(program: torch.export.ExportedProgram) -> None:
+    """Insert casts in ``program``, which is ours, before operators that would have them inside."""
+    for node in list(program.graph.nodes):
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            wanted = _computed_in(node)
+            if wanted is not None:
+                node.args = tuple(_cast(node, a, wanted) for a in node.args)
+
+
+def _computed_in(node: Any) -> torch.dtype | None:
+    """Return the type that the tensors among the arguments of ``node`` must have, if one."""
+    name, value = node.target.__name__.partition(".")[0], node.meta.get("val")
+    dtypes = {a.meta["val"].dtype for a in node.args if _is_tensor(a)}
+    if name in _COMPARISONS:
+        fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args[:2]]
+        return torch.result_type(*fakes)
+    pointwise = torch.Tag.pointwise in node.target.tags and name not in _KEPT
+    if not isinstance(value, torch.Tensor) or not (pointwise or name in _MEANS):
+        return None
+    mixed = len(dtypes) > 1 or (value.is_floating_point() and dtypes != {value.dtype})
+    return value.dtype if mixed and value.dtype != torch.bool else None
+
+
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, torch.fx.Node) and isinstance(
+        argument.meta.get("val"), torch.Tensor
+    )
+
+
+def _cast(node: torch.fx.Node, argument: Any, dtype: torch.dtype) -> Any:
+    """Return ``argument`` of ``node`` in ``dtype``."""
+    if not _is_tensor(argument) or argument.meta["val"].dtype == dtype:
+        return argument
+    with node.graph.inserting_before(node):
+        cast = node.graph.call_function(aten._to_copy.default, (argument,), {"dtype": dtype})
+    cast.meta = {
+        "nn_module_stack": node.meta.get("nn_module_stack"),
+        "val": argument.meta["val"].to(dtype),
+    }
+    return cast

@@ -1,0 +1,44 @@
+"""Sorting is stable, puts NaN above all numbers, and takes equal zeros for equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from tvm import te
+
+from tvm_sparse.ops.sort import argsort
+
+NAN, INF = np.nan, np.inf
+
+
+def _sorted(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
+    source = te.placeholder(x.shape, str(x.dtype))
+    order = argsort(source, axis, descending=descending, dtype="int64")
+    function = tvm.compile(te.create_prim_func([source, order]), target="llvm")
+    result = tvm.runtime.empty(x.shape, "int64")
+    function(tvm.runtime.tensor(x), result)
+    return result.numpy()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 33, 100])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_order_is_that_of_a_stable_sort(length, descending, dtype):
+    x = np.random.default_rng(length).integers(-3, 4, (2, length, 3)).astype(dtype)
+    expected = torch.sort(torch.from_numpy(x), dim=1, descending=descending, stable=True).indices
+    np.testing.assert_array_equal(_sorted(x, 1, descending=descending), expected.numpy())
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_special_values(descending, dtype):
+    x = np.array([[3, NAN, -1, INF, 0, -0.0, -NAN, 1e-7, -INF, -0.0, 2, 0]], dtype)
+    expected = torch.sort(torch.from_numpy(x), descending=descending, stable=True).indices
+    np.testing.assert_array_equal(_sorted(x, -1, descending=descending), expected.numpy())
+
+
+def test_booleans():
+    x = np.array([True, False, True, False])
+    np.testing.assert_array_equal(_sorted(x, 0, descending=False), [1, 3, 0, 2])

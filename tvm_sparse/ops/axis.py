@@ -1,0 +1,53 @@
+"""What operators along one axis share: where a line of a tensor begins and how far it steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, topi
+from tvm.script.ir_builder import tirx as T
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a tensor along one axis, as flat positions.
+
+    Parameters
+    ----------
+    before, extent, after
+        Products of the extents before the axis, of it, and after it.
+    """
+
+    before: Any
+    extent: Any
+    after: Any
+
+    @staticmethod
+    def of(shape: Sequence[Any], axis: int) -> Lines:
+        """Return the lines of a tensor of ``shape`` along ``axis`` (not negative)."""
+        return Lines(topi.utils.prod(shape[:axis]), shape[axis], topi.utils.prod(shape[axis + 1 :]))
+
+    @property
+    def count(self) -> Any:
+        """Number of lines."""
+        return self.before * self.after
+
+    def place(self, line: Any, position: Any) -> Any:
+        """Return the flat index of ``position`` on ``line``."""
+        first = line // self.after * (self.extent * self.after) + line % self.after
+        return first + position * self.after
+
+
+def variable(dtype: str) -> Any:
+    """Return a local variable of a function under construction, read and set as ``v[0]``.
+
+    Values that are used more than once are kept in one: expressions are written out at each use.
+    """
+    return T.buffer_proxy(T.decl_buffer([1], dtype, scope="local"))
+
+
+def on_axis(x: te.Tensor, axis: int) -> int:
+    """Return ``axis`` counted from the front."""
+    return axis % len(x.shape)

@@ -1,0 +1,57 @@
+"""Powers and shifts of integers, with PyTorch's values at the edges."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.axis import variable
+
+
+def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
+    """Return ``x ** exponent`` of tensors of one shape, modulo the range of their integer type.
+
+    By squares. A negative exponent leaves only powers of one and minus one.
+    """
+    dtype = str(x.dtype)
+
+    def emit(inputs: Any, outputs: Any) -> Any:
+        bases, exponents, results = (T.buffer_proxy(b) for b in (*inputs, *outputs))
+        with IRBuilder() as builder, T.parallel(0, math.prod(x.shape)) as i:
+            result, factor, rest = (variable(dtype) for _ in range(3))
+            result[0], factor[0] = tirx.const(1, dtype), bases[i]
+            rest[0] = exponents[i]
+            with T.If(rest[0] < 0), T.Then():
+                # The inverse of minus one is itself, that of larger numbers is cut to zero.
+                inverse = tirx.Select(factor[0] == -1, factor[0], tirx.const(0, dtype))
+                factor[0] = tirx.Select(factor[0] == 1, factor[0], inverse)
+                rest[0] = rest[0] * -1
+            with T.serial(0, int(dtype.lstrip("uint"))), T.If(rest[0] > 0), T.Then():
+                with T.If(tirx.bitwise_and(rest[0], tirx.const(1, dtype)) == 1), T.Then():
+                    result[0] = result[0] * factor[0]
+                factor[0] = factor[0] * factor[0]
+                rest[0] = tirx.shift_right(rest[0], tirx.const(1, dtype))
+            results[i] = result[0]
+        return builder.get()
+
+    return te.extern([x.shape], [x, exponent], emit, name="power", dtype=dtype)
+
+
+def shift(x: te.Tensor, by: te.Tensor, *, left: bool) -> te.Tensor:
+    """Return ``x`` shifted by ``by`` bits; by no sensible number, all bits are shifted out."""
+    dtype = str(x.dtype)
+    bits = int(dtype.lstrip("uint"))
+
+    def moved(*place: Any) -> Any:
+        value, distance = x(*place), by(*place)
+        inside = tirx.all(distance >= 0, distance < bits)
+        kept = tirx.Select(inside, distance, tirx.const(bits - 1, dtype))
+        if not left:
+            return tirx.shift_right(value, kept)
+        return tirx.Select(inside, tirx.shift_left(value, kept), tirx.const(0, dtype))
+
+    return te.compute(x.shape, moved, name="shift")

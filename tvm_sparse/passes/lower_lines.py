@@ -1,0 +1,111 @@
+"""Sorts, scans, gathers and scatters along an axis become functions of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import te, topi
+
+from tvm_sparse.ops.scan import scan
+from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
+from tvm_sparse.ops.sort import argsort
+from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
+
+
+def _argsort(sweep: Rewriter, call: Any) -> Any:
+    return _called(sweep, "argsort", lambda x: _order(x, call), call.args[0])
+
+
+def _sort(sweep: Rewriter, call: Any) -> Any:
+    def sort(x: te.Tensor) -> te.Tensor:
+        return gather(x, _order(x, call), int(call.attrs.axis))
+
+    return _called(sweep, "sort", sort, call.args[0])
+
+
+def _order(x: te.Tensor, call: Any) -> te.Tensor:
+    dtype = str(getattr(call.attrs, "dtype", "") or "int32")
+    descending = bool(call.attrs.descending)
+    return argsort(x, int(call.attrs.axis), descending=descending, dtype=dtype)
+
+
+def _topk(sweep: Rewriter, call: Any) -> Any:
+    attrs = call.attrs
+    axis, count = int(attrs.axis) % len(call.args[0].ty.shape), int(attrs.k)
+
+    def topk(x: te.Tensor) -> Any:
+        order = argsort(x, axis, descending=bool(attrs.largest), dtype=str(attrs.dtype))
+        if count > 0:
+            shape = [count if i == axis else extent for i, extent in enumerate(order.shape)]
+            order = te.compute(shape, order, name="first")
+        wanted = {"values": [gather(x, order, axis)], "indices": [order]}
+        found = wanted.get(str(attrs.ret_type), [gather(x, order, axis), order])
+        return found if len(found) > 1 else found[0]
+
+    return _called(sweep, "topk", topk, call.args[0])
+
+
+def _scan(sweep: Rewriter, call: Any) -> Any:
+    attrs, name = call.attrs, op_name(call)
+    dtype = str(call.ty.dtype)
+
+    def run(x: te.Tensor) -> te.Tensor:
+        axis = attrs.axis
+        if axis is None:
+            x, axis = topi.reshape(x, [topi.utils.prod(x.shape)]), 0
+        product, exclusive = name == "cumprod", bool(attrs.exclusive)
+        return scan(x, int(axis), product=product, dtype=dtype, exclusive=exclusive)
+
+    return _called(sweep, name, run, call.args[0])
+
+
+def _gather(sweep: Rewriter, call: Any) -> Any:
+    axis = int(call.attrs.axis)
+    return _called(sweep, "gather", lambda x, i: gather(x, i, axis), *call.args)
+
+
+def _scatter(sweep: Rewriter, call: Any) -> Any | None:
+    axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
+    if reduction not in REDUCTIONS:
+        return None
+    return _called(sweep, "scatter", lambda x, i, u: scatter(x, i, u, axis, reduction), *call.args)
+
+
+def _called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
+    """Return a call of the function that ``define`` describes on tensor expressions."""
+    return sweep.builder_.call_te(define, *operands, primfunc_name_hint=hint)
+
+
+_RULES = {
+    "argsort": _argsort,
+    "sort": _sort,
+    "topk": _topk,
+    "cumsum": _scan,
+    "cumprod": _scan,
+    "gather_elements": _gather,
+    "scatter_elements": _scatter,
+}
+
+
+def _lower(sweep: Rewriter, call: Any) -> Any | None:
+    rule = _RULES.get(op_name(call))
+    return rule(sweep, call) if rule else None
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerLines")
+@dataclass(frozen=True)
+class LowerLines:
+    """Replace operators whose order of work, or places in memory, depends on data.
+
+    before: ``sort(x, axis=1)`` --> after: ``call_tir(sort, (x,))``
+
+    TVM's own call a library that is no part of the runtime, lose NaN, and read and write outside
+    of tensors where an index is wild.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return the lowered module."""
+        return rewrite(mod, _lower)
