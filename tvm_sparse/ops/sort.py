@@ -14,10 +14,10 @@ _DYNAMIC_PASSES = 48
 """Merge passes where the length of a line is not known: each doubles the sorted runs."""
 
 _INFINITY = {
-    "float16": (16, 0x7C00),
-    "bfloat16": (16, 0x7F80),
-    "float32": (32, 0x7F800000),
-    "float64": (64, 0x7FF0000000000000),
+    "float16": (16, 0x7C00),  # IEEE 754 binary16
+    "bfloat16": (16, 0x7F80),  # the upper half of binary32
+    "float32": (32, 0x7F800000),  # binary32
+    "float64": (64, 0x7FF0000000000000),  # binary64
 }
 """Bits of a number of each type, and infinity's."""
 
