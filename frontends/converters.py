@@ -13,6 +13,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.exact_products import exact_product
 from tvm_sparse.frontends.operators import CONVERTERS, max_pool_places
+from tvm_sparse.frontends.own_converters import own_converters
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -36,7 +37,7 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
     InputError
         An operator has no converter; the message names its layer.
     """
-    importer = ExportedProgramImporter()
+    importer = _importer()
     known = {*importer.convert_map, *CONVERTERS}
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target.__name__ not in known:
@@ -62,7 +63,13 @@ def layer_of(node: torch.fx.Node) -> str:
 
 def known_operators() -> set[str]:
     """Return the names of all operators that have a converter."""
-    return {*ExportedProgramImporter().convert_map, *CONVERTERS}
+    return {*_importer().convert_map, *CONVERTERS}
+
+
+def _importer() -> ExportedProgramImporter:
+    importer = ExportedProgramImporter()
+    importer.convert_map |= own_converters(importer)
+    return importer
 
 
 def _own(importer: ExportedProgramImporter, name: str, stock: Convert | None) -> Convert:

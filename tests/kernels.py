@@ -23,10 +23,12 @@ def run(
     operands: list[np.ndarray],
     output_shape: tuple[int, ...],
     target: Target | None = None,
+    dtype: str = "float32",
 ) -> np.ndarray:
-    """Return what ``func(*operands, Y)`` writes to ``Y``, which starts as NaN."""
+    """Return what ``func(*operands, Y)`` writes to ``Y``, which starts as NaN, or 77."""
     built = build_function(func, target or host())
-    out = tvm.runtime.tensor(np.full(output_shape, np.nan, np.float32))
+    start = np.nan if "float" in dtype else 77
+    out = tvm.runtime.tensor(np.full(output_shape, start, dtype))
     built["main"](*(tvm.runtime.tensor(np.ascontiguousarray(o)) for o in operands), out)
     return out.numpy()
 

@@ -33,11 +33,3 @@ def _divide(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Any:
     dtype = torch.result_type(x, other)
     number = torch.full((), other, dtype=dtype, device=x.device)
     return torch.div(x.to(dtype), number, rounding_mode=rounding_mode)
-
-
-@rule(aten.elu.default)
-def _elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
-    if scale == 1 and input_scale == 1:
-        return NotImplemented
-    negative = torch.exp(x.clamp(max=0) * input_scale) - 1
-    return torch.where(x > 0, x * scale, negative * (alpha * scale))

@@ -29,11 +29,6 @@ def _place(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return NotImplemented if x.dim() else torch.zeros_like(x, dtype=torch.int64)
 
 
-@rule(aten.max.dim)
-def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Any:
-    return NotImplemented if x.dim() else (x.clone(), torch.zeros_like(x, dtype=torch.int64))
-
-
 @rule(aten.any.default)
 def _any(x: Tensor) -> Tensor:
     return aten.any.dim(x.reshape(-1), 0)

@@ -12,9 +12,14 @@ from torch._ops import OpOverload
 
 aten = torch.ops.aten
 
-_KEPT = (aten.linear.default, aten.matmul.default)
+_KEPT = (
+    aten.linear.default,
+    aten.matmul.default,
+    aten.layer_norm.default,
+    aten.group_norm.default,
+)
 """Decomposed, a product of more than two axes becomes a batched one, with a copy of the weight
-for each batch."""
+for each batch. Norms would bring their statistics with them."""
 
 _RULES: dict[Any, Callable[..., Any]] = {}
 """By operator: a decomposition, or ``NotImplemented`` where the operator can stay as it is."""

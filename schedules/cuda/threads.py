@@ -32,9 +32,18 @@ def item_bytes(sch: s_tir.Schedule, block: Any) -> int:
 
 
 def vector_width(sch: s_tir.Schedule, block: Any, contiguous: int | None = None) -> int:
-    """Return how many elements of ``block`` make one wide access of ``contiguous`` neighbours."""
+    """Return how many elements of ``block`` make one wide access of ``contiguous`` neighbours.
+
+    CUDA has vectors of four conditions at most.
+    """
     widest = VECTOR_BYTES // item_bytes(sch, block)
+    widest = min(widest, 4) if _has_conditions(sch.get(block).body) else widest
     return widest if contiguous is None else math.gcd(widest, contiguous)
+
+
+def _has_conditions(body: Any) -> bool:
+    """Whether ``body`` compares anything; its text says so, TVM has no visitor in Python."""
+    return any(sign in str(body) for sign in ("<", ">", "==", "!="))
 
 
 def spread(sch: s_tir.Schedule, loops: list[Any], threads: Threads, vector: int) -> Any:

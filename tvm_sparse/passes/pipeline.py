@@ -14,6 +14,7 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
+from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
@@ -65,7 +66,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         LowerContractions(chooser),
         LowerRows(),
         *([relax.backend.DispatchSortScan()] if on_gpu else [LowerLines(), LowerConcatenate()]),
-        relax.transform.LegalizeOps(),
+        relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.rewrite import (
@@ -71,14 +71,28 @@ def _broadcast_to(_sweep: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _clip(sweep: Rewriter, call: relax.Call) -> Any | None:
-    """``clip`` --> ``minimum(maximum(...))``: layout conversion does not know ``clip``."""
-    low, high = (float(a.value) if hasattr(a, "value") else None for a in call.args[1:])
+    """``clip`` --> ``minimum(maximum(...))``: layout conversion does not know ``clip``.
+
+    Bounds that every value of the type is within, infinities too, go away.
+    """
+    low, high = (getattr(a, "value", None) for a in call.args[1:])
     if low is None or high is None:
         return None
-    x, dtype = call.args[0], str(call.ty.dtype)
-    if math.isfinite(low):
-        x = sweep.emit(relax.op.maximum(x, relax.const(low, dtype)))
-    return relax.op.minimum(x, relax.const(high, dtype)) if math.isfinite(high) else x
+    result, dtype = call.args[0], str(call.ty.dtype)
+    least, most = _range_of(dtype)
+    if not low <= least:
+        bound = relax.const(min(low, most), dtype)
+        result = sweep.emit(relax.op.maximum(result, bound))
+    if not high >= most:
+        bound = relax.const(max(high, least), dtype)
+        result = sweep.emit(relax.op.minimum(result, bound))
+    return result
+
+
+def _range_of(dtype: str) -> tuple[float, float]:
+    if "float" in dtype:
+        return -math.inf, math.inf
+    return int(tirx.min_value(dtype).value), int(tirx.max_value(dtype).value)
 
 
 def _add(sweep: Rewriter, call: relax.Call) -> Any | None:

@@ -1,0 +1,48 @@
+"""Functions of exponentials that keep their relative precision at small arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+_SMALL = 0.35
+_TAYLOR = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2)
+"""Of ``(exp(x) - 1 - x) / x^2``, highest power first: its remainder is 2e-8 at ``_SMALL``."""
+
+
+@rule(aten.expm1.default)
+def _expm1(x: Tensor) -> Any:
+    x = _floating(x)
+    tail: Any = _TAYLOR[0]
+    for coefficient in _TAYLOR[1:]:
+        tail = x * tail + coefficient
+    return torch.where(x.abs() < _SMALL, x + x * x * tail, torch.exp(x) - 1)
+
+
+@rule(aten.log1p.default)
+def _log1p(x: Tensor) -> Any:
+    """Correct ``log(u)``, ``u = 1 + x`` rounded, by ``x / (u - 1)`` (Kahan)."""
+    x = _floating(x)
+    u = 1 + x
+    corrected = torch.log(u) * (x / torch.where(u == 1, 1.0, u - 1))
+    return torch.where(u == 1, x, torch.where(x.abs() < 1, corrected, torch.log(u)))
+
+
+@rule(aten.elu.default)
+def _elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    negative = torch.expm1(x if input_scale == 1 else x * input_scale) * (alpha * scale)
+    return torch.where(x > 0, x if scale == 1 else x * scale, negative)
+
+
+@rule(aten.softplus.default)
+def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Any:
+    scaled = x * beta
+    return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled)) / beta)
+
+
+def _floating(x: Tensor) -> Tensor:
+    return x if x.is_floating_point() else x.to(torch.get_default_dtype())

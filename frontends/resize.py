@@ -1,0 +1,127 @@
+"""Resizing, one axis after another, with weights that PyTorch itself computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from tvm_sparse.errors import UnsupportedError
+
+aten = torch.ops.aten
+
+MOST_TAPS = 4
+"""More inputs than this for an output are read by a product of matrices."""
+
+Weights = Callable[..., Tensor]
+"""``(rows of lines, extent, align_corners, factor)``: the lines resized to the extent."""
+
+
+def _nearest(operator: Any) -> Weights:
+    return lambda rows, wanted, corners, factor: operator(rows[:, None], [wanted], factor)[:, 0]
+
+
+def _linear(operator: Any) -> Weights:
+    """Return lines resized as planes are, of height one."""
+
+    def weights(rows: Tensor, wanted: int, corners: bool, factor: float | None) -> Tensor:
+        return operator(rows[:, None, None], [1, wanted], corners, None, factor)[:, 0, 0]
+
+    return weights
+
+
+_NEAREST = {
+    **dict.fromkeys(
+        (aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec),
+        _nearest(aten.upsample_nearest1d.default),
+    ),
+    **dict.fromkeys(
+        (
+            aten._upsample_nearest_exact1d.vec,
+            aten._upsample_nearest_exact2d.vec,
+            aten._upsample_nearest_exact3d.vec,
+        ),
+        _nearest(aten._upsample_nearest_exact1d.default),
+    ),
+}
+_LINEAR = {
+    **dict.fromkeys(
+        (aten.upsample_linear1d.vec, aten.upsample_bilinear2d.vec, aten.upsample_trilinear3d.vec),
+        _linear(aten.upsample_bilinear2d.default),
+    ),
+    aten.upsample_bicubic2d.vec: _linear(aten.upsample_bicubic2d.default),
+    aten._upsample_bilinear2d_aa.vec: _linear(aten._upsample_bilinear2d_aa.default),
+    aten._upsample_bicubic2d_aa.vec: _linear(aten._upsample_bicubic2d_aa.default),
+}
+RESIZES = (*_NEAREST, *_LINEAR)
+"""The operators that are imported here."""
+
+
+def resize_converters(
+    importer: ExportedProgramImporter,
+) -> dict[str, Callable[[torch.fx.Node], Any]]:
+    """Return converters of all :data:`RESIZES` by operator name, as in the importer's table."""
+
+    def converter(weights: Weights, linear: bool) -> Callable[[torch.fx.Node], Any]:
+        def convert(node: torch.fx.Node) -> Any:
+            x, size, *rest = node.args
+            corners, factors = rest if linear else (False, *rest)
+            source = importer.env[x]
+            if linear and "float" not in str(source.ty.dtype):
+                raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
+            steps = _steps(source, size, factors)
+            for axis, (extent, wanted, factor) in enumerate(steps, 2):
+                lines = torch.eye(extent)
+                matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
+                if not np.array_equal(matrix, lines.numpy()):
+                    source = _along(importer.block_builder.emit, source, axis, matrix)
+            return source
+
+        return convert
+
+    return {
+        operator.__name__: converter(weights, table is _LINEAR)
+        for table in (_NEAREST, _LINEAR)
+        for operator, weights in table.items()
+    }
+
+
+def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float | None]]:
+    """Return each axis's extent, the wanted one, and the factor if that is what is given."""
+    extents = [getattr(e, "value", e) for e in source.ty.shape.values][2:]
+    given = [None] * len(extents) if factors is None else list(factors)
+    if not all(isinstance(n, int) for n in (*extents, *(size or ()))):
+        raise UnsupportedError("interpolate", "planes of unknown size", "a fixed height and width")
+    if size is None:
+        size = [int(e * f) for e, f in zip(extents, given, strict=True) if f is not None]
+    return [(int(e), int(n), f) for e, n, f in zip(extents, size, given, strict=True)]
+
+
+def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) -> Any:
+    """Multiply ``matrix (wanted, extent)`` with an axis of ``x``: as few taps, or as a product."""
+    taps = max(1, int((matrix != 0).sum(1).max()))
+    places = np.sort(np.argsort(-np.abs(matrix), 1, kind="stable")[:, :taps], 1)
+    shares = np.take_along_axis(matrix, places, 1)
+    if taps == 1 and (shares == 1).all():
+        return emit(relax.op.take(x, relax.const(places[:, 0], "int64"), axis))
+    dtype, rank = str(x.ty.dtype), len(x.ty.shape)
+    single = x if dtype == "float32" else emit(relax.op.astype(x, "float32"))
+    if taps > MOST_TAPS:
+        order = [*range(axis), *range(axis + 1, rank), axis]
+        rows = emit(relax.op.permute_dims(single, order))
+        product = emit(relax.op.matmul(rows, relax.const(np.ascontiguousarray(matrix.T))))
+        back = [*range(axis), rank - 1, *range(axis, rank - 1)]
+        result = emit(relax.op.permute_dims(product, back))
+    else:
+        column = [-1, *[1] * (rank - 1 - axis)]
+        result = None
+        for place, share in zip(places.T, shares.T, strict=True):
+            tap = emit(relax.op.take(single, relax.const(place, "int64"), axis))
+            term = emit(relax.op.multiply(tap, relax.const(share.reshape(column))))
+            result = term if result is None else emit(relax.op.add(result, term))
+    return result if dtype == "float32" else emit(relax.op.astype(result, dtype))

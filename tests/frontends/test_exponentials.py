@@ -1,0 +1,33 @@
+"""Small arguments keep their digits: PyTorch in float64 is the reference, relative errors count."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from tests.edges import wrong
+
+USES = {
+    name: getattr(torch, name) for name in ("log1p", "expm1", "tanh", "erf", "sigmoid", "exp")
+} | {
+    name: getattr(F, name)
+    for name in ("elu", "celu", "selu", "softplus", "logsigmoid", "mish", "silu")
+}
+USES |= {
+    "elu alpha": lambda x: F.elu(x, 0.7),
+    "celu alpha": lambda x: F.celu(x, 2.0),
+    "softplus beta": lambda x: F.softplus(x, 3.0, 10.0),
+}
+
+
+def test_relative_precision_from_tiny_to_large_arguments():
+    size = torch.logspace(-30, 1, 311)
+    x = torch.cat([size, -size, torch.linspace(-12, 12, 385)])
+    uses = {name: use for name, use in USES.items() if name != "log1p"}
+    assert wrong(uses, x, rtol=3e-6, atol=0, exact=True) == {}
+
+
+def test_relative_precision_of_log1p():
+    size = torch.logspace(-30, 4, 341)
+    x = torch.cat([size, -size[size < 1], torch.tensor([-1.0, -2.0, float("inf")])])
+    assert wrong({"log1p": torch.log1p}, x, rtol=1e-6, atol=0, exact=True) == {}

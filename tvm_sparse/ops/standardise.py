@@ -1,0 +1,95 @@
+"""Tensors less their mean, by their standard deviation, in two passes: no cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+
+from tvm_sparse.ops.ieee import subtract
+from tvm_sparse.ops.marks import int64
+
+Index = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Mean and variance of ``x`` over ``axes``, and over ``grouped`` neighbours along ``axis``.
+
+    They are sums in fp32 whatever the type of ``x``. The second pass takes the mean of what is
+    left of the first one as well (Chan, Golub and LeVeque, "Algorithms for Computing the Sample
+    Variance" (1983), equation 1.7): however far the mean is from zero, it is exact to a fraction
+    of the standard deviation.
+    """
+
+    x: Any
+    axes: tuple[int, ...]
+    axis: int = -1
+    grouped: int = 1
+
+    @staticmethod
+    def of(x: Any, axes: Sequence[Any], axis: int = -1, groups: int = 0) -> Statistics:
+        """Return statistics over ``axes``, for ``groups`` parts of ``axis`` unless it is zero."""
+        rank = len(x.shape)
+        grouped = int(x.shape[axis]) // groups if groups else 1
+        return Statistics(x, tuple(sorted(int(a) % rank for a in axes)), axis % rank, grouped)
+
+    def place(self, index: Index) -> Index:
+        """Return the index, in the statistics, of those of the element at ``index``."""
+        kept = [(a, i) for a, i in enumerate(index) if a not in self.axes]
+        return tuple(i // self.grouped if self._splits(a) else i for a, i in kept)
+
+    def _splits(self, axis: int) -> bool:
+        return axis == self.axis and self.grouped > 1
+
+    def _sum(self, value: Callable[[Any, Index], Any], name: str) -> Any:
+        """Sum ``value(element, place)`` over everything that has the same place."""
+        shape = list(self.x.shape)
+        extents = {a: shape[a] for a in self.axes}
+        if self.grouped > 1:
+            extents[self.axis] = self.grouped
+            shape[self.axis] = shape[self.axis] // self.grouped
+        over = {a: te.reduce_axis((0, e), f"k{a}") for a, e in extents.items()}
+
+        def at(*place: Any) -> Any:
+            rest, index = list(place), []
+            for a in range(len(shape)):
+                i: Any = over[a].var if a in self.axes else rest.pop(0)
+                index.append(i * self.grouped + over[a].var if self._splits(a) else i)
+            element = self.x(*index).astype("float32")
+            return te.sum(value(element, place), axis=list(over.values()))
+
+        kept = int64(tuple(e for a, e in enumerate(shape) if a not in self.axes))
+        return te.compute(kept, at, name=name)
+
+    def standardised(self, epsilon: float, name: str, affine: Callable[[Any, Index], Any]) -> Any:
+        """Return the tensor of ``affine((x - mean) / sqrt(var + epsilon), index)``."""
+        total = self._sum(lambda e, _: e, f"{name}_sum")
+        share = tirx.const(1, "float32") / self._count().astype("float32")
+        mean = te.compute(total.shape, lambda *p: total(*p) * share, name=f"{name}_mean")
+        rest = self._sum(lambda e, p: subtract(e, mean(*p)), f"{name}_rest")
+        squares = self._sum(
+            lambda e, p: subtract(e, mean(*p)) * subtract(e, mean(*p)), f"{name}_squares"
+        )
+        shift = te.compute(total.shape, lambda *p: rest(*p) * share, name=f"{name}_shift")
+
+        def factor(*p: Any) -> Any:
+            variance = subtract(squares(*p) * share, shift(*p) * shift(*p))
+            return tirx.const(1, "float32") / tirx.sqrt(variance + tirx.const(epsilon, "float32"))
+
+        inverse = te.compute(total.shape, factor, name=f"{name}_inverse")
+
+        def at(*index: Any) -> Any:
+            p = self.place(index)
+            centred = subtract(subtract(self.x(*index).astype("float32"), mean(*p)), shift(*p))
+            return affine(centred * inverse(*p), index).astype(str(self.x.dtype))
+
+        return te.compute(self.x.shape, at, name=name)
+
+    def _count(self) -> Any:
+        count: Any = tirx.const(self.grouped, "int64")
+        for axis in self.axes:
+            count = count * self.x.shape[axis]
+        return count

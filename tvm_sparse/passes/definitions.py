@@ -1,0 +1,222 @@
+"""What operators mean where TVM's definitions differ from PyTorch's: a table by operator.
+
+before: ``nn.relu(x)`` --> after: ``call_tir(relu, (x,))`` with ``relu`` of NaN being NaN
+
+TVM's own definitions drop NaN in extrema, fold float arithmetic as if floats were real numbers,
+and take variances as ``E[x^2] - E[x]^2``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
+
+from tvm_sparse.ops import ieee
+from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
+from tvm_sparse.ops.max_pool import max_pool
+from tvm_sparse.ops.standardise import Statistics
+from tvm_sparse.passes.rewrite import op_name
+
+Definition = Callable[[relax.BlockBuilder, relax.Call], Any]
+Scalar = Callable[..., Any]
+
+
+def _stock(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Return TVM's own definition."""
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _elementwise(function: Scalar) -> Definition:
+    """Return the definition of an operator that is ``function`` of its operands' elements."""
+
+    def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+        shape = call.ty.shape
+        operands = [_scalar(argument) for argument in call.args]
+        if shape is None or not any(isinstance(o, relax.Expr) for o in operands):
+            return _stock(builder, call)
+
+        def compute(*values: Any) -> Any:
+            def at(*index: Any) -> Any:
+                return function(*[_at(value, index, extents) for value in values])
+
+            return te.compute(extents, at, name=hint)
+
+        hint, extents = op_name(call).rpartition(".")[2], list(shape.values)
+        return builder.call_te(compute, *operands, primfunc_name_hint=hint)
+
+    return define
+
+
+def _scalar(argument: Any) -> Any:
+    """Return a scalar constant as its number, else ``argument``."""
+    return _try_convert_to_scalar_const(argument)
+
+
+def _at(value: Any, index: tuple[Any, ...], extents: list[Any]) -> Any:
+    """Return the element of an operand that counts at ``index`` of the result."""
+    if not isinstance(value, te.Tensor):
+        return value
+    missing = len(index) - len(value.shape)
+    axes = zip(index[missing:], value.shape, extents[missing:], strict=True)
+    # Only an axis that is repeated gets the index zero: others make the operator element-wise.
+    return value(
+        *[tirx.const(0, "int64") if _is_one(e) and not _is_one(n) else i for i, e, n in axes]
+    )
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, tirx.IntImm) and int(extent) == 1
+
+
+def _relu(x: Any) -> Any:
+    return ieee.largest(tirx.const(0, str(x.ty.dtype)), x)
+
+
+def _is_nan(x: Any) -> Any:
+    return ieee.let(x, lambda v: ieee.negation(ieee.is_number(v)))
+
+
+def _is_infinite(x: Any) -> Any:
+    return tirx.LE(tirx.const(math.inf, str(x.ty.dtype)), tirx.abs(x))
+
+
+def _is_finite(x: Any) -> Any:
+    return tirx.LT(tirx.abs(x), tirx.const(math.inf, str(x.ty.dtype)))
+
+
+def _typed(floats: Scalar | None = None, booleans: Scalar | None = None) -> Definition:
+    """Return the definition of an operator that TVM gets right for operands of other types."""
+
+    def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+        dtype = str(call.args[0].ty.dtype)
+        own = floats if "float" in dtype else booleans if dtype == "bool" else None
+        return (_stock if own is None else _elementwise(own))(builder, call)
+
+    return define
+
+
+def _of_integers(compare: Scalar) -> Scalar:
+    return lambda a, b: compare(*ieee.as_integers(a, b))
+
+
+def _filled(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define constant tensors; the simplifier must not see their zeros."""
+    dtype, shape = str(call.ty.dtype), call.ty.shape
+    fill = _scalar(call.args[-1]) if op_name(call).startswith("full") else 0.0
+    value = getattr(fill, "value", fill)
+    if "float" not in dtype or shape is None or isinstance(value, relax.Expr) or value != 0:
+        return _stock(builder, call)
+    hint = op_name(call)
+
+    def compute() -> Any:
+        return te.compute(list(shape.values), lambda *i: ieee.zero(dtype), name=hint)
+
+    return builder.call_te(compute, primfunc_name_hint=hint)
+
+
+def _extremum(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    name, attrs = op_name(call), call.attrs
+    axes = None if attrs.axis is None else [int(a) for a in attrs.axis]
+
+    def compute(x: Any) -> Any:
+        return reduce(MAX if name == "max" else MIN, x, axes, bool(attrs.keepdims))
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint=name)
+
+
+def _position(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    name, attrs, dtype = op_name(call), call.attrs, str(call.ty.dtype)
+    axis = None if attrs.axis is None else int(attrs.axis)
+
+    def compute(x: Any) -> Any:
+        return position(MAX if name == "argmax" else MIN, x, axis, bool(attrs.keepdims), dtype)
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint=name)
+
+
+def _max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    attrs, shape, layout = call.attrs, call.ty.shape, str(call.attrs.layout)
+    if shape is None or str(attrs.out_layout) not in ("", layout) or len(layout) != len(shape):
+        return _stock(builder, call)
+    spatial = [a for a, letter in enumerate(layout) if letter not in "NC"]
+    before = list(attrs.padding)[: len(spatial)]
+    lists = (attrs.pool_size, attrs.strides, attrs.dilation, before)
+    window, strides, dilation, padding = ([int(v) for v in values] for values in lists)
+
+    def compute(x: Any) -> Any:
+        return max_pool(x, spatial, window, strides, dilation, padding, list(shape.values))
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint=op_name(call)[3:])
+
+
+def _channel_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define group norm and instance norm: one factor and one offset for each channel."""
+    attrs, name = call.attrs, op_name(call)[3:]
+    axis = int(attrs.channel_axis) % len(call.ty.shape)
+    groups = int(attrs.num_groups) if name == "group_norm" else 0
+
+    def compute(x: Any, gamma: Any, beta: Any) -> Any:
+        def affine(value: Any, index: tuple[Any, ...]) -> Any:
+            c = index[axis]
+            return value * gamma(c).astype("float32") + beta(c).astype("float32")
+
+        statistics = Statistics.of(x, [int(a) for a in attrs.axes], axis, groups)
+        return statistics.standardised(float(attrs.epsilon), name, affine)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint=name)
+
+
+def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define layer norm: one factor and one offset for each place in the normalised axes."""
+    attrs, rank = call.attrs, len(call.ty.shape)
+    axes = [int(a) % rank for a in attrs.axes]
+
+    def compute(x: Any, gamma: Any, beta: Any) -> Any:
+        def affine(value: Any, index: tuple[Any, ...]) -> Any:
+            place = tuple(index[a] for a in axes)
+            if attrs.scale:
+                value = value * gamma(*place).astype("float32")
+            return value + beta(*place).astype("float32") if attrs.center else value
+
+        statistics = Statistics.of(x, axes)
+        return statistics.standardised(float(attrs.epsilon), "layer_norm", affine)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="layer_norm")
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "relax.add": _typed(booleans=tirx.bitwise_or),
+    "relax.subtract": _typed(ieee.subtract),
+    "relax.multiply": _typed(ieee.multiply, tirx.bitwise_and),
+    "relax.divide": _typed(ieee.divide),
+    "relax.floor_divide": _typed(ieee.floor_divide),
+    "relax.floor_mod": _typed(ieee.floor_mod),
+    "relax.equal": _elementwise(ieee.equal),
+    "relax.not_equal": _elementwise(ieee.not_equal),
+    "relax.less": _typed(booleans=_of_integers(tirx.LT)),
+    "relax.less_equal": _typed(booleans=_of_integers(tirx.LE)),
+    "relax.greater": _typed(booleans=_of_integers(tirx.GT)),
+    "relax.greater_equal": _typed(booleans=_of_integers(tirx.GE)),
+    "relax.maximum": _typed(ieee.largest, tirx.bitwise_or),
+    "relax.minimum": _typed(ieee.smallest, tirx.bitwise_and),
+    "relax.nn.relu": _elementwise(_relu),
+    "relax.isnan": _typed(_is_nan),
+    "relax.isinf": _typed(_is_infinite),
+    "relax.isfinite": _typed(_is_finite),
+    **dict.fromkeys(("relax.logical_not", "relax.bitwise_not"), _typed(booleans=ieee.negation)),
+    # TVM rewrites its own "and" and "or" of comparisons as if there was no NaN.
+    "relax.logical_and": _typed(booleans=tirx.bitwise_and),
+    "relax.logical_or": _typed(booleans=tirx.bitwise_or),
+    "relax.logical_xor": _typed(booleans=tirx.bitwise_xor),
+    **dict.fromkeys(("relax.full", "relax.full_like", "relax.zeros", "relax.zeros_like"), _filled),
+    **dict.fromkeys(("relax.max", "relax.min"), _extremum),
+    **dict.fromkeys(("relax.argmax", "relax.argmin"), _position),
+    **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), _max_pool),
+    **dict.fromkeys(("relax.nn.group_norm", "relax.nn.instance_norm"), _channel_norm),
+    "relax.nn.layer_norm": _layer_norm,
+}
+"""For :class:`tvm.relax.transform.LegalizeOps`."""
