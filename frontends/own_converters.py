@@ -10,6 +10,8 @@ import torch
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
+from tvm_sparse.frontends.resize import resize_converters
+
 Convert = Callable[[torch.fx.Node], Any]
 
 
@@ -45,6 +47,7 @@ def own_converters(importer: ExportedProgramImporter) -> dict[str, Convert]:
         return importer.block_builder.emit(norm)
 
     return {
+        **resize_converters(importer),
         "group_norm.default": group_norm,
         "layer_norm.default": layer_norm,
         "amax.default": extremum(relax.op.max),

@@ -10,6 +10,8 @@ import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
+from tvm_sparse.frontends.resize import RESIZES
+
 aten = torch.ops.aten
 
 _KEPT = (
@@ -17,9 +19,10 @@ _KEPT = (
     aten.matmul.default,
     aten.layer_norm.default,
     aten.group_norm.default,
+    *RESIZES,
 )
 """Decomposed, a product of more than two axes becomes a batched one, with a copy of the weight
-for each batch. Norms would bring their statistics with them."""
+for each batch. Norms would bring their statistics with them, resizing would compute its indices."""
 
 _RULES: dict[Any, Callable[..., Any]] = {}
 """By operator: a decomposition, or ``NotImplemented`` where the operator can stay as it is."""
@@ -41,7 +44,7 @@ def _table(known: frozenset[str]) -> dict[Any, Callable[..., Any]]:
         if isinstance(operator, OpOverload) and operator.__name__ not in known:
             table.setdefault(operator, decomposition)
     for operator in _KEPT:
-        table.pop(operator)
+        table.pop(operator, None)
     return {**table, **_RULES}
 
 
