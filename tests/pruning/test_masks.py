@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tvm_sparse.pruning import balanced
 from tvm_sparse.pruning.masks import attach_mask, find_mask, squash_mask, squashed_copy
 
 
@@ -81,3 +82,38 @@ def test_export_of_a_masked_module_matches():
     x = torch.rand(1, 2, 5, 5)
     exported = torch.export.export(layer.eval(), (x,)).module()
     assert torch.equal(exported(x), layer(x))
+
+
+class Tied(nn.Module):
+    """Words in, scores of words out, one weight for both."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.head = nn.Embedding(32, 16), nn.Linear(16, 32, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, words):
+        return self.head(self.embedding(words))
+
+
+def test_squashing_unties_a_weight_that_an_embedding_shares():
+    model, words = Tied(), torch.arange(8)
+    dense = model.embedding.weight.detach().clone()
+    pruner = balanced(model, 0.5)
+    assert "shares its weight with head" in pruner.report.skipped["embedding"]
+    masked = model(words)
+    copied = squashed_copy(model)
+    pruner.squash_mask()
+    for squashed in (model, copied):
+        assert torch.equal(squashed(words), masked)
+        assert torch.equal(squashed.embedding.weight, dense)
+        assert squashed.head.weight is not squashed.embedding.weight
+        assert (squashed.head.weight == 0).float().mean() == 0.5
+
+
+def test_squashing_keeps_a_parameter_that_nothing_shares():
+    model = nn.Sequential(nn.Linear(16, 16))
+    parameter = model[0].weight
+    balanced(model, 0.5).squash_mask()
+    assert model[0].weight is parameter

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.masks import find_mask, original_parameter
@@ -168,7 +169,20 @@ def select(
             f"at least one of: {', '.join(sorts)}",
             "look at include and ignore",
         )
-    return Selection(tuple(layers), skipped)
+    return Selection(tuple(layers), {**skipped, **_tied(model, layers, {x.name for x in found})})
+
+
+def _tied(model: nn.Module, layers: list[Layer], known: set[str]) -> dict[str, str]:
+    """Return why modules that are no layers, such as embeddings, keep a weight they share."""
+    owner = {id(_parameter(layer)): layer.name for layer in layers}
+    why = "shares its weight with {}, but stays dense: a mask belongs to one layer"
+    return {
+        name: why.format(owner[id(parameter)])
+        for name, module in model.named_modules()
+        if name not in known and not isinstance(module, parametrize.ParametrizationList)
+        for parameter in module._parameters.values()
+        if id(parameter) in owner
+    }
 
 
 def _parameter(layer: Layer) -> nn.Parameter:

@@ -86,11 +86,26 @@ def squash_mask(module: nn.Module, name: str = "weight") -> None:
         _refresh(module)
 
 
+def untie(model: nn.Module, module: nn.Module, name: str = "weight") -> None:
+    """Give ``module`` a parameter of its own where the masked one is another module's, too.
+
+    The others, an embedding tied to a pruned output layer, see no mask, and must not lose weights
+    when the mask is squashed: the network computes the same before and after.
+    """
+    original = original_parameter(module, name)
+    holders = [m for m in model.modules() if any(p is original for p in m._parameters.values())]
+    if len(holders) > 1:
+        own = nn.Parameter(original.detach().clone(), requires_grad=original.requires_grad)
+        _chain(module, name).original = own
+
+
 def squashed_copy(model: nn.Module) -> nn.Module:
     """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks."""
     copied = copy.deepcopy(model)
     for module in list(copied.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):  # type: ignore[arg-type]
-                squash_mask(module, name)
+                if find_mask(module, name) is not None:
+                    untie(copied, module, name)
+                    squash_mask(module, name)
     return copied

@@ -13,7 +13,14 @@ from torch import nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.distributed import broadcast_masks, sum_importance
 from tvm_sparse.pruning.layers import Layer
-from tvm_sparse.pruning.masks import WeightMask, attach_mask, original_parameter, squash_mask
+from tvm_sparse.pruning.masks import (
+    WeightMask,
+    attach_mask,
+    find_mask,
+    original_parameter,
+    squash_mask,
+    untie,
+)
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.report import LayerReport, Report
 from tvm_sparse.pruning.schedule import OneShot, Schedule
@@ -143,8 +150,13 @@ class Pruner:
         mask &= layer.own(torch.tensor(wanted, device=mask.device))
 
     def squash_mask(self) -> nn.Module:
-        """Write the zeros into the weights, remove the masks, and return the model."""
+        """Write the zeros into the weights, remove the masks, and return the model.
+
+        A pruned weight that another module shares, which the masks never touched, is untied.
+        """
         for layer in self._parameters:
+            if find_mask(layer.module, layer.parameter) is not None:
+                untie(self.model, layer.module, layer.parameter)
             squash_mask(layer.module, layer.parameter)
         return self.model
 
