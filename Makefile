@@ -53,7 +53,9 @@ bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and doc
 	$(BIN)/python -m benchmarks.pages
 
 operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operators.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.suites pytorch --jobs $(JOBS)
+	for suite in pytorch onnx onnx_constants; do \
+	    OMP_NUM_THREADS=1 $(BIN)/python -m tests.suites $$suite --jobs $(JOBS) || exit; \
+	done
 	$(BIN)/python tools/operators_page.py
 
 clean:  ## Remove the environment and everything built

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import tvm_ffi
@@ -41,9 +42,16 @@ def vector_width(sch: s_tir.Schedule, block: Any, contiguous: int | None = None)
     return widest if contiguous is None else math.gcd(widest, contiguous)
 
 
+_COMPARED = re.compile(r"(?:[<>]=?|[!=]=) (?!T\.u?int|T\.Cast\(\"u?int|-?\d|v(?:_\d+)?\b)")
+"""A comparison whose right side is no integer expression, in the text of a block."""
+
+
 def _has_conditions(body: Any) -> bool:
-    """Whether ``body`` compares anything; its text says so, TVM has no visitor in Python."""
-    return any(sign in str(body) for sign in ("<", ">", "==", "!="))
+    """Whether ``body`` compares elements; its text says so, TVM has no visitor in Python.
+
+    Indices are compared with integers, once for all lanes.
+    """
+    return _COMPARED.search(str(body).replace(">>", "")) is not None
 
 
 def spread(sch: s_tir.Schedule, loops: list[Any], threads: Threads, vector: int) -> Any:

@@ -23,7 +23,7 @@ def contraction(batch, kernel, groups=1, strides=(1, 1), borders=(1, 1)):
 
     def look(expr):
         if op_name(expr) == "nn.conv2d":
-            found.append(convolution(expr, expr.args[0], kernel, "float32", borders))
+            found.append(convolution(expr, expr.args[0], kernel, borders))
 
     relax.analysis.post_order_visit(mod["main"].body, look)
     (result,) = found
@@ -31,9 +31,7 @@ def contraction(batch, kernel, groups=1, strides=(1, 1), borders=(1, 1)):
 
 
 def test_plain():
-    expected = Contraction(
-        (2, 5, 8), 12, 20, (3, 3), (2, 1), (1, 1), (9, 8), borders=(1, 1), result="float32"
-    )
+    expected = Contraction((2, 5, 8), 12, 20, (3, 3), (2, 1), (1, 1), (9, 8), borders=(1, 1))
     assert contraction(2, (20, 3, 3, 12), strides=(2, 1)) == expected
 
 

@@ -1,0 +1,30 @@
+"""A fixed sample of PyTorch's operator tests with every run, all of them among the slow tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites import opinfo
+from tests.suites.outcomes import REFUSED, RIGHT
+from tests.suites.workers import results
+
+EVERY = 40
+
+
+def _broken(keys: list[str]) -> list[str]:
+    """Return what is neither right nor refused."""
+    return [
+        f"{r.key}: {r.outcome}: {r.reason}"
+        for r in results("tests.suites.opinfo", keys)
+        if r.outcome not in (RIGHT, REFUSED)
+    ]
+
+
+def test_a_sample_is_right_or_refused():
+    assert _broken(opinfo.cases()[::EVERY]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_all_are_right_or_refused():
+    assert _broken(opinfo.cases()) == []
