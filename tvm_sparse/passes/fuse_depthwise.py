@@ -13,7 +13,7 @@ from tvm.ir import GenericConst
 from tvm_sparse.ops.cuda.multiply import Engine, engine
 from tvm_sparse.ops.cuda.separable import depthwise_strips, pointwise, whole_images
 from tvm_sparse.passes.merge import Between, merge
-from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, rewrite, shape_of
+from tvm_sparse.passes.rewrite import Rewriter, add_function, constant, name_of, rewrite, shape_of
 from tvm_sparse.passes.separable_pairs import Convolution, Pair, Pairs
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.selection.choose import Chooser
@@ -152,7 +152,7 @@ def _emit(sweep: Rewriter, pair: Pair, option: Separable) -> relax.Call:
     ]
     x = sweep.visit_expr(pair.first.call.args[0])
     arguments = [x, arrays[0], *constants, arrays[1]]
-    function = sweep.builder_.add_func(func, "depthwise_pointwise")
+    function = add_function(sweep.builder_, func, "depthwise_pointwise")
     return relax.call_tir(function, arguments, out_ty=pair.second.call.ty)
 
 

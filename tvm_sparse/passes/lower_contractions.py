@@ -18,6 +18,7 @@ from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.passes.convolution import convolution, extent, numerics_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
+    add_function,
     constant,
     count_uses,
     layer_name,
@@ -84,6 +85,10 @@ class _Lower:
         if numerics is None:
             return None
         value = array_of(weight)
+        if not all(isinstance(e, int | tirx.Var) for e in x_shape[:-1]):
+            reason = "rows are computed from symbols: operators of ours take a number or a symbol"
+            self.chooser.leave(layer_name(weight), "linear", value.T, reason)
+            return None
         columns, features = value.shape
         lead = tuple(extent(e) for e in x_shape[:-1])
         contraction = Contraction(lead, columns, features, numerics=numerics)
@@ -255,7 +260,7 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
 def _call(
     sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], call: relax.Call, hint: str
 ) -> Any:
-    return relax.call_tir(sweep.builder_.add_func(func, hint), args, out_ty=call.ty)
+    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=call.ty)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerContractions")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import GenericConst, SourceName, Span
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
@@ -70,6 +70,11 @@ def same_shape(a: Shape | None, b: Shape | None) -> bool:
     if a is None or b is None or len(a) != len(b):
         return False
     return all(same_extent(x, y) for x, y in zip(a, b, strict=True))
+
+
+def add_function(builder: relax.BlockBuilder, func: tirx.PrimFunc, hint: str) -> tvm.ir.GlobalVar:
+    """Add ``func`` under a fresh name like ``hint``, which is its only one."""
+    return builder.add_func(func.without_attr("global_symbol"), hint)
 
 
 def same_extent(x: Any, y: Any) -> bool:
