@@ -1,4 +1,4 @@
-"""A fixed sample of PyTorch's operator tests with every run, all of them among the slow tests."""
+"""A fixed sample of PyTorch's operator tests, and all of them, both among the slow tests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def _broken(keys: list[str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_sample_is_right_or_refused():
     assert _broken(opinfo.cases()[::EVERY]) == []
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.numerics import FLOAT_SUMS
+
 _fresh = itertools.count()
 
 
@@ -120,7 +122,7 @@ def _in_single_precision(function: Callable[[Any, Any], Any]) -> Callable[[Any, 
         dtype = str(a.ty.dtype)
         if dtype not in ("float16", "bfloat16"):
             return function(a, b)
-        return function(a.astype("float32"), b.astype("float32")).astype(dtype)
+        return function(a.astype(FLOAT_SUMS), b.astype(FLOAT_SUMS)).astype(dtype)
 
     return wrapped
 

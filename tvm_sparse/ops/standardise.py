@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import int64
 
@@ -58,7 +59,7 @@ class Statistics:
             for a in range(len(shape)):
                 i: Any = over[a].var if a in self.axes else rest.pop(0)
                 index.append(i * self.grouped + over[a].var if self._splits(a) else i)
-            element = self.x(*index).astype("float32")
+            element = self.x(*index).astype(FLOAT_SUMS)
             return te.sum(value(element, place), axis=list(over.values()))
 
         kept = int64(tuple(e for a, e in enumerate(shape) if a not in self.axes))
@@ -67,7 +68,7 @@ class Statistics:
     def standardised(self, epsilon: float, name: str, affine: Callable[[Any, Index], Any]) -> Any:
         """Return the tensor of ``affine((x - mean) / sqrt(var + epsilon), index)``."""
         total = self._sum(lambda e, _: e, f"{name}_sum")
-        share = tirx.const(1, "float32") / self._count().astype("float32")
+        share = tirx.const(1, FLOAT_SUMS) / self._count().astype(FLOAT_SUMS)
         mean = te.compute(total.shape, lambda *p: total(*p) * share, name=f"{name}_mean")
         rest = self._sum(lambda e, p: subtract(e, mean(*p)), f"{name}_rest")
         squares = self._sum(
@@ -77,13 +78,13 @@ class Statistics:
 
         def factor(*p: Any) -> Any:
             variance = subtract(squares(*p) * share, shift(*p) * shift(*p))
-            return tirx.const(1, "float32") / tirx.sqrt(variance + tirx.const(epsilon, "float32"))
+            return tirx.const(1, FLOAT_SUMS) / tirx.sqrt(variance + tirx.const(epsilon, FLOAT_SUMS))
 
         inverse = te.compute(total.shape, factor, name=f"{name}_inverse")
 
         def at(*index: Any) -> Any:
             p = self.place(index)
-            centred = subtract(subtract(self.x(*index).astype("float32"), mean(*p)), shift(*p))
+            centred = subtract(subtract(self.x(*index).astype(FLOAT_SUMS), mean(*p)), shift(*p))
             return affine(centred * inverse(*p), index).astype(str(self.x.dtype))
 
         return te.compute(self.x.shape, at, name=name)

@@ -15,6 +15,7 @@ from typing import Any
 from tvm import relax, te, tirx
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.max_pool import max_pool
@@ -162,7 +163,7 @@ def _channel_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     def compute(x: Any, gamma: Any, beta: Any) -> Any:
         def affine(value: Any, index: tuple[Any, ...]) -> Any:
             c = index[axis]
-            return value * gamma(c).astype("float32") + beta(c).astype("float32")
+            return value * gamma(c).astype(FLOAT_SUMS) + beta(c).astype(FLOAT_SUMS)
 
         statistics = Statistics.of(x, [int(a) for a in attrs.axes], axis, groups)
         return statistics.standardised(float(attrs.epsilon), name, affine)
@@ -179,8 +180,8 @@ def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         def affine(value: Any, index: tuple[Any, ...]) -> Any:
             place = tuple(index[a] for a in axes)
             if attrs.scale:
-                value = value * gamma(*place).astype("float32")
-            return value + beta(*place).astype("float32") if attrs.center else value
+                value = value * gamma(*place).astype(FLOAT_SUMS)
+            return value + beta(*place).astype(FLOAT_SUMS) if attrs.center else value
 
         statistics = Statistics.of(x, axes)
         return statistics.standardised(float(attrs.epsilon), "layer_norm", affine)
