@@ -90,8 +90,11 @@ def untie(model: nn.Module, module: nn.Module, name: str = "weight") -> None:
     """Give ``module`` a parameter of its own where the masked one is another module's, too.
 
     The others, an embedding tied to a pruned output layer, see no mask, and must not lose weights
-    when the mask is squashed: the network computes the same before and after.
+    when the mask is squashed: the network computes the same before and after. Without a mask
+    nothing is done.
     """
+    if find_mask(module, name) is None:
+        return
     original = original_parameter(module, name)
     holders = [m for m in model.modules() if any(p is original for p in m._parameters.values())]
     if len(holders) > 1:
@@ -105,7 +108,6 @@ def squashed_copy(model: nn.Module) -> nn.Module:
     for module in list(copied.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):  # type: ignore[arg-type]
-                if find_mask(module, name) is not None:
-                    untie(copied, module, name)
-                    squash_mask(module, name)
+                untie(copied, module, name)
+                squash_mask(module, name)
     return copied

@@ -16,7 +16,6 @@ from tvm_sparse.pruning.layers import Layer
 from tvm_sparse.pruning.masks import (
     WeightMask,
     attach_mask,
-    find_mask,
     original_parameter,
     squash_mask,
     untie,
@@ -155,8 +154,7 @@ class Pruner:
         A pruned weight that another module shares, which the masks never touched, is untied.
         """
         for layer in self._parameters:
-            if find_mask(layer.module, layer.parameter) is not None:
-                untie(self.model, layer.module, layer.parameter)
+            untie(self.model, layer.module, layer.parameter)
             squash_mask(layer.module, layer.parameter)
         return self.model
 
