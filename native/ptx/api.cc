@@ -1,7 +1,6 @@
 #include "api.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -123,21 +122,14 @@ int ts_ptx_launch(const void* module, const void* kernel, const uint32_t* grid,
 }
 
 void* ts_ptx_allocate(uint64_t bytes) {
-  constexpr uint64_t kAlign = 256;
-  void* memory = std::aligned_alloc(kAlign, (bytes + kAlign) / kAlign * kAlign);
-  if (memory == nullptr) return nullptr;
   std::lock_guard<std::mutex> lock(TheSession().mutex);
-  TheSession().device.Add(reinterpret_cast<uint64_t>(memory), bytes, "", false);
-  return memory;
+  return TheSession().device.Allocate(bytes);
 }
 
 void ts_ptx_free(void* memory) {
   if (memory == nullptr) return;
-  {
-    std::lock_guard<std::mutex> lock(TheSession().mutex);
-    TheSession().device.Remove(reinterpret_cast<uint64_t>(memory));
-  }
-  std::free(memory);
+  std::lock_guard<std::mutex> lock(TheSession().mutex);
+  TheSession().device.Free(memory);
 }
 
 void ts_ptx_wrote(const void* memory, uint64_t bytes) {

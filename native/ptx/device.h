@@ -25,6 +25,8 @@ class Device {
  public:
   bool sanitize = true;
 
+  void* Allocate(uint64_t bytes);  // null where there is no memory left
+  void Free(void* memory);         // what Allocate returned
   void Add(uint64_t base, uint64_t bytes, const std::string& name, bool written);
   void Remove(uint64_t base);
   // The allocation that an address lies in, or null.

@@ -1,4 +1,8 @@
-"""PyTorch's own samples of its operators (``OpInfo``), compiled by ``ts.compile``."""
+"""PyTorch's own samples of its operators (``OpInfo``), compiled by ``ts.compile``.
+
+PyTorch's module of them changes flags of the whole process when it is imported: cases are
+listed and run in processes of their own (:mod:`tests.suites.workers`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
@@ -41,6 +44,8 @@ the position of the axis in their arguments: we compare the elements at these pl
 
 @cache
 def _operators() -> dict[str, Any]:
+    from torch.testing._internal.common_methods_invocations import op_db
+
     return {op.full_name: op for op in op_db}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.suites import opinfo
 from tests.suites.outcomes import REFUSED, RIGHT
-from tests.suites.workers import results
+from tests.suites.workers import cases, results
 
+SUITE = "tests.suites.opinfo"
 EVERY = 40
 
 
@@ -15,17 +15,17 @@ def _broken(keys: list[str]) -> list[str]:
     """Return what is neither right nor refused."""
     return [
         f"{r.key}: {r.outcome}: {r.reason}"
-        for r in results("tests.suites.opinfo", keys)
+        for r in results(SUITE, keys)
         if r.outcome not in (RIGHT, REFUSED)
     ]
 
 
 @pytest.mark.slow
 def test_a_sample_is_right_or_refused():
-    assert _broken(opinfo.cases()[::EVERY]) == []
+    assert _broken(cases(SUITE)[::EVERY]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_all_are_right_or_refused():
-    assert _broken(opinfo.cases()) == []
+    assert _broken(cases(SUITE)) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,6 +13,12 @@ from tests.suites.outcomes import CRASHED, Result
 
 SECONDS = 120
 """How long one case may take."""
+
+
+def cases(suite: str) -> list[str]:
+    """Return the keys of all cases of the module ``suite``, which is imported elsewhere."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_cases, suite).result()
 
 
 def results(
@@ -78,6 +84,10 @@ class _Worker:
             self.process.join()
             self.pipe.close()
             self.process = None
+
+
+def _cases(suite: str) -> list[str]:
+    return importlib.import_module(suite).cases()
 
 
 def _serve(suite: str, pipe: Any) -> None:

@@ -38,8 +38,10 @@ def other(task):
 
 def wrong(task):
     """Return a schedule of another function: the ReLU lets twice the value through."""
-    text = task.space.module.script().replace("T.max(", "T.float32(2.0) * T.max(")
-    return tvm.s_tir.Schedule(tvm.script.from_source(text))
+    text = task.space.module.script()
+    changed = text.replace("T.float32(0.0), v0)", "T.float32(0.0), T.float32(2.0) * v0)")
+    assert changed != text
+    return tvm.s_tir.Schedule(tvm.script.from_source(changed))
 
 
 def test_the_truth_is_the_unscheduled_definition(task, prepared):
