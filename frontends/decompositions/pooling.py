@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import pad
 
-from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
-@rule(aten.avg_pool2d.default)
-def _average(  # noqa: PLR0917 (the operator's own signature)
-    x: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    if divisor_override is None:
-        return NotImplemented
-    if ceil_mode:
-        raise UnsupportedError("avg_pool2d", "divisor_override with ceil_mode", "one of them")
-    area = kernel[0] * kernel[-1]
-    return aten.avg_pool2d(x, kernel, stride, padding) * (area / divisor_override)
+def _average(rank: int) -> None:
+    """Enter the rule of the average over ``rank`` axes, the last ones."""
+    operator = {2: aten.avg_pool2d, 3: aten.avg_pool3d}[rank].default
+
+    @rule(operator)
+    def average(  # noqa: PLR0917 (the operator's own signature)
+        x: Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        if x.dim() == rank + 1:
+            options = (ceil_mode, count_include_pad, divisor_override)
+            return operator(x.unsqueeze(0), kernel, stride, padding, *options).squeeze(0)
+        if divisor_override is None:
+            return NotImplemented
+        window, strides, before = (_each(v, rank) for v in (kernel, stride or kernel, padding))
+        borders: list[int] = []
+        for extent, k, s, p in reversed(
+            list(zip(x.shape[-rank:], window, strides, before, strict=True))
+        ):
+            borders += [p, p + (_beyond(extent + 2 * p, extent + p, k, s) if ceil_mode else 0)]
+        return operator(pad(x, borders), window, strides) * (math.prod(window) / divisor_override)
+
+
+def _each(values: Sequence[int], rank: int) -> list[int]:
+    return list(values) if len(values) == rank else [values[0]] * rank
+
+
+def _beyond(padded: int, last: int, window: int, stride: int) -> int:
+    """Return by how much the last window, which begins before ``last``, passes the border."""
+    windows = -(-(padded - window) // stride) + 1
+    windows -= (windows - 1) * stride >= last
+    return max(0, (windows - 1) * stride + window - padded)
+
+
+for _rank in (2, 3):
+    _average(_rank)

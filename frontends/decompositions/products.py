@@ -12,20 +12,24 @@ from torch import Tensor
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
-def _scaled(x: Tensor, factor: Any) -> Tensor:
-    return x if factor == 1 else x * factor
+def _sum(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """Return ``beta * x + alpha * product``; whole numbers count the whole parts of factors."""
+    if not product.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    scaled = product if alpha == 1 else product * alpha
+    if beta == 0:  # NaN in x does not count
+        return scaled
+    return scaled + (x if beta == 1 else x * beta)
 
 
 @rule(aten.addmv.default)
 def _addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    product = _scaled((mat @ vec.unsqueeze(-1)).squeeze(-1), alpha)
-    return product if beta == 0 else _scaled(x, beta) + product
+    return _sum(x, (mat @ vec.unsqueeze(-1)).squeeze(-1), beta, alpha)
 
 
 @rule(aten.addbmm.default)
 def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    product = _scaled(torch.bmm(batch1, batch2).sum(0), alpha)
-    return product if beta == 0 else _scaled(x, beta) + product
+    return _sum(x, torch.bmm(batch1, batch2).sum(0), beta, alpha)
 
 
 @rule(aten._trilinear.default)

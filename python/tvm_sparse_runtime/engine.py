@@ -96,6 +96,8 @@ def tensor(array: Any) -> Any:
     module = ffi()
     if isinstance(array, module.Tensor):
         return array
+    if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":  # of ml_dtypes
+        return view(tensor(array.view(np.uint16)), array.shape, "bfloat16")
     if not hasattr(type(array), "__dlpack_c_exchange_api__"):
         try:
             return module.from_dlpack(array.__dlpack__(max_version=(1, 0)))

@@ -105,9 +105,12 @@ def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int])
 
 
 def _to_numpy(tensor: Any) -> np.ndarray:
-    if str(tensor.dtype) == "bfloat16":
+    if str(tensor.dtype) != "bfloat16":
+        array = np.from_dlpack(tensor)
+        return array if array.flags.writeable else array.copy()  # read-only in NumPy 1
+    extended = sys.modules.get("ml_dtypes")  # which whoever passes such arrays has imported
+    if extended is None:
         raise TensorError(
             "output", "bfloat16, which NumPy lacks", "another framework", "pass torch tensors"
         )
-    array = np.from_dlpack(tensor)
-    return array if array.flags.writeable else array.copy()  # read-only in NumPy 1
+    return _to_numpy(engine.view(tensor, tensor.shape, "uint16")).view(extended.bfloat16)

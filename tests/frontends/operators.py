@@ -43,6 +43,14 @@ CORRECTED: dict[str, Use] = {
     "group norm": lambda x: F.group_norm(x[:, :4], 2),
     "group norm affine": lambda x: F.group_norm(x[:, :4], 2, torch.ones(4), torch.ones(4)),
     "average by": lambda x: F.avg_pool2d(x[None], 2, divisor_override=3),
+    "average by, rounded up": lambda x: F.avg_pool2d(
+        x[None, :, :4], 3, 2, 1, ceil_mode=True, divisor_override=3
+    ),
+    "average by, of volumes": lambda x: F.avg_pool3d(
+        x[None], (2, 3, 1), (1, 2, 2), (1, 1, 0), ceil_mode=True, divisor_override=2
+    ),
+    "average of one image": lambda x: F.avg_pool2d(x, 2) * 2,
+    "infinite": lambda x: torch.full((5,), -torch.inf).maximum(x) - torch.full_like(x, 0.5),
     "average": lambda x: F.avg_pool2d(x[None], 3, 2, 1, count_include_pad=False),
     "nearest size": lambda x: F.interpolate(x[None], size=(7, 3)),
     "nearest factor": lambda x: F.interpolate(x[None], scale_factor=1.5),

@@ -1,3 +1,6 @@
+import sys
+
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -179,6 +182,16 @@ def test_export_through_the_array_api():
     assert type(tensors.exporter(Foreign())(engine.empty((2,), "int8"))) is np.ndarray
 
 
-def test_numpy_has_no_bfloat16():
+def test_numpy_alone_has_no_bfloat16(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ml_dtypes", raising=False)
     with pytest.raises(TensorError, match="pass torch tensors"):
         tensors.exporter(None)(engine.empty((2,), "bfloat16"))
+
+
+def test_bfloat16_of_ml_dtypes():
+    array = np.array([[1.5, -2], [0, np.inf]], ml_dtypes.bfloat16)
+    tensor = tensors.accept(array, TensorSpec("x", (2, 2), "bfloat16"), {})
+    assert str(tensor.dtype) == "bfloat16"
+    back = tensors.exporter(array)(tensor)
+    assert back.dtype == array.dtype
+    assert (back == array).all()

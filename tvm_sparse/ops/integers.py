@@ -1,8 +1,9 @@
-"""Powers and shifts of integers, with PyTorch's values at the edges."""
+"""Quotients, powers and shifts of integers, with PyTorch's values at the edges."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm import te, tirx
@@ -10,6 +11,41 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.axis import variable
+from tvm_sparse.ops.ieee import let
+
+
+def quotient(divide: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """Return ``divide(a, b)`` of whole numbers, zero where ``b`` is zero.
+
+    A processor ends the process on a division by zero, and on that of the least number by -1,
+    whose result is itself.
+    """
+    return _guarded(divide, a, b, lambda value: value * tirx.const(-1, str(value.ty.dtype)))
+
+
+def remainder(divide: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """Return the remainder ``divide(a, b)`` of whole numbers, zero where ``b`` is zero."""
+    return _guarded(divide, a, b, lambda value: tirx.const(0, str(value.ty.dtype)))
+
+
+def _guarded(
+    divide: Callable[[Any, Any], Any], a: Any, b: Any, by_minus_one: Callable[[Any], Any]
+) -> Any:
+    dtype = str(a.ty.dtype)
+    if isinstance(b, tirx.IntImm) and int(b) not in (0, -1):
+        return divide(a, b)
+    if dtype.startswith("u"):  # TVM's bounds of unsigned variables in a branch are negative
+        wide = _guarded(divide, a.astype("int64"), b.astype("int64"), by_minus_one)
+        return wide.astype(dtype)
+    none, one = tirx.const(0, dtype), tirx.const(1, dtype)
+
+    def guarded(value: Any, divisor: Any) -> Any:
+        # A branch: of a selection, both sides are computed.
+        risky = tirx.And(tirx.const(-2, dtype) < divisor, divisor < one)  # 0 or -1
+        special = tirx.Select(divisor == none, none, by_minus_one(value))
+        return tirx.if_then_else(risky, special, divide(value, divisor))
+
+    return let(a, lambda value: let(b, lambda divisor: guarded(value, divisor)))
 
 
 def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvm import relax, te, tirx
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
 from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops import ieee
+from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.max_pool import max_pool
 from tvm_sparse.ops.standardise import Statistics
@@ -89,12 +90,14 @@ def _is_finite(x: Any) -> Any:
     return tirx.LT(tirx.abs(x), tirx.const(math.inf, str(x.ty.dtype)))
 
 
-def _typed(floats: Scalar | None = None, booleans: Scalar | None = None) -> Definition:
+def _typed(
+    floats: Scalar | None = None, booleans: Scalar | None = None, integers: Scalar | None = None
+) -> Definition:
     """Return the definition of an operator that TVM gets right for operands of other types."""
 
     def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         dtype = str(call.args[0].ty.dtype)
-        own = floats if "float" in dtype else booleans if dtype == "bool" else None
+        own = floats if "float" in dtype else booleans if dtype == "bool" else integers
         return (_stock if own is None else _elementwise(own))(builder, call)
 
     return define
@@ -105,16 +108,16 @@ def _of_integers(compare: Scalar) -> Scalar:
 
 
 def _filled(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define constant tensors; the simplifier must not see their zeros."""
+    """Define constant tensors; the simplifier must not see their zeros, TVM knows no infinity."""
     dtype, shape = str(call.ty.dtype), call.ty.shape
     fill = _scalar(call.args[-1]) if op_name(call).startswith("full") else 0.0
     value = getattr(fill, "value", fill)
-    if "float" not in dtype or shape is None or isinstance(value, relax.Expr) or value != 0:
+    if "float" not in dtype or shape is None or isinstance(value, relax.Expr):
         return _stock(builder, call)
-    hint = op_name(call)
+    hint, number = op_name(call), ieee.zero(dtype) if value == 0 else tirx.const(value, dtype)
 
     def compute() -> Any:
-        return te.compute(list(shape.values), lambda *i: ieee.zero(dtype), name=hint)
+        return te.compute(list(shape.values), lambda *i: number, name=hint)
 
     return builder.call_te(compute, primfunc_name_hint=hint)
 
@@ -193,9 +196,12 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.add": _typed(booleans=tirx.bitwise_or),
     "relax.subtract": _typed(ieee.subtract),
     "relax.multiply": _typed(ieee.multiply, tirx.bitwise_and),
-    "relax.divide": _typed(ieee.divide),
-    "relax.floor_divide": _typed(ieee.floor_divide),
-    "relax.floor_mod": _typed(ieee.floor_mod),
+    "relax.divide": _typed(ieee.divide, integers=partial(integers.quotient, tirx.div)),
+    "relax.floor_divide": _typed(
+        ieee.floor_divide, integers=partial(integers.quotient, tirx.floordiv)
+    ),
+    "relax.floor_mod": _typed(ieee.floor_mod, integers=partial(integers.remainder, tirx.floormod)),
+    "relax.mod": _typed(integers=partial(integers.remainder, tirx.truncmod)),
     "relax.equal": _elementwise(ieee.equal),
     "relax.not_equal": _elementwise(ieee.not_equal),
     "relax.less": _typed(booleans=_of_integers(tirx.LT)),

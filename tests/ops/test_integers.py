@@ -1,0 +1,53 @@
+"""Quotients of whole numbers at the edges, where a processor would end the process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+DTYPES = ["uint8", "int8", "int16", "int32", "int64"]
+
+
+class Quotients(nn.Module):
+    def forward(self, x, y):
+        cut = torch.div(x, y, rounding_mode="trunc")
+        return x // y, x % y, cut, torch.fmod(x, y)
+
+
+def quotients(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+    library = ts.compile(Quotients(), (torch.from_numpy(x), torch.from_numpy(y)), config=CONFIG)
+    return list(library(x, y))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_quotients_are_pytorch_s(dtype):
+    bounds = np.iinfo(dtype)
+    numbers = np.array([bounds.min, bounds.max, *np.arange(0 if bounds.min == 0 else -9, 9)], dtype)
+    x, y = (a.ravel() for a in np.meshgrid(numbers, numbers))
+    inside = (y != 0) & ~((x == bounds.min) & (y == np.array(-1).astype(dtype)))
+    x, y = x[inside], y[inside]
+    expected = Quotients()(torch.from_numpy(x), torch.from_numpy(y))
+    for found, wanted in zip(quotients(x, y), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted.numpy())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_quotients_by_zero_are_zero(dtype):
+    x = np.array([np.iinfo(dtype).min, 0, 7], dtype)
+    for found in quotients(x, np.zeros(3, dtype)):
+        np.testing.assert_array_equal(found, 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+def test_the_least_number_by_minus_one_is_itself(dtype):
+    least = np.full(3, np.iinfo(dtype).min, dtype)
+    divided, remainder, cut, rest = quotients(least, np.full(3, -1, dtype))
+    assert (divided == least).all()
+    assert (cut == least).all()
+    assert not remainder.any()
+    assert not rest.any()
