@@ -12,18 +12,18 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.effective import effective, is_sparse, masked_names, to_numpy
-from tvm_sparse.frontends.kinds import (
+from tvm_sparse.frontends.layer_types import (
     ATTENTION,
     DEPTHWISE,
-    conv_kind,
-    linear_kind,
-    recurrent_kind,
+    conv_type,
+    linear_type,
+    recurrent_type,
 )
 from tvm_sparse.names import layer_of
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerWeight:
     """A weight and where it is.
 
     Parameters
@@ -32,7 +32,7 @@ class Layer:
         The layer's fully qualified name; for a layer with several weights, that of the tensor.
     weight
         The tensor's fully qualified name.
-    kind
+    layer_type
         What it is part of: ``"linear"``, ``"conv2d"``, ``"depthwise conv2d"``,
         ``"lstm hidden gates"``, ``"attention projection"``, …
     read
@@ -45,7 +45,7 @@ class Layer:
 
     name: str
     weight: str
-    kind: str
+    layer_type: str
     read: Callable[[], np.ndarray] = field(repr=False)
     storage: str = "dense"
     shared_with: tuple[str, ...] = ()
@@ -53,15 +53,15 @@ class Layer:
     @property
     def depthwise(self) -> bool:
         """Whether the weight has one kernel a channel."""
-        return self.kind.startswith(DEPTHWISE)
+        return self.layer_type.startswith(DEPTHWISE)
 
 
-def module_layers(model: nn.Module) -> list[Layer]:
+def module_layers(model: nn.Module) -> list[LayerWeight]:
     """Return the layers of ``model``, shared weights once; nothing is computed or copied yet.
 
     Embeddings, biases and normalisation parameters are no layers in this sense.
     """
-    found: dict[Any, Layer] = {}
+    found: dict[Any, LayerWeight] = {}
     for path, name, module in _weights(model):
         key = _identity(module, name)
         layer = _layer(model, path, name, module)
@@ -112,12 +112,12 @@ def _identity(module: nn.Module, name: str) -> Any:
     return (place, None if mask is None else mask.data_ptr())
 
 
-def _layer(model: nn.Module, path: str, name: str, module: nn.Module) -> Layer | None:
+def _layer(model: nn.Module, path: str, name: str, module: nn.Module) -> LayerWeight | None:
     tensor = f"{path}.{name}" if path else name
     parent = model.get_submodule(path.rpartition(".")[0]) if path else None
-    kind = _kind(module, path, name, parent)
+    layer_type = _layer_type(module, path, name, parent)
     value = cast("torch.Tensor", _stored(module, name))
-    if kind == "parameter" and (value.dim() != 2 or min(value.shape) < 2):
+    if layer_type == "parameter" and (value.dim() != 2 or min(value.shape) < 2):
         return None
     storage = "masked" if name in masked_names(module) else "dense"
     if is_sparse(value):
@@ -127,21 +127,21 @@ def _layer(model: nn.Module, path: str, name: str, module: nn.Module) -> Layer |
     def read() -> np.ndarray:
         return _oriented(module, to_numpy(effective(module, name), tensor))
 
-    return Layer(layer_of(tensor), tensor, kind, read, storage)
+    return LayerWeight(layer_of(tensor), tensor, layer_type, read, storage)
 
 
-def _kind(module: nn.Module, path: str, name: str, parent: nn.Module | None) -> str:
+def _layer_type(module: nn.Module, path: str, name: str, parent: nn.Module | None) -> str:
     if isinstance(module, nn.modules.conv._ConvNd):
         dims, inputs = len(module.kernel_size), module.in_channels
-        return conv_kind(dims, module.groups, inputs, transposed=module.transposed)
+        return conv_type(dims, module.groups, inputs, transposed=module.transposed)
     if isinstance(module, nn.RNNBase):
-        return recurrent_kind(module.mode.lower().partition("_")[0], name)
+        return recurrent_type(module.mode.lower().partition("_")[0], name)
     if isinstance(module, nn.RNNCellBase):
-        return recurrent_kind(type(module).__name__.removesuffix("Cell").lower(), name)
+        return recurrent_type(type(module).__name__.removesuffix("Cell").lower(), name)
     if isinstance(module, nn.MultiheadAttention) or isinstance(parent, nn.MultiheadAttention):
         return ATTENTION
     if (isinstance(module, nn.Linear) or _is_conv1d_of_transformers(module)) and name == "weight":
-        return linear_kind(path)
+        return linear_type(path)
     return "parameter"
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from tvm import s_tir, tirx
 
-from tvm_sparse.ops.marks import KIND, flat
+from tvm_sparse.ops.marks import OPERATOR, flat
 
 BlockRV: TypeAlias = Any
 """A schedule's handle of a block."""
@@ -39,11 +39,11 @@ def all_blocks(sch: s_tir.Schedule) -> list[BlockRV]:
     return list(sch.get_child_blocks(sch.get_sblock("root")))
 
 
-def marked(sch: s_tir.Schedule, kinds: tuple[str, ...]) -> BlockRV:
-    """Return the block whose operator mark is one of ``kinds``, or ``None``."""
+def marked(sch: s_tir.Schedule, operators: tuple[str, ...]) -> BlockRV:
+    """Return the block whose operator mark is one of ``operators``, or ``None``."""
     for block in all_blocks(sch):
         annotations = sch.get(block).annotations
-        if KIND in annotations and str(annotations[KIND]) in kinds:
+        if OPERATOR in annotations and str(annotations[OPERATOR]) in operators:
             return block
     return None
 

@@ -19,6 +19,11 @@ class ScheduleRule(ABC):
     version: ClassVar[int] = 1
     """Part of the key of tuning records: raise it when old decisions mean something else."""
 
+    @property
+    def name(self) -> str:
+        """What reports and tuning records call the rule: its class without ``Rule``."""
+        return type(self).__name__.removesuffix("Rule")
+
     @abstractmethod
     def apply(
         self, func: tirx.PrimFunc, target: Target, tunable: bool
@@ -49,7 +54,7 @@ def first_schedule(
         if isinstance(schedule, list):
             schedule = schedule[0]
         if schedule is not None:
-            return schedule, type(rule).__name__
+            return schedule, rule.name
     return None
 
 

@@ -27,7 +27,7 @@ os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
 os.environ["TVM_NUM_THREADS"] = "1"  # schedules depend on it
 
 LEVELS = {"dense": 16, "75": 4, "87.5": 2}
-"""Columns that each row keeps of 16, by the share of zeros in percent."""
+"""Columns that each row keeps of 16, by the fraction of zeros in percent."""
 
 NETWORKS = ("operators", "digits", "resnet50", "bert_base", "mobilenet_v2")
 OTHER = {

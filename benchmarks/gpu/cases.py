@@ -183,7 +183,7 @@ def _taps(scores: np.ndarray, sparsity: float) -> np.ndarray:
 
 def _joint(sparsity: float, mix: float) -> Mask:
     """Return a fine mask AND a coarse one of 64 x 64 blocks, with random coarse scores."""
-    fine, coarse = Joint.shares(sparsity, mix)
+    fine, coarse = Joint.targets(sparsity, mix)
 
     def mask(scores: np.ndarray) -> np.ndarray:
         other = np.random.default_rng(1).random(scores.shape, dtype=np.float32)

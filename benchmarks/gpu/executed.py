@@ -20,7 +20,7 @@ from benchmarks.common import environment, save
 from benchmarks.gpu.operators import FEATURES, OPERATORS, Operator, option_of, scheduled, weight
 from benchmarks.gpu.pairs import pointwise_behind
 from tvm_sparse.emulation.process import Change, Emulator
-from tvm_sparse.emulation.report import Report
+from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.selection.cuda import depthwise_options
@@ -34,7 +34,7 @@ class Executed:
     """What an operator gave: how far it is off, and what was executed and found."""
 
     error: float
-    report: Report
+    report: EmulationReport
 
 
 def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change = str) -> Executed:

@@ -22,7 +22,7 @@ from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.space import space_of
-from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.state import TaskState, TuningSession
 from tvm_sparse.tuning.tasks import Task
 from tvm_sparse.tuning.tuner import Settings, Tuner
 from tvm_sparse.tuning.workload import workload_of
@@ -52,7 +52,7 @@ def rows(
             continue
         stop = Stop()
 
-        def watch(_: Session, stop: Stop = stop) -> None:
+        def watch(_: TuningSession, stop: Stop = stop) -> None:
             stop.asked = time.monotonic() > deadline
 
         with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as place:

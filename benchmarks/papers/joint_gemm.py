@@ -41,7 +41,7 @@ def target_of(sparsity: float, mix: float) -> float:
 
     Solves ``(1 - s_f) (1 - s_c) = 1 - sparsity`` with ``s_f`` and ``s_c`` after Eq. 2 and 3.
     """
-    fine, coarse = Joint.shares(1.0, mix)
+    fine, coarse = Joint.targets(1.0, mix)
     product, total = fine * coarse, fine + coarse
     if product == 0:
         return sparsity
@@ -50,7 +50,7 @@ def target_of(sparsity: float, mix: float) -> float:
 
 def mask_of(weight: np.ndarray, sparsity: float, mix: float, vector: int, block: int) -> np.ndarray:
     """Return a joint mask; the coarse scores are random, as gradients are not to be had."""
-    fine, coarse = Joint.shares(target_of(sparsity, mix), mix)
+    fine, coarse = Joint.targets(target_of(sparsity, mix), mix)
     scores = np.random.default_rng(1).random(weight.shape, dtype=np.float32)
     kept = Balanced(vector, round(vector * (1 - fine))).project(np.abs(weight))
     return kept & Block(block, block).project(scores, coarse)

@@ -56,7 +56,7 @@ def achieved(method: JointPruning, schedule: Schedule) -> dict[str, Any]:
     pruner = Pruner(model, method, schedule=schedule)
     noise = torch.Generator().manual_seed(1)
     for epoch in range(EPOCHS + 1):
-        if schedule.share(epoch) is not None and method.gradients:
+        if schedule.due(epoch) is not None and method.gradients:
             for layer in model:
                 original = layer.parametrizations.weight.original
                 original.grad = torch.randn(original.shape, generator=noise)

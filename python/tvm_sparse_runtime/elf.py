@@ -29,7 +29,7 @@ class Section:
     size: int
 
 
-class Library:
+class SharedObject:
     """A shared library's table of sections, all of which lie inside the file.
 
     Parameters

@@ -155,7 +155,7 @@ def _check_size(path: Path, descriptor: int, expected: FileRecord) -> None:
 
 def _check_library(loaded: Manifest, path: Path, descriptor: int) -> None:
     """Refuse a library with damaged code, of another manifest, or with too few weights."""
-    library = elf.Library(descriptor, str(path))
+    library = elf.SharedObject(descriptor, str(path))
     begin, end = library.weights()
     code = files.sha256(descriptor, (0, begin), (end, files.size_of(descriptor)))
     if code != loaded.code:

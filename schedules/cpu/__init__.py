@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from tvm_sparse.schedules.cpu.block import Block
-from tvm_sparse.schedules.cpu.compressed_rows import CompressedRows
-from tvm_sparse.schedules.cpu.contraction import Contraction
-from tvm_sparse.schedules.cpu.depthwise import Depthwise
-from tvm_sparse.schedules.cpu.generic import Generic
-from tvm_sparse.schedules.cpu.rows import Rows
-from tvm_sparse.schedules.cpu.winograd import Winograd
+from tvm_sparse.schedules.cpu.block import BlockRule
+from tvm_sparse.schedules.cpu.compressed_rows import CompressedRowsRule
+from tvm_sparse.schedules.cpu.contraction import ContractionRule
+from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
+from tvm_sparse.schedules.cpu.generic import GenericRule
+from tvm_sparse.schedules.cpu.rows import RowsRule
+from tvm_sparse.schedules.cpu.winograd import WinogradRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
 RULES: tuple[ScheduleRule, ...] = (
-    Contraction(),
-    Winograd(),
-    Block(),
-    CompressedRows(),
-    Depthwise(),
-    Rows(),
-    Generic(),
+    ContractionRule(),
+    WinogradRule(),
+    BlockRule(),
+    CompressedRowsRule(),
+    DepthwiseRule(),
+    RowsRule(),
+    GenericRule(),
 )

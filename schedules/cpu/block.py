@@ -18,7 +18,7 @@ from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
-KINDS = ("block", "joint", "depthwise_taps")
+OPERATORS = ("block", "joint", "depthwise_taps")
 """Operators whose reduction is ``(entry, step)``: a table's entry, and steps inside it."""
 
 MAX_ROWS = 8
@@ -38,7 +38,7 @@ def default_rows(extent: int | None, vectors: int, accumulators: int) -> int:
     return whole if 2 * whole > most else min(extent or 1, most)
 
 
-class Block(ScheduleRule):
+class BlockRule(ScheduleRule):
     """Keep the results of a block row and a few output rows in registers.
 
     before: contract --> store --> element-wise blocks
@@ -52,9 +52,9 @@ class Block(ScheduleRule):
         return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block of one of :data:`KINDS`."""
+        """Schedule ``func`` if it holds a block of one of :data:`OPERATORS`."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, KINDS)
+        anchor = b.marked(sch, OPERATORS)
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])

@@ -17,7 +17,7 @@ from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
 
-class CompressedRows(ScheduleRule):
+class CompressedRowsRule(ScheduleRule):
     """Keep a tile of output rows in cache from its first transposition to its epilogue.
 
     before: pack --> contract --> turn --> store --> element-wise blocks

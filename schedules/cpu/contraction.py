@@ -13,13 +13,13 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
-from tvm_sparse.ops.marks import KIND, ROWS
+from tvm_sparse.ops.marks import OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.order import images_first
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
-from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -45,7 +45,7 @@ class _Nest:
     activations has ``features`` in one loop, which is cut into blocks here.
     """
 
-    kind: str
+    operator: str
     lead: list[Any]
     axis: int
     block: Any
@@ -60,23 +60,23 @@ class _Nest:
     def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> _Nest:
         """Return the loops around ``anchor``; ``cache`` is the size of the second cache."""
         annotations = sch.get(anchor).annotations
-        kind, axis = str(annotations[KIND]), int(annotations[ROWS])
+        operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
         loops, spatial = sch.get_loops(anchor), b.spatial_count(sch, anchor)
         reduce = loops[spatial:]
-        if kind == "matmul":
+        if operator == "matmul":
             *lead, feature = loops[:spatial]
             features = b.extent(sch, feature)
             block, inner = sch.split(feature, [None, min(LANES, features)])
         else:
             *lead, block, inner = loops[:spatial]
             features = LANES * b.extent(sch, block)
-        share = b.extent(sch, inner) if kind == "balanced" else 1
-        flops = b.flops(sch, anchor) * (LANES if kind == "balanced" else 1)
+        share = b.extent(sch, inner) if operator == "balanced" else 1
+        flops = b.flops(sch, anchor) * (LANES if operator == "balanced" else 1)
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = 0 if kind == "matmul" else images_first(sch, anchor, others, cache)
-        return cls(kind, lead, axis, block, inner, reduce, share, flops, images, features)
+        images = 0 if operator == "matmul" else images_first(sch, anchor, others, cache)
+        return cls(operator, lead, axis, block, inner, reduce, share, flops, images, features)
 
     @property
     def others(self) -> list[Any]:
@@ -84,7 +84,7 @@ class _Nest:
         return [loop for i, loop in enumerate(self.lead) if i != self.axis]
 
 
-class Contraction(ScheduleRule):
+class ContractionRule(ScheduleRule):
     """Tile rows x lanes into registers, walk the reduction innermost, store once.
 
     before: contract --> store --> element-wise blocks
@@ -109,24 +109,24 @@ class Contraction(ScheduleRule):
         machine = machine_of(target)
         nest = _Nest.of(sch, anchor, machine.caches.second)
         widths = [bits // SUM_BITS for bits in machine.widths]
-        widths = [LANES] if nest.kind == "balanced" else widths
+        widths = [LANES] if nest.operator == "balanced" else widths
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, machine, tunable)
         heavy = nest.flops > cores.PARALLEL_FLOPS
-        shared, outer = self._share(sch, anchor, nest, outer, target) if heavy else ([], outer)
+        shared, outer = self._split(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
         around = len(shared) + len(outer) + len(near)
         simd.vectorise_tile(sch, epilogue, around, width, tunable)
-        parallel = nest.others if nest.kind == "matmul" else outer
+        parallel = nest.others if nest.operator == "matmul" else outer
         if shared:
             cores.tasks(sch, shared)
         elif parallel and heavy:
-            planes = [] if nest.kind == "matmul" else nest.others
+            planes = [] if nest.operator == "matmul" else nest.others
             parallel = cores.few_tasks(sch, parallel, planes, target)
-        if nest.kind == "matmul":
+        if nest.operator == "matmul":
             self._pack(sch, anchor, parallel)
         overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, body[0])
@@ -134,17 +134,17 @@ class Contraction(ScheduleRule):
         return sch
 
     @staticmethod
-    def _share(
+    def _split(
         sch: s_tir.Schedule, anchor: BlockRV, nest: _Nest, outer: list[LoopRV], target: Target
     ) -> tuple[list[Any], list[Any]]:
         """Return the loops over images and parts of a plane that threads share, and the others.
 
         There are none to share where threads share features.
         """
-        if nest.kind == "matmul" or not nest.others:
+        if nest.operator == "matmul" or not nest.others:
             return [], outer
         *images, plane = nest.others
-        part, *rest = cores.share_plane(sch, anchor, nest.lead, nest.axis, target)
+        part, *rest = cores.split_plane(sch, anchor, nest.lead, nest.axis, target)
         if not rest:
             return [], outer
         inside = [x for x in outer if not any(x.same_as(image) for image in images)]
@@ -167,7 +167,7 @@ class Contraction(ScheduleRule):
         first = chunk > 1
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk)
-        before = len(nest.others) if nest.kind == "matmul" else nest.images
+        before = len(nest.others) if nest.operator == "matmul" else nest.images
         lead = [*nest.others[:before], *far_blocks, *nest.others[before:]]
         return [*lead, *far_rows], [*near_blocks, *near_rows], body
 
@@ -191,7 +191,7 @@ class Contraction(ScheduleRule):
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
         (row, block), inner, reduce = tile, nest.inner, nest.reduce
-        if nest.kind != "balanced":
+        if nest.operator != "balanced":
             parts, lane = _vectors(sch, inner, width)
             for loop in (row, block, *parts):
                 sch.unroll(loop)
@@ -212,7 +212,9 @@ def _word_banks(keep: int, banks: int) -> int:
     return max(d for d in range(1, most + 1) if banks % d == 0)
 
 
-def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile, cache: float) -> int:
+def _chunk(
+    nest: _Nest, blocks: int, extents: list[list[int]], tile: RegisterTile, cache: float
+) -> int:
     """Return how many feature tiles a row tile should meet before the next row tile (or 1).
 
     ``extents`` are those of the leading axes and of the reduction, ``cache`` the bytes that weights
@@ -228,8 +230,8 @@ def _chunk(nest: _Nest, blocks: int, extents: list[list[int]], tile: Tile, cache
     if math.prod(lead) < 8 * tile.rows:
         return 1
     steps = math.prod(reduce)
-    sparse = nest.kind == "balanced" and math.prod(reduce[:-1]) >= 8
-    wide = nest.kind == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
+    sparse = nest.operator == "balanced" and math.prod(reduce[:-1]) >= 8
+    wide = nest.operator == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
     if not (sparse or wide):
         return 1
     weight = VALUE_BYTES if sparse else 4

@@ -65,7 +65,7 @@ def few_tasks(
     return [*tasks(sch, taken), *rest]
 
 
-def share_plane(
+def split_plane(
     sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
 ) -> list[LoopRV]:
     """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.

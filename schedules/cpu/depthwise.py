@@ -32,7 +32,7 @@ Its taps then stay in registers from strip to strip: 8 % less time for the 3x3 p
 up to 56 pixels wide, of MobileNetV2. Longer rows are read faster strip by strip, all channels."""
 
 
-class Depthwise(ScheduleRule):
+class DepthwiseRule(ScheduleRule):
     """Unroll all taps over a strip of pixels.
 
     before: contract --> store --> element-wise blocks
@@ -74,7 +74,7 @@ class Depthwise(ScheduleRule):
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
         heavy = LOADED * flops > cores.PARALLEL_FLOPS
         *images, plane = others
-        *part, rest = cores.share_plane(sch, anchor, lead, axis, target) if heavy else [plane]
+        *part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else [plane]
         shared = [*images, *part] if part else [*far_blocks, *images, rest]
         inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]

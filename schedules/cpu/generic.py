@@ -14,7 +14,7 @@ from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
-class Generic(ScheduleRule):
+class GenericRule(ScheduleRule):
     """Inline element-wise chains, then give each block that is left vectors and registers.
 
     A reduction over the contiguous axis (softmax, layer norm) gets a vector of partial sums; one

@@ -16,7 +16,7 @@ MAX_VECTORS = 8
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """Rows and vectors of lanes that one register tile spans (numbers or schedule variables)."""
 
     rows: Any
@@ -30,7 +30,7 @@ def default_tile(
     *,
     most: int,
     widest: int = MAX_VECTORS,
-) -> Tile:
+) -> RegisterTile:
     """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
@@ -39,7 +39,7 @@ def default_tile(
     """
     extent, most = rows or 1, max(most, share)
     tiles = [
-        Tile(r, v)
+        RegisterTile(r, v)
         for r in divisors(extent, MAX_ROWS)
         for v in divisors(row_blocks, min(MAX_VECTORS, widest))
         if r * v * share <= most
@@ -48,32 +48,32 @@ def default_tile(
     if tile.rows * tile.vectors * share * 2 > most or extent < 4:
         return tile
     vectors = max(v for v in divisors(row_blocks, min(4, widest)) if v * share <= most)
-    return Tile(min(extent, most // (vectors * share)), vectors)
+    return RegisterTile(min(extent, most // (vectors * share)), vectors)
 
 
 def sampled_tile(
     sch: s_tir.Schedule,
     rows: int | None,
     row_blocks: int,
-    default: Tile,
+    default: RegisterTile,
     tunable: bool,
     *,
     widest: int = MAX_VECTORS,
-) -> Tile:
+) -> RegisterTile:
     """Return ``default``, or a tile of variables of the trace that begin with it."""
     partial = is_partial(rows, default)
     options = list(range(1, MAX_ROWS + 1)) if partial else divisors(rows or 1, MAX_ROWS)
     row = choose(sch, options, default.rows, tunable)
     vectors = divisors(row_blocks, min(MAX_VECTORS, widest))
-    return Tile(row, choose(sch, vectors, default.vectors, tunable))
+    return RegisterTile(row, choose(sch, vectors, default.vectors, tunable))
 
 
-def is_partial(rows: int | None, tile: Tile) -> bool:
+def is_partial(rows: int | None, tile: RegisterTile) -> bool:
     """Return whether the last tile has fewer rows than ``tile``."""
     return rows is not None and rows % tile.rows != 0
 
 
-def _reuse(tile: Tile, share: int) -> float:
+def _reuse(tile: RegisterTile, share: int) -> float:
     """Multiply-adds for each load; activations come from L1, weights stream from further out."""
     vectors = tile.vectors * share
     return float(tile.rows * vectors / (0.5 * tile.rows + vectors))

@@ -6,8 +6,8 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.marks import KIND
-from tvm_sparse.ops.rows import KIND_PARTIAL, TAIL
+from tvm_sparse.ops.marks import OPERATOR
+from tvm_sparse.ops.rows import PARTIAL, TAIL
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores
@@ -18,7 +18,7 @@ TOGETHER = 4
 """Rows that run through each step side by side: their chains of dependent steps overlap."""
 
 
-class Rows(ScheduleRule):
+class RowsRule(ScheduleRule):
     """One loop over rows around all steps, each step in vectors.
 
     before: max --> exp --> sum --> normalise, each over all rows
@@ -28,7 +28,7 @@ class Rows(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked as a partial row reduction."""
         sch = s_tir.Schedule(func)
-        if b.marked(sch, (KIND_PARTIAL,)) is None:
+        if b.marked(sch, (PARTIAL,)) is None:
             return None
         names = [sch.get(block).name_hint for block in b.all_blocks(sch)]
         tails = (name for name in names if name.endswith(TAIL))
@@ -55,7 +55,7 @@ class Rows(ScheduleRule):
     def _vectors(sch: s_tir.Schedule, step: BlockRV) -> None:
         """Give one step vectors; its loops are those inside the row loop, the tile's rows first."""
         *rows, last = sch.get_loops(step)[1:]
-        if KIND in sch.get(step).annotations:
+        if OPERATOR in sch.get(step).annotations:
             lane = rows.pop()
             sch.reorder(last, *rows, lane)
             sch.vectorize(lane)

@@ -15,7 +15,7 @@ from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
-from tvm_sparse.schedules.cpu.register_tile import Tile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
 from tvm_sparse.targets import threads_of
@@ -24,7 +24,7 @@ MIN_TILES = 48
 """Tiles of a strip: weights are loaded for so many, while their inputs stay in the second cache."""
 
 
-class Winograd(ScheduleRule):
+class WinogradRule(ScheduleRule):
     """Keep a strip's transformed inputs in the second cache, its products in the first.
 
     before: transform --> contract --> store --> element-wise blocks
@@ -71,7 +71,7 @@ def strip_rows(high: int, wide: int) -> int:
 
 
 def _multiply(
-    sch: s_tir.Schedule, anchor: BlockRV, collect: BlockRV, features: LoopRV, tile: Tile
+    sch: s_tir.Schedule, anchor: BlockRV, collect: BlockRV, features: LoopRV, tile: RegisterTile
 ) -> Any:
     """Multiply the tiles of a strip with the weights of a feature tile, a register tile at a time.
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
-from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLane
+from tvm_sparse.schedules.cuda.depthwise import DepthwiseStripRule
+from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLaneRule
 from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.schedules.cuda.machine_code import our_compiler
-from tvm_sparse.schedules.cuda.separable import Separable
-from tvm_sparse.schedules.cuda.stream import Stream
-from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
-from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
+from tvm_sparse.schedules.cuda.separable import SeparableRule
+from tvm_sparse.schedules.cuda.stream import StreamRule
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
+from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFourRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
 __all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
 
 RULES: tuple[ScheduleRule, ...] = (
-    Stream(),
-    Separable(),
-    TileScalar(),
-    TileTensorCore(),
-    TileTwoFour(),
-    DepthwiseStrip(),
-    DepthwiseTapsLane(),
+    StreamRule(),
+    SeparableRule(),
+    TileScalarRule(),
+    TileTensorCoreRule(),
+    TileTwoFourRule(),
+    DepthwiseStripRule(),
+    DepthwiseTapsLaneRule(),
     *REST,
 )
 

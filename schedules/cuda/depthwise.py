@@ -13,7 +13,7 @@ from tvm_sparse.schedules.rule import ScheduleRule
 THREADS = 192
 
 
-class DepthwiseStrip(ScheduleRule):
+class DepthwiseStripRule(ScheduleRule):
     """Schedule a depthwise convolution: a thread computes a strip for 16 bytes of channels.
 
     before: stage_x --> contract --> store --> element-wise blocks

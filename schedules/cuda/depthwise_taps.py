@@ -15,7 +15,7 @@ from tvm_sparse.schedules.rule import ScheduleRule
 OWN = ("load_x", "stage_x", "places", "weights")
 
 
-class DepthwiseTapsLane(ScheduleRule):
+class DepthwiseTapsLaneRule(ScheduleRule):
     """Schedule a depthwise convolution with taps of its own for each channel.
 
     before: stage_x, places, weights --> contract --> store --> element-wise blocks

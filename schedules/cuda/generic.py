@@ -13,7 +13,7 @@ from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
-class Elementwise(ScheduleRule):
+class ElementwiseRule(ScheduleRule):
     """Inline chains without a reduction; a thread handles 16 contiguous bytes of each output."""
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -27,7 +27,7 @@ class Elementwise(ScheduleRule):
         return sch
 
 
-class Stock(ScheduleRule):
+class StockRule(ScheduleRule):
     """One of TVM's own default rules."""
 
     def __init__(self, rule: Any) -> None:
@@ -49,10 +49,10 @@ def _plain(sch: s_tir.Schedule, block: Any) -> bool:
 
 
 REST: tuple[ScheduleRule, ...] = (
-    Elementwise(),
-    Stock(gpu.GEMV()),
-    Stock(gpu.Reduction()),
-    Stock(gpu.GeneralReduction()),
-    Stock(gpu.Fallback()),
+    ElementwiseRule(),
+    StockRule(gpu.GEMV()),
+    StockRule(gpu.Reduction()),
+    StockRule(gpu.GeneralReduction()),
+    StockRule(gpu.Fallback()),
 )
 """Rules for everything else, in order. TVM's matrix rule is left out: it takes 18 s to import."""

@@ -28,7 +28,7 @@ WEIGHTS = COPIES[1]
 
 
 @dataclass(frozen=True)
-class Shape:
+class Pieces:
     """Pixels and channels of a strip, and the pieces of the product along rows and features."""
 
     strip: int
@@ -37,7 +37,7 @@ class Shape:
     across: int
 
 
-class Separable(ScheduleRule):
+class SeparableRule(ScheduleRule):
     """Schedule a depthwise convolution merged with the 1x1 convolution behind it.
 
     before: stage_window --> sum_taps --> element-wise blocks --> stage_x --> contract --> ...
@@ -55,7 +55,7 @@ class Separable(ScheduleRule):
             return None
         anchor = b.marked(sch, ("tile_scalar", "tile_tensor_core"))
         rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
-        shape = Shape(*(int(e) for e in sch.get(sch.get_sblock(STRIPS)).annotations[TILE]))
+        shape = Pieces(*(int(e) for e in sch.get(sch.get_sblock(STRIPS)).annotations[TILE]))
         last = b.isolate(sch, anchor, keep=(WINDOW, SUMS, STRIPS, WEIGHTS, *FRAGMENTS))
         if tensor_core := sch.get(last).name_hint == FRAGMENTS[2]:
             (last,) = sch.get_consumers(last)
@@ -83,7 +83,7 @@ def _copy_weights(parts: tl.Parts, step: Any, threads: t.Threads) -> None:
     sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
 
 
-def _compute_strips(sch: s_tir.Schedule, shape: Shape, step: Any, threads: t.Threads) -> None:
+def _compute_strips(sch: s_tir.Schedule, shape: Pieces, step: Any, threads: t.Threads) -> None:
     """Let every thread compute strips of the depthwise half, window and weights in registers."""
     block, window, sums = (sch.get_sblock(name) for name in (STRIPS, WINDOW, SUMS))
     sch.compute_at(block, step, preserve_unit_loops=True)
@@ -109,7 +109,7 @@ def _compute_strips(sch: s_tir.Schedule, shape: Shape, step: Any, threads: t.Thr
             sch.unroll(loop)
 
 
-def _tensor_core(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
+def _tensor_core(parts: tl.Parts, shape: Pieces) -> tuple[t.Threads, Any]:
     """Share 16 x 16 tiles among warps; return the threads and the loop over steps of channels."""
     sch, (rows, _, columns) = parts.sch, parts.tile
     threads = (
@@ -131,7 +131,7 @@ def _tensor_core(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
     return threads, step
 
 
-def _scalar(parts: tl.Parts, shape: Shape) -> tuple[t.Threads, Any]:
+def _scalar(parts: tl.Parts, shape: Pieces) -> tuple[t.Threads, Any]:
     """Give each thread four features of some rows; return the threads and the loop over steps."""
     sch, (rows, _, columns) = parts.sch, parts.tile
     threads = (("threadIdx.y", shape.down), ("threadIdx.x", shape.across))

@@ -25,7 +25,7 @@ AHEAD = 256
 """Bytes of weights that a thread requests at once, at most."""
 
 
-class Stream(ScheduleRule):
+class StreamRule(ScheduleRule):
     """Schedule a weight stream.
 
     before: stage_x, gather --> contract --> total --> store --> element-wise blocks

@@ -53,10 +53,10 @@ class Parts:
         return DECODE in {self.sch.get(block).name_hint for block in b.all_blocks(self.sch)}
 
 
-def take_apart(func: tirx.PrimFunc, kind: str, own: tuple[str, ...] = ()) -> Parts | None:
-    """Return the parts of ``func`` if its operator mark is ``kind``; inline its epilogue."""
+def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) -> Parts | None:
+    """Return the parts of ``func`` if its operator mark is ``operator``; inline its epilogue."""
     sch = s_tir.Schedule(func)
-    anchor = b.marked(sch, (kind,))
+    anchor = b.marked(sch, (operator,))
     if anchor is None:
         return None
     rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])

@@ -35,7 +35,7 @@ ALIGN = 32
 
 
 @dataclass(frozen=True)
-class Shape:
+class ThreadLoad:
     """Threads of a block, sums of a thread, products of a thread in one step."""
 
     threads: int
@@ -43,7 +43,7 @@ class Shape:
     products: int
 
 
-def fits(sch: s_tir.Schedule, shape: Shape, tile: tuple[int, int, int]) -> bool:
+def fits(sch: s_tir.Schedule, shape: ThreadLoad, tile: tuple[int, int, int]) -> bool:
     """Whether a thread block's threads, registers and shared memory suffice.
 
     ``tile`` is what was decided: (rows, features, columns) of a thread block.

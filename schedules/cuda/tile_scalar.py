@@ -8,7 +8,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.schedules.cuda import tile as tl
-from tvm_sparse.schedules.cuda.tile_limits import Shape, extents, fits
+from tvm_sparse.schedules.cuda.tile_limits import ThreadLoad, extents, fits
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import factors
 
@@ -27,7 +27,7 @@ def thread_shape(rows: int, features: int) -> tuple[int, int]:
     return rows // per_thread, across
 
 
-class TileScalar(ScheduleRule):
+class TileScalarRule(ScheduleRule):
     """Schedule a tiled contraction of scalars.
 
     before: stage_x, stage_w --> contract --> store --> element-wise blocks
@@ -38,7 +38,7 @@ class TileScalar(ScheduleRule):
         """Whether a thread block fits an SM, and its code is not too long."""
         _, _, _, down, across, _, k_vector, k_in, row_in, wide, lane = extents(schedule)
         sums = row_in * wide * lane
-        shape = Shape(down * across, sums, sums * k_vector * k_in)
+        shape = ThreadLoad(down * across, sums, sums * k_vector * k_in)
         return fits(schedule, shape, self.tile(schedule))
 
     @staticmethod

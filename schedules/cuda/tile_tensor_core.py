@@ -11,7 +11,7 @@ from tvm.target import Target
 from tvm_sparse.ops.cuda.multiply import EDGE
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
-from tvm_sparse.schedules.cuda.tile_limits import Shape, extents, fits
+from tvm_sparse.schedules.cuda.tile_limits import ThreadLoad, extents, fits
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import factors
 
@@ -56,14 +56,14 @@ def default_warps(rows: int, features: int, edges: tuple[int, int] = (EDGE, EDGE
     return Warps(down, across)
 
 
-class TileTensorCore(ScheduleRule):
+class TileTensorCoreRule(ScheduleRule):
     """Schedule a tiled contraction of 16 x 16 tensor-core tiles.
 
     before: stage_x, stage_w --> load_a, load_b --> contract --> unfold --> store --> ...
     after:  for block: { for step, pipelined: { stage; for 16 columns: load, multiply }; epilogue }
     """
 
-    kind = "tile_tensor_core"
+    operator = "tile_tensor_core"
     edges = (EDGE, EDGE, EDGE)
     """Rows, features and columns of a product of one warp."""
 
@@ -75,7 +75,7 @@ class TileTensorCore(ScheduleRule):
         _, _, _, across, down, lanes, _, k_in, row_in, inner = extents(schedule)
         products = row_in * inner
         sums = self.edges[0] * self.edges[1] // t.WARP * products
-        shape = Shape(across * down * lanes, sums, UNROLL * products * k_in)
+        shape = ThreadLoad(across * down * lanes, sums, UNROLL * products * k_in)
         return fits(schedule, shape, self.tile(schedule))
 
     def tile(self, schedule: s_tir.Schedule) -> tuple[int, int, int]:
@@ -85,8 +85,8 @@ class TileTensorCore(ScheduleRule):
         return rows * down * row_in, features * across * inner, columns * k_in
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked :attr:`kind`."""
-        parts = tl.take_apart(func, self.kind, own=FRAGMENTS)
+        """Schedule ``func`` if it holds a block marked :attr:`operator`."""
+        parts = tl.take_apart(func, self.operator, own=FRAGMENTS)
         if parts is None:
             return None
         sch, anchor, (rows, features, columns) = parts.sch, parts.anchor, parts.tile

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tvm_sparse.formats.two_four import EDGE
 from tvm_sparse.ops.cuda.two_four import ROWS
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
 
 
-class TileTwoFour(TileTensorCore):
+class TileTwoFourRule(TileTensorCoreRule):
     """Schedule a tiled contraction whose products are ``mma.sp`` of 16 rows and 32 features.
 
-    As :class:`TileTensorCore`, but weights stay packed until they are in registers.
+    As :class:`TileTensorCoreRule`, but weights stay packed until they are in registers.
     """
 
-    kind = "tile_two_four"
+    operator = "tile_two_four"
     edges = (ROWS, EDGE, EDGE)
     pairs = False

@@ -36,4 +36,4 @@ def test_a_published_network_is_pruned_and_trained_on(imagenet, tmp_path):
 def test_dense_epochs_come_before_pruning(monkeypatch):
     options = deprune_accuracy.arguments(["--data", "x", "--dense", "2"])
     run = deprune_accuracy.prepare(options, 2, 32)
-    assert [run.pruner.schedule.share(epoch) for epoch in range(4)] == [None, None, 1.0, None]
+    assert [run.pruner.schedule.due(epoch) for epoch in range(4)] == [None, None, 1.0, None]

@@ -8,7 +8,7 @@ from tvm_sparse.patterns.joint import Joint
 @pytest.mark.parametrize("mix", [0.0, 0.3, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize("sparsity", [0.5, 0.9])
 def test_all_mixes_reach_the_same_sparsity(mix, sparsity):
-    fine, coarse = Joint.shares(joint_gemm.target_of(sparsity, mix), mix)
+    fine, coarse = Joint.targets(joint_gemm.target_of(sparsity, mix), mix)
     assert 1 - (1 - fine) * (1 - coarse) == pytest.approx(sparsity)
     weight = np.random.default_rng(0).standard_normal((256, 1024)).astype(np.float32)
     mask = joint_gemm.mask_of(weight, sparsity, mix, 256, 4)

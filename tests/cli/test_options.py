@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 import typer
 
-from tvm_sparse.cli.options import Shape, example_inputs, parse_shape, random_array, read_array
+from tvm_sparse.cli.options import InputShape, example_inputs, parse_shape, random_array, read_array
 from tvm_sparse.errors import InputError
 
 
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("1,3,224,224", Shape((1, 3, 224, 224))),
-        ("7", Shape((7,))),
-        (" 2, 5 ", Shape((2, 5))),
-        ("1,128:int64", Shape((1, 128), "int64")),
-        ("4:float16", Shape((4,), "float16")),
+        ("1,3,224,224", InputShape((1, 3, 224, 224))),
+        ("7", InputShape((7,))),
+        (" 2, 5 ", InputShape((2, 5))),
+        ("1,128:int64", InputShape((1, 128), "int64")),
+        ("4:float16", InputShape((4,), "float16")),
     ],
 )
 def test_shapes_are_read(text, shape):
@@ -42,7 +42,7 @@ def test_what_is_no_array_is_refused(tmp_path):
 
 
 def test_examples_have_shape_and_dtype():
-    first, second = example_inputs([Shape((2, 3)), Shape((4,), "int64")], None)
+    first, second = example_inputs([InputShape((2, 3)), InputShape((4,), "int64")], None)
     assert tuple(first.shape) == (2, 3)
     assert str(first.dtype) == "torch.float32"
     assert 0 <= first.min() < first.max() < 1
@@ -62,7 +62,7 @@ def test_no_examples():
 
 def test_shapes_and_files_exclude_each_other(tmp_path):
     with pytest.raises(typer.BadParameter, match="not both"):
-        example_inputs([Shape((1,))], [tmp_path / "x.npy"])
+        example_inputs([InputShape((1,))], [tmp_path / "x.npy"])
 
 
 def test_random_arrays_repeat():

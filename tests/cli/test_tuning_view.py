@@ -10,7 +10,7 @@ from tests.tuning.networks import mlp, tasks
 from tvm_sparse.cli.tuning_view import best_table, line, report_table, watch
 from tvm_sparse.tuning.record import record_of
 from tvm_sparse.tuning.report import report_of
-from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.state import TaskState, TuningSession
 
 
 def session():
@@ -22,7 +22,7 @@ def session():
         instead_of="",
     )
     state = TaskState(task, None, 1e-4, None, ratios=[1.0, 0.5, None])
-    return Session(
+    return TuningSession(
         40,
         [state],
         phase="searching",
@@ -42,7 +42,7 @@ def text(renderable):
 def test_a_line_says_where_the_session_stands():
     shown = line(session())
     assert shown == "searching fc: 20/40 trials, 40 a minute, 0:30 left, best 2.00 x the default"
-    assert line(Session(8)) == "preparing: 0/8 trials, 0 a minute, unknown time left"
+    assert line(TuningSession(8)) == "preparing: 0/8 trials, 0 a minute, unknown time left"
 
 
 def test_without_a_terminal_each_step_is_a_line(capfd):

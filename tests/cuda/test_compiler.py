@@ -85,7 +85,7 @@ def test_half_precision_takes_tensor_cores(pruned, dtype):
     x = torch.zeros(2, 1, 8, 8, dtype=dtype)
     library = ts.compile(model.to(dtype), (x,), target="cuda:sm_80")
     rules = {kernel.layer: kernel.rule for kernel in library.kernels if kernel.layer}
-    own = {type(rule).__name__ for rule in cuda.RULES} - {type(r).__name__ for r in cuda.REST}
+    own = {rule.name for rule in cuda.RULES} - {rule.name for rule in cuda.REST}
     assert set(rules.values()) <= own
     assert rules["blocks.0.expand.0"] == "TileTensorCore"
 

@@ -13,7 +13,7 @@ from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise
-from tvm_sparse.schedules.cuda.depthwise import DepthwiseStrip
+from tvm_sparse.schedules.cuda.depthwise import DepthwiseStripRule
 
 SAME = Contraction(
     (2, 14, 14), 48, 48, (3, 3), (1, 1), (1, 1), padded=(14, 14), borders=(1, 1), depthwise=True
@@ -45,7 +45,7 @@ def test_equals_the_naive_sum(c, strip, dtype, emulator):
     c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, c.matrix_shape), integers(rng, c.input_shape)
-    func = scheduled(depthwise(c, strip), DepthwiseStrip())
+    func = scheduled(depthwise(c, strip), DepthwiseStripRule())
     taps = DenseTapFormat(*c.matrix_shape).encode(typed(matrix, dtype))["values"]
     out = executed(emulator, func, [typed(x, dtype), taps], c.output_shape, dtype)
     assert np.array_equal(out, naive(c, x, matrix))

@@ -14,9 +14,9 @@ from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar
 from tvm_sparse.ops.cuda.tile import tiled
-from tvm_sparse.ops.cuda.weights import BlockWeights
+from tvm_sparse.ops.cuda.weights import BlockOperand
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.selection.cuda import depthwise_options as ways
 
 LAYER = Contraction(
@@ -30,9 +30,9 @@ def test_sub_gemms_equal_the_reference(sparsity, emulator):
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, LAYER.matrix_shape, sparsity), integers(rng, LAYER.input_shape)
     full, storage, tile = ways.sub_gemms(LAYER, matrix, target())
-    func = tiled(full, BlockWeights(storage, tile), tile, Scalar())
+    func = tiled(full, BlockOperand(storage, tile), tile, Scalar())
     arrays = storage.encode(ways.diagonal(matrix)).values()
-    func = scheduled(func, TileScalar())
+    func = scheduled(func, TileScalarRule())
     out = executed(emulator, func, [x, *arrays], LAYER.output_shape)
     assert np.array_equal(out, reference(LAYER, x, matrix))
 

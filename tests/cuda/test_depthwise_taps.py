@@ -13,7 +13,7 @@ from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.depthwise_taps import Plane, choose_plane, depthwise_taps
-from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLane
+from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLaneRule
 
 SAME = Contraction(
     (2, 14, 14), 48, 48, (3, 3), (1, 1), (1, 1), padded=(14, 14), borders=(1, 1), depthwise=True
@@ -44,7 +44,7 @@ def test_equals_the_reference(c, tile, sparsity, dtype, emulator):
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, c.matrix_shape, sparsity), integers(rng, c.input_shape)
     s = storage(matrix, tile.lanes)
-    func = scheduled(depthwise_taps(c, s, tile), DepthwiseTapsLane())
+    func = scheduled(depthwise_taps(c, s, tile), DepthwiseTapsLaneRule())
     arrays = s.encode(typed(matrix, dtype)).values()
     out = executed(emulator, func, [typed(x, dtype), *arrays], c.output_shape, dtype)
     assert np.array_equal(out, reference(c, x, matrix))
@@ -56,7 +56,7 @@ def test_many_threads_fit_an_sm(c):
     c = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.7)
     func = depthwise_taps(c, storage(matrix), choose_plane(c, 32))
-    assert_lean(scheduled(func, DepthwiseTapsLane()), "sm_90", registers=96)
+    assert_lean(scheduled(func, DepthwiseTapsLaneRule()), "sm_90", registers=96)
 
 
 @pytest.mark.parametrize(("plane", "size"), [(112, 8), (56, 8), (28, 7), (14, 7), (7, 7), (5, 5)])

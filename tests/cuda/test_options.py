@@ -63,7 +63,7 @@ def assert_machine_code(layer, dtype, arch):
     option = option_of(OPERATORS[layer], dtype, target(arch))
     assert option.kernel == OPERATORS[layer].kernel
     func, rule = scheduled(option, target(arch))
-    assert rule not in {type(r).__name__ for r in cuda.REST}
+    assert rule not in {r.name for r in cuda.REST}
     wide = WIDE[option.kernel] if dtype == "float32" else WIDE_HALF[option.kernel]
     cubin = nvrtc.compile_source(source(func, arch), arch)
     most, _ = LISTED.get((layer, dtype, arch), (0, ""))

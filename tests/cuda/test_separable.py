@@ -16,13 +16,13 @@ from tests.kernels import integers
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
-from tvm_sparse.ops.cuda.tile import Tile
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
-from tvm_sparse.schedules.cuda.separable import Separable
-from tvm_sparse.selection.cuda.separable_options import Separable as Option
+from tvm_sparse.schedules.cuda.separable import SeparableRule
+from tvm_sparse.selection.cuda.separable_options import SeparableChoice as Option
 from tvm_sparse.selection.cuda.separable_options import separable, shared_bytes
 
 
@@ -66,13 +66,53 @@ def kernel_of(option):
 
 
 SCALAR = {
-    "strips of rows": (2, 14, 48, 3, 1, 40, SeparableTile(Tile(64, 48, 48), 2, 4, 8, 12)),
-    "stride 2, one image": (1, 7, 32, 3, 2, 24, SeparableTile(Tile(32, 32, 16), 1, 4, 16, 8)),
+    "strips of rows": (
+        2,
+        14,
+        48,
+        3,
+        1,
+        40,
+        SeparableTile(ThreadBlockTile(64, 48, 48), 2, 4, 8, 12),
+    ),
+    "stride 2, one image": (
+        1,
+        7,
+        32,
+        3,
+        2,
+        24,
+        SeparableTile(ThreadBlockTile(32, 32, 16), 1, 4, 16, 8),
+    ),
 }
 TENSOR_CORE = {
-    "past the last image": (2, 14, 48, 3, 1, 40, SeparableTile(Tile(64, 48, 48), 2, 4, 4, 3)),
-    "past the last channel": (2, 14, 40, 5, 2, 40, SeparableTile(Tile(112, 48, 32), 7, 4, 1, 1)),
-    "blocks of features": (1, 8, 32, 3, 1, 64, SeparableTile(Tile(32, 32, 32), 4, 4, 1, 2)),
+    "past the last image": (
+        2,
+        14,
+        48,
+        3,
+        1,
+        40,
+        SeparableTile(ThreadBlockTile(64, 48, 48), 2, 4, 4, 3),
+    ),
+    "past the last channel": (
+        2,
+        14,
+        40,
+        5,
+        2,
+        40,
+        SeparableTile(ThreadBlockTile(112, 48, 32), 7, 4, 1, 1),
+    ),
+    "blocks of features": (
+        1,
+        8,
+        32,
+        3,
+        1,
+        64,
+        SeparableTile(ThreadBlockTile(32, 32, 32), 4, 4, 1, 2),
+    ),
 }
 
 
@@ -81,7 +121,7 @@ TENSOR_CORE = {
 def test_equals_the_reference(case, emulator):
     dtype = "float32" if case in SCALAR else "float16"
     option = pair(*{**SCALAR, **TENSOR_CORE}[case], dtype)
-    func = scheduled(kernel_of(option), Separable())
+    func = scheduled(kernel_of(option), SeparableRule())
     rng, (first, second) = np.random.default_rng(0), (option.first, option.second)
     x, bias = integers(rng, first.input_shape), integers(rng, (first.features,))
     kernels = [integers(rng, c.matrix_shape, 0.3) for c in (first, second)]
@@ -98,8 +138,8 @@ def test_equals_the_reference(case, emulator):
 @needs_nvrtc
 def test_what_is_between_is_never_stored():
     """Sums of taps go to shared memory; what goes to global memory is the product alone."""
-    shape = SeparableTile(Tile(64, 32, 64), 4, 4, 4, 2)
-    func = scheduled(kernel_of(pair(8, 28, 128, 3, 1, 32, shape, "float16")), Separable())
+    shape = SeparableTile(ThreadBlockTile(64, 32, 64), 4, 4, 4, 2)
+    func = scheduled(kernel_of(pair(8, 28, 128, 3, 1, 32, shape, "float16")), SeparableRule())
     cubin = nvrtc.compile_source(source(func), "sm_90")
     (used,), (counts,) = kernel_resources(cubin).values(), instruction_counts(cubin).values()
     assert used.stack == 0

@@ -10,7 +10,7 @@ from tests.cuda.kernels import dynamic_shared, scheduled, target
 from tests.cuda.test_separable import pair
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.passes.fuse_depthwise import fused
-from tvm_sparse.schedules.cuda.separable import Separable
+from tvm_sparse.schedules.cuda.separable import SeparableRule
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.separable_options import separable, shared_bytes
 
@@ -48,7 +48,7 @@ def test_tiles_can_be_scheduled(name, dtype):
 def test_shared_memory_is_bounded(dtype):
     """The estimate is never below what the compiler takes: a launch would fail."""
     found = separable(*layers("MobileNet-V2 28x28x192/2", 32, dtype), target())
-    func = scheduled(fused(found, lambda builder, x, operands: x), Separable())
+    func = scheduled(fused(found, lambda builder, x, operands: x), SeparableRule())
     bound = shared_bytes(found.shape.tile, 4 if dtype == "float32" else 2)
     assert bound / 4 <= dynamic_shared(func) <= bound
 

@@ -34,7 +34,7 @@ from tvm_sparse.ops.cuda.stream import (
     stream_balanced,
     stream_dense,
 )
-from tvm_sparse.schedules.cuda.stream import Stream
+from tvm_sparse.schedules.cuda.stream import StreamRule
 
 
 @needs_nvrtc
@@ -55,7 +55,7 @@ def test_banks_equal_the_reference(lead, cols, rows, sparsity, warps, dtype, emu
     c = Contraction(lead, cols, rows, numerics=Numerics.uniform(dtype, "float32"))
     matrix, x = integers(rng, (rows, cols), sparsity), integers(rng, c.input_shape)
     storage = LaneBanksFormat.of(matrix)
-    func = scheduled(stream_balanced(c, storage, warps), Stream())
+    func = scheduled(stream_balanced(c, storage, warps), StreamRule())
     arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
     out = executed(emulator, func, arrays, c.output_shape)
     assert np.array_equal(out, reference(c, x, matrix))
@@ -70,7 +70,7 @@ def test_dense_rows_equal_the_reference(lead, cols, rows, emulator):
     c = Contraction(lead, cols, rows)
     matrix, x = integers(rng, (rows, cols)), integers(rng, c.input_shape)
     storage = DenseFormat(rows, cols, lanes=1)
-    func = scheduled(stream_dense(c, storage, Warps(4, 2)), Stream())
+    func = scheduled(stream_dense(c, storage, Warps(4, 2)), StreamRule())
     out = executed(emulator, func, [x, *storage.encode(matrix).values()], c.output_shape)
     assert np.array_equal(out, reference(c, x, matrix))
 
@@ -81,7 +81,7 @@ def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
     c = Contraction((rows,), 4096, 4096, numerics=Numerics.uniform(dtype, "float32"))
     storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4)
     warps = choose_warps(4096, 132, staged_bytes(c, storage))
-    func = scheduled(stream_balanced(c, storage, warps), Stream(), "sm_90")
+    func = scheduled(stream_balanced(c, storage, warps), StreamRule(), "sm_90")
     assert_lean(func, "sm_90", registers=65536 // (32 * warps.count))
 
 
@@ -89,7 +89,7 @@ def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
 def test_dense_machine_code_is_lean():
     c = Contraction((1,), 25088, 4096, numerics=Numerics.uniform("float16"))
     func = stream_dense(c, DenseFormat(4096, 25088, lanes=1), Warps(8, 2))
-    assert_lean(scheduled(func, Stream()), "sm_90", registers=128)
+    assert_lean(scheduled(func, StreamRule()), "sm_90", registers=128)
 
 
 def test_few_activations_are_staged_as_fp32():
@@ -144,9 +144,9 @@ def streams(rows):
 @pytest.mark.parametrize("rows", [1, 8])
 def test_a_space_begins_with_the_default(rows):
     *_, func = streams(rows)
-    found = space(func, Stream())
+    found = space(func, StreamRule())
     assert found.default.values[0] == (8, 4, 2)
-    assert source(found.variants[0].mod["main"]) == source(scheduled(func, Stream()))
+    assert source(found.variants[0].mod["main"]) == source(scheduled(func, StreamRule()))
     assert found.rule.feasible(found.variants[0])
 
 
@@ -154,7 +154,7 @@ def test_a_space_begins_with_the_default(rows):
 @pytest.mark.parametrize("rows", [1, 8])
 def test_candidates_fit_the_registers_of_an_sm(rows):
     *_, func = streams(rows)
-    for schedule in samples(space(func, Stream()), 2):
+    for schedule in samples(space(func, StreamRule()), 2):
         main = schedule.mod["main"]
         for used in compiled(main, "sm_90").values():
             assert used.registers * block_threads(main) <= 65536
@@ -165,7 +165,7 @@ def test_candidates_fit_the_registers_of_an_sm(rows):
 def test_candidates_equal_the_reference(rows, emulator):
     c, matrix, storage, func = streams(rows)
     x = integers(np.random.default_rng(1), c.input_shape)
-    for schedule in samples(space(func, Stream()), 1):
+    for schedule in samples(space(func, StreamRule()), 1):
         arrays = [typed(x, c.dtype), *storage.encode(typed(matrix, c.dtype)).values()]
         out = executed(emulator, schedule.mod["main"], arrays, c.output_shape)
         assert np.array_equal(out, reference(c, x, matrix)), schedule.trace

@@ -17,24 +17,24 @@ from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda import ptx
-from tvm_sparse.ops.cuda.joint_weights import JointWeights
+from tvm_sparse.ops.cuda.joint_weights import JointOperand
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
-from tvm_sparse.ops.cuda.tile import Tile, tiled, unflat
-from tvm_sparse.ops.cuda.weights import BalancedWeights, BlockWeights, DenseWeights
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled, unflat
+from tvm_sparse.ops.cuda.weights import BalancedOperand, BlockOperand, DenseOperand
 from tvm_sparse.patterns.block import Block
-from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore, default_warps
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule, default_warps
 
 LINEAR = Contraction((2, 50), 72, 70)
 STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))
 DILATED = Contraction((1, 5, 6), 3, 20, (3, 2), (1, 1), (2, 3), padded=(9, 9))
 CASES = {
-    "linear": (LINEAR, Tile(32, 32, 32)),
-    "strided": (STRIDED, Tile(16, 32, 64)),
-    "dilated": (DILATED, Tile(32, 16, 32)),
+    "linear": (LINEAR, ThreadBlockTile(32, 32, 32)),
+    "strided": (STRIDED, ThreadBlockTile(16, 32, 64)),
+    "dilated": (DILATED, ThreadBlockTile(32, 16, 32)),
 }
-UNEVEN = {n: (Contraction((40,), n, 33), Tile(32, 32, 48)) for n in (80, 96)}
-RULES = {Scalar: TileScalar, TensorCore: TileTensorCore}
+UNEVEN = {n: (Contraction((40,), n, 33), ThreadBlockTile(32, 32, 48)) for n in (80, 96)}
+RULES = {Scalar: TileScalarRule, TensorCore: TileTensorCoreRule}
 
 
 def masked(rng, kind, c, tile, across=16):
@@ -50,14 +50,14 @@ def masked(rng, kind, c, tile, across=16):
 
 def weights(kind, c, tile, matrix, across=16):
     if kind == "dense":
-        return DenseWeights(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
+        return DenseOperand(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
     if kind == "block":
-        return BlockWeights(BlockFormat.of(matrix, Block(tile.features, across), limit=1), tile)
+        return BlockOperand(BlockFormat.of(matrix, Block(tile.features, across), limit=1), tile)
     if kind == "joint":
         kept = KeptTilesFormat.of(matrix, lanes=tile.features, step=tile.columns)
-        return JointWeights(kept, tile)
+        return JointOperand(kept, tile)
     storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
-    return BalancedWeights(storage, tile)
+    return BalancedOperand(storage, tile)
 
 
 def emulated(emulator, kind, engine, c, tile, across=16):
@@ -102,23 +102,26 @@ def test_vectors_of_activations_lie_in_one_block(columns, across):
     half = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
     matrix = masked(np.random.default_rng(0), "block", half, tile, across)
     right = weights("block", half, tile, matrix, across=across)
-    text = source(scheduled(tiled(half, right, tile, TensorCore()), TileTensorCore()))
+    text = source(scheduled(tiled(half, right, tile, TensorCore()), TileTensorCoreRule()))
     assert "cp.async" in text
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("tile", [Tile(128, 128, 32), Tile(64, 96, 48), Tile(16, 48, 64)])
+@pytest.mark.parametrize(
+    "tile",
+    [ThreadBlockTile(128, 128, 32), ThreadBlockTile(64, 96, 48), ThreadBlockTile(16, 48, 64)],
+)
 def test_large_tiles_are_lean_too(tile):
     c = Contraction((1000,), 480, 500, numerics=Numerics.uniform("float16"))
     right = weights("dense", c, tile, None)
-    func = scheduled(tiled(c, right, tile, TensorCore()), TileTensorCore())
+    func = scheduled(tiled(c, right, tile, TensorCore()), TileTensorCoreRule())
     assert_lean(func, "sm_90", registers=128)
 
 
 @needs_nvrtc
 def test_fp32_tiles_are_lean_too():
-    c, tile = Contraction((1000,), 480, 500), Tile(128, 128, 32)
-    func = scheduled(tiled(c, weights("dense", c, tile, None), tile, Scalar()), TileScalar())
+    c, tile = Contraction((1000,), 480, 500), ThreadBlockTile(128, 128, 32)
+    func = scheduled(tiled(c, weights("dense", c, tile, None), tile, Scalar()), TileScalarRule())
     assert_lean(func, "sm_90")
 
 

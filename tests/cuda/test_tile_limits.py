@@ -23,16 +23,16 @@ from tests.cuda.test_tile import CASES, RULES, emulated, masked, weights
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
-from tvm_sparse.ops.cuda.tile import Tile, tiled
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.schedules.cuda import tile_limits
 from tvm_sparse.schedules.cuda.threads import REGISTERS
-from tvm_sparse.schedules.cuda.tile_scalar import TileScalar
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCore
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
 
 
 def layer(name, dtype, arch):
     operator = OPERATORS[name]
-    rule = TileScalar() if dtype == "float32" else TileTensorCore()
+    rule = TileScalarRule() if dtype == "float32" else TileTensorCoreRule()
     return option_of(operator, dtype, target(arch)).build(), rule
 
 
@@ -74,7 +74,10 @@ def test_a_space_begins_with_the_default(name, dtype):
 @pytest.mark.parametrize("kind", ["dense", "balanced", "joint"])
 def test_shared_memory_is_bounded(kind, dtype):
     """The estimate is never below what the compiler takes, and not far above."""
-    c, tile = Contraction((128,), 512, 256, numerics=Numerics.uniform(dtype)), Tile(64, 64, 32)
+    c, tile = (
+        Contraction((128,), 512, 256, numerics=Numerics.uniform(dtype)),
+        ThreadBlockTile(64, 64, 32),
+    )
     right = weights(kind, c, tile, masked(np.random.default_rng(0), kind, c, tile))
     engine = Scalar() if dtype == "float32" else TensorCore()
     rule = RULES[type(engine)]()
@@ -84,9 +87,9 @@ def test_shared_memory_is_bounded(kind, dtype):
 
 
 def test_what_does_not_fit_is_not_feasible():
-    c, tile = Contraction((1024,), 512, 256), Tile(64, 128, 32)
+    c, tile = Contraction((1024,), 512, 256), ThreadBlockTile(64, 128, 32)
     func = tiled(c, weights("dense", c, tile, None), tile, Scalar())
-    found = space(func, TileScalar())
+    found = space(func, TileScalarRule())
     rows, across, steps, deep = found.default.values
 
     def allowed(*values):

@@ -21,21 +21,21 @@ from tests.kernels import integers
 from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.cuda.tile import Tile, tiled
-from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
+from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
-from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFour
+from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFourRule
 from tvm_sparse.selection.cuda import options
 
 LINEAR = Contraction((2, 50), 200, 70)
 STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))
 CASES = {
-    "linear": (LINEAR, Tile(32, 64, 64)),
-    "one step": (LINEAR, Tile(16, 32, 256)),
-    "strided": (STRIDED, Tile(64, 32, 32)),
+    "linear": (LINEAR, ThreadBlockTile(32, 64, 64)),
+    "one step": (LINEAR, ThreadBlockTile(16, 32, 256)),
+    "strided": (STRIDED, ThreadBlockTile(64, 32, 32)),
 }
 
 
@@ -53,8 +53,8 @@ def test_equals_the_reference(case, keep, emulator):
     c = replace(c, numerics=Numerics.uniform(dtype))
     matrix, x = pruned(rng, c.matrix_shape, keep), integers(rng, c.input_shape)
     storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
-    func = tiled(c, TwoFourWeights(storage, tile), tile, SparseTensorCore())
-    func = scheduled(func, TileTwoFour())
+    func = tiled(c, TwoFourOperand(storage, tile), tile, SparseTensorCore())
+    func = scheduled(func, TileTwoFourRule())
     arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
     out = executed(emulator, func, arrays, c.output_shape, dtype)
     assert np.array_equal(out, reference(c, x, matrix))
@@ -67,7 +67,7 @@ def test_machine_code(arch, dtype):
     c = Contraction((256,), 512, 256, numerics=Numerics.uniform(dtype))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
     (option,) = options.two_four(c, Scan(matrix), target(arch))
-    func = scheduled(option.build(), TileTwoFour(), arch)
+    func = scheduled(option.build(), TileTwoFourRule(), arch)
     assert_lean(func, arch)
     (counts,) = instruction_counts(nvrtc.compile_source(source(func, arch), arch)).values()
     assert counts["HMMA.SP"] > 0

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from tvm_sparse.emulation.executor import execute
-from tvm_sparse.emulation.report import Report
+from tvm_sparse.emulation.report import EmulationReport
 
 WIDTHS = {"b8": 1, "b16": 2, "b32": 4, "b64": 8}
 
@@ -33,7 +33,7 @@ def kernel(body: str, params: int, shared: str = "") -> str:
 
 def run(
     body: str, arrays: list[np.ndarray], threads: int = 32, shared: str = "", dynamic: int = 0
-) -> Report:
+) -> EmulationReport:
     """Run a kernel of one block; ``arrays`` are written in place."""
     text = kernel(body, len(arrays), shared)
     return execute(text, "k", (1, 1, 1), (threads, 1, 1), arrays, shared=dynamic)

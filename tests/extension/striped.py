@@ -9,7 +9,7 @@ import numpy as np
 from tvm import s_tir, te
 
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
-from tvm_sparse.ops.marks import KIND, int64
+from tvm_sparse.ops.marks import OPERATOR, int64
 from tvm_sparse.patterns.base import Evidence, Fit, Pattern
 from tvm_sparse.patterns.chance import log_choose, probability
 from tvm_sparse.patterns.cost import modelled
@@ -82,7 +82,7 @@ def striped(c, storage):
         *lead, feature = index
         return te.sum(x[(*lead, columns[k])] * values[feature, k], axis=[k])
 
-    y = te.compute(int64(c.output_shape), product, "contract", attrs={KIND: "striped"})
+    y = te.compute(int64(c.output_shape), product, "contract", attrs={OPERATOR: "striped"})
     func = te.create_prim_func([x, values, columns, y])
     return func.with_attr("tirx.noalias", True)
 
@@ -103,7 +103,7 @@ class StripedRows(ScheduleRule):
     def apply(self, func, target, tunable):
         schedule = s_tir.Schedule(func)
         for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-            if schedule.get(block).annotations.get(KIND) == "striped":
+            if schedule.get(block).annotations.get(OPERATOR) == "striped":
                 schedule.parallel(schedule.get_loops(block)[0])
                 return schedule
         return None

@@ -15,7 +15,7 @@ from tvm_sparse.frontends.layers import module_layers
 
 
 def kinds(module: nn.Module) -> dict[str, str]:
-    return {layer.name: layer.kind for layer in module_layers(module)}
+    return {layer.name: layer.layer_type for layer in module_layers(module)}
 
 
 def test_convolutions():

@@ -13,7 +13,7 @@ from tvm_sparse.inspection.graph import graph_layers
 
 
 def kinds(module: nn.Module, *inputs: torch.Tensor) -> dict[str, str]:
-    return {layer.name: layer.kind for layer in graph_layers(load(module, inputs))}
+    return {layer.name: layer.layer_type for layer in graph_layers(load(module, inputs))}
 
 
 @pytest.mark.filterwarnings("ignore:The tensor attribute")
@@ -51,7 +51,7 @@ def test_recurrent_and_attention_layers():
 def test_transposed_convolutions_have_outputs_first():
     module = nn.Sequential(nn.ConvTranspose2d(4, 6, 3), nn.Conv2d(6, 6, 3, groups=3))
     first, second = graph_layers(load(module, torch.ones(1, 4, 5, 5)))
-    assert (first.kind, second.kind) == ("transposed conv2d", "grouped conv2d")
+    assert (first.layer_type, second.layer_type) == ("transposed conv2d", "grouped conv2d")
     assert np.array_equal(first.read(), module[0].weight.detach().transpose(0, 1))
 
 

@@ -26,7 +26,7 @@ def test_kinds_by_name_and_shape(tmp_path):
     prune.l1_unstructured(module["fc"], "weight", 0.5)
     save_file(module.state_dict(), tmp_path / "w.safetensors")
     layers = {layer.name: layer for layer in tensor_layers(tmp_path / "w.safetensors")}
-    assert {name: layer.kind for name, layer in layers.items()} == {
+    assert {name: layer.layer_type for name, layer in layers.items()} == {
         "conv": "conv2d",
         "dw": "depthwise conv2d",
         "gru.weight_ih_l0": "gru input gates",

@@ -21,13 +21,13 @@ def joint_mask(pattern, shape, fine, coarse, seed=0):
     [(0.7, 0.8, 0.7, 0.175), (0.7, 0.5, 0.7, 0.7), (0.5, 0.0, 0.0, 0.5), (0.5, 1.0, 0.5, 0.0)],
 )
 def test_shares_of_equations_2_and_3(sparsity, mix, fine, coarse):
-    assert Joint.shares(sparsity, mix) == pytest.approx((fine, coarse))
+    assert Joint.targets(sparsity, mix) == pytest.approx((fine, coarse))
 
 
 @pytest.mark.parametrize(("sparsity", "mix"), [(1.1, 0.5), (0.5, -0.1), (0.5, np.nan)])
 def test_shares_outside_0_to_1_are_refused(sparsity, mix):
     with pytest.raises(InputError, match="both in 0 to 1"):
-        Joint.shares(sparsity, mix)
+        Joint.targets(sparsity, mix)
 
 
 def test_project_is_the_and_of_both():

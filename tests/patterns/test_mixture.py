@@ -7,7 +7,7 @@ from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.banks import balanced_cost, stored_values
 from tvm_sparse.patterns.block import Block, block_cost
 from tvm_sparse.patterns.grid import Grid
-from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost
+from tvm_sparse.patterns.mixture import HiddenBank, hidden_bank, joint_cost
 from tvm_sparse.patterns.scan import Scan
 
 
@@ -68,13 +68,13 @@ def test_counts_too_small_for_the_test_are_left_alone():
 
 def test_costs():
     scan, grid = cut(16, 4, 16, 16, (256, 512), 0.5)
-    inner = joint_cost(scan, grid, Bank(16, 4, -100.0))
+    inner = joint_cost(scan, grid, HiddenBank(16, 4, -100.0))
     assert inner.flops == 2 * grid.inside * 4 // 16
     dense, grid = cut(16, 15, 16, 16, (256, 512), 0.5)
-    assert joint_cost(dense, grid, Bank(16, 15, -100.0)) == block_cost(dense, grid)
+    assert joint_cost(dense, grid, HiddenBank(16, 15, -100.0)) == block_cost(dense, grid)
     plain, grid = cut(16, 4, 2, 2, (256, 512), 0.03)
     values = stored_values(256, 512, 16, 4)
-    assert joint_cost(plain, grid, Bank(16, 4, -100.0)) == balanced_cost(plain, 16, values)
+    assert joint_cost(plain, grid, HiddenBank(16, 4, -100.0)) == balanced_cost(plain, 16, values)
     rows, grid = cut(512, 100, 4, 4, (512, 2048), 0.6)
-    cost = joint_cost(rows, grid, Bank(512, 100, -100.0))
+    cost = joint_cost(rows, grid, HiddenBank(512, 100, -100.0))
     assert cost.flops == 8 * rows.row_count.reshape(-1, 4).max(1).sum()

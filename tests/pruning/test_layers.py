@@ -11,7 +11,7 @@ from tvm_sparse.pruning.layers import (
     GROUPED,
     LINEAR,
     RECURRENT,
-    Layer,
+    PrunableLayer,
     select,
     sort_of,
 )
@@ -107,18 +107,18 @@ def test_a_computed_weight_is_refused_but_our_own_mask_is_not():
 def test_values(dtype):
     layer = nn.Linear(2, 1).to(dtype)
     layer.weight.data = torch.tensor([[-1.5, 0.25]], dtype=dtype)
-    assert Layer("0", layer, LINEAR).values().tolist() == [[-1.5, 0.25]]
+    assert PrunableLayer("0", layer, LINEAR).values().tolist() == [[-1.5, 0.25]]
 
 
 def test_values_refuses_weights_that_are_not_finite():
     layer = nn.Linear(2, 1)
     layer.weight.data[0, 0] = float("nan")
     with pytest.raises(InputError, match="head: the weight holds NaN"):
-        Layer("head", layer, LINEAR).values()
+        PrunableLayer("head", layer, LINEAR).values()
 
 
 def test_alive():
-    layer = Layer("0", nn.Linear(2, 1), LINEAR)
+    layer = PrunableLayer("0", nn.Linear(2, 1), LINEAR)
     assert layer.alive() is None
     mask = attach_mask(layer.module).mask
     assert layer.alive() is None

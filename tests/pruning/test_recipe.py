@@ -32,7 +32,7 @@ def test_a_recipe_prunes(tmp_path):
     path.write_text(RECIPE)
     recipe = load_recipe(path)
     assert recipe.method == BalancedPruning(0.9, bank=32, rounding="reach")
-    assert recipe.schedule.share(0) == Levels([0.75, 0.9]).share(0)
+    assert recipe.schedule.due(0) == Levels([0.75, 0.9]).due(0)
     model = nn.Sequential(nn.Linear(64, 8), nn.Linear(8, 8))
     pruner = recipe.pruner(model)
     pruner.step()

@@ -17,7 +17,7 @@ def opened(tmp_path):
     def read(content):
         (tmp_path / "a.so").write_bytes(content)
         with files.opened(tmp_path / "a.so") as descriptor:
-            library = elf.Library(descriptor, "a.so")
+            library = elf.SharedObject(descriptor, "a.so")
             return library.signature(), library.weights()
 
     return read

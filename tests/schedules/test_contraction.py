@@ -11,10 +11,9 @@ from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction as Layer
-from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
-from tvm_sparse.schedules.cpu.contraction import Contraction
+from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 
 wide = pytest.mark.skipif(machine_of(host()).accumulators < 16, reason="register tiles of AVX-512")
@@ -22,7 +21,7 @@ wide = pytest.mark.skipif(machine_of(host()).accumulators < 16, reason="register
 
 def outer_loops(func):
     """Return the extents of the loops around the register tile, one-step loops left out."""
-    schedule = Contraction().apply(func, host(), tunable=False)
+    schedule = ContractionRule().apply(func, host(), tunable=False)
     loops = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock("store"))]
     return [int(x.extent) for x in loops if int(x.kind) in (0, 1) and int(x.extent) > 1]
 
@@ -41,12 +40,12 @@ def outer_loops(func):
 )
 def test_balanced_weights_stay_in_the_cache(rows, columns, keep, loops):
     storage = BalancedFormat(512, columns, keep)
-    assert outer_loops(balanced(Layer((rows,), columns, 512), storage, host())) == loops
+    assert outer_loops(balanced(Contraction((rows,), columns, 512), storage, host())) == loops
 
 
 @wide
 def test_dense_weights_of_few_columns_meet_each_row_tile():
-    wide_layer = Layer((64,), 128, 512)
+    wide_layer = Contraction((64,), 128, 512)
     assert outer_loops(dense(wide_layer, DenseFormat(512, 128), host())) == [16, 8]
 
 
@@ -54,9 +53,9 @@ def test_dense_weights_of_few_columns_meet_each_row_tile():
 @pytest.mark.parametrize(("features", "columns"), [(768, 768), (3072, 768), (768, 3072)])
 def test_rows_without_divisors_carry_no_conditions(features, columns):
     func = balanced(
-        Layer((1, 197), columns, features), BalancedFormat(features, columns, 1), host()
+        Contraction((1, 197), columns, features), BalancedFormat(features, columns, 1), host()
     )
-    scheduled = Contraction().apply(func, host(), tunable=False).mod
+    scheduled = ContractionRule().apply(func, host(), tunable=False).mod
     assert "T.where" in scheduled.script()
     assert "T.where" not in OverlapTiles()(scheduled).script()
 
@@ -68,7 +67,7 @@ def test_chunks_of_features_compute_the_same(lead, share):
     rng = np.random.default_rng(0)
     matrix = keep_of_bank(rng, (512, 1024), 2)
     matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (32, 1)) != 0)
-    contraction = Layer(lead, 1024, 512)
+    contraction = Contraction(lead, 1024, 512)
     x = integers(rng, contraction.input_shape)
     storage = BalancedFormat.of(matrix, share=share)
     func = balanced(contraction, storage, host())

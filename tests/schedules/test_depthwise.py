@@ -10,7 +10,7 @@ from tests.kernels import host
 from tests.schedules.layers import assert_like_torch
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.depthwise import depthwise
-from tvm_sparse.schedules.cpu.depthwise import Depthwise
+from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
 
 
 def outer_loops(width, stride):
@@ -19,7 +19,7 @@ def outer_loops(width, stride):
     layer = Contraction(
         (1, 5, pixels), 48, 48, (3, 3), (stride, stride), (1, 1), (20, width + 2), depthwise=True
     )
-    schedule = Depthwise().apply(depthwise(layer, host()), host(), tunable=False)
+    schedule = DepthwiseRule().apply(depthwise(layer, host()), host(), tunable=False)
     loops = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock("store"))]
     return [int(x.extent) for x in loops if int(x.kind) in (0, 1) and int(x.extent) > 1]
 

@@ -12,7 +12,7 @@ from tests.schedules.layers import assert_like_torch
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.winograd import winograd
 from tvm_sparse.schedules.blocks import PARALLEL
-from tvm_sparse.schedules.cpu.winograd import Winograd, strip_rows
+from tvm_sparse.schedules.cpu.winograd import WinogradRule, strip_rows
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_strip_has_enough_tiles_for_its_weights(high, wide, rows):
 def test_what_runs_on_all_threads(monkeypatch, extent, threads, loops):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
     func = winograd(layer(1, extent, extent, 128, 128), WinogradFormat(128, 128), host())
-    schedule = Winograd().apply(func, host(), tunable=False)
+    schedule = WinogradRule().apply(func, host(), tunable=False)
     for block, extents in loops.items():
         around = [schedule.get(x) for x in schedule.get_loops(schedule.get_sblock(block))]
         assert [int(x.extent) for x in around if int(x.kind) == PARALLEL] == [extents]

@@ -24,4 +24,4 @@ def test_covers_of_single_weights():
 
 def test_padded_rows_count():
     (cover,) = covers(Scan(np.ones((5, 2))), (4,), (2,))
-    assert cover.share == 16 / 10
+    assert cover.fraction == 16 / 10

@@ -9,7 +9,7 @@ import pytest
 
 from tvm_sparse.tuning import state as subject
 from tvm_sparse.tuning.report import report_of
-from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.state import TaskState, TuningSession
 
 
 def state(ratios, calls=2, seconds=1e-4, confirmed=None, instead_of=""):
@@ -35,7 +35,7 @@ def test_what_was_confirmed_counts():
 def test_the_rate_is_of_the_last_batches(monkeypatch):
     now = iter([60.0, 120.0])
     monkeypatch.setattr(subject.time, "monotonic", lambda: next(now))
-    session = Session(100, started=0.0)
+    session = TuningSession(100, started=0.0)
     assert session.rate == 0
     assert session.seconds_left is None
     session.count(30)
@@ -45,7 +45,7 @@ def test_the_rate_is_of_the_last_batches(monkeypatch):
 
 
 def test_the_report_sums_over_calls_and_never_shows_a_loss():
-    session = Session(10, [state([1.0, 0.5]), state([1.0, None], calls=1, confirmed=1.1)])
+    session = TuningSession(10, [state([1.0, 0.5]), state([1.0, None], calls=1, confirmed=1.1)])
     session.skipped["g"] = "why"
     report = report_of(session, database="d", seconds=2.0, broken_lines=3, interrupted=True)
     assert report.default_us == pytest.approx(300)
@@ -61,7 +61,7 @@ def test_the_report_sums_over_calls_and_never_shows_a_loss():
 def test_storages_that_layers_could_have_are_no_part_of_the_sums():
     states = [state([1.0, 0.5]), state([1.0, 0.5], instead_of="balanced")]
     report = report_of(
-        Session(10, states), database="d", seconds=2.0, broken_lines=0, interrupted=False
+        TuningSession(10, states), database="d", seconds=2.0, broken_lines=0, interrupted=False
     )
     assert [t.instead_of for t in report] == ["", "balanced"]
     assert report.default_us == pytest.approx(200)

@@ -214,7 +214,7 @@ def _library_fields(path: Path) -> dict[str, Any]:
     """Return the fields of a manifest that tell about its library."""
     with files.opened(path) as descriptor:
         size = files.size_of(descriptor)
-        begin, end = elf.Library(descriptor, str(path)).weights()
+        begin, end = elf.SharedObject(descriptor, str(path)).weights()
         code = files.sha256(descriptor, (0, begin), (end, size))
         record = FileRecord(files.sha256(descriptor), size)
     return {"library": path.name, "code": code, "files": {path.name: record}}

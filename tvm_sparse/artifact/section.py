@@ -65,7 +65,7 @@ class WeightSection:
         """Refuse a linked library whose section is not exactly what went in."""
         with files.opened(library) as descriptor:
             try:
-                begin, end = elf.Library(descriptor, str(library)).weights()
+                begin, end = elf.SharedObject(descriptor, str(library)).weights()
             except RuntimeArtifactError as error:
                 found = f"the linker dropped the section {self._kind[0]}"
                 raise ArtifactError(str(library), found, "", "set CXX to GCC") from error
@@ -114,11 +114,14 @@ def signature_object(signature: str, workspace: Path, compiler: str) -> Path:
     return _assemble(workspace, compiler, "signature", (elf.SIGNATURE, "a"), f".byte {content}\n")
 
 
-def _assemble(workspace: Path, compiler: str, stem: str, kind: tuple[str, str], body: str) -> Path:
-    """Make an object file with ``body`` in a section of the name and flags ``kind``."""
+def _assemble(
+    workspace: Path, compiler: str, stem: str, section: tuple[str, str], body: str
+) -> Path:
+    """Make an object file with ``body`` in a section of the name and flags ``section``."""
     source = workspace / f"{stem}.S"
     source.write_text(
-        f'.section {kind[0]},"{kind[1]}",%progbits\n{body}.section .note.GNU-stack,"",%progbits\n',
+        f'.section {section[0]},"{section[1]}",%progbits\n'
+        f'{body}.section .note.GNU-stack,"",%progbits\n',
         encoding="utf-8",
     )
     target = source.with_suffix(".o")

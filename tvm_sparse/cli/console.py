@@ -18,7 +18,7 @@ from tvm_sparse_runtime.errors import SparseRuntimeError
 PIPE_WIDTH = 140
 """Columns of a table that is not written to a terminal."""
 
-Report = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 """``report(what, done, total)``, called after every unit of work."""
 
 
@@ -40,7 +40,7 @@ def note(message: str) -> None:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Report]:
+def progress() -> Iterator[ReportProgress]:
     """Yield a function that keeps one bar a task on stderr; nothing is drawn without a terminal."""
     console = Console(stderr=True)
     columns = (

@@ -32,18 +32,18 @@ Examples = Annotated[
 
 
 @dataclass(frozen=True)
-class Shape:
+class InputShape:
     """Extents and dtype of one example input."""
 
     extents: tuple[int, ...]
     dtype: str = "float32"
 
 
-def parse_shape(text: str) -> Shape:
+def parse_shape(text: str) -> InputShape:
     """Read ``1,3,224,224`` or, with a dtype, ``1,128:int64``."""
     extents, _, dtype = text.partition(":")
     try:
-        shape = Shape(tuple(int(e) for e in extents.split(",")), dtype or "float32")
+        shape = InputShape(tuple(int(e) for e in extents.split(",")), dtype or "float32")
         np.dtype(shape.dtype)
     except (ValueError, TypeError):
         raise typer.BadParameter(f"'{text}' is not like 1,3,224,224 or 1,128:int64") from None
@@ -53,7 +53,7 @@ def parse_shape(text: str) -> Shape:
 
 
 Shapes = Annotated[
-    list[Shape] | None,
+    list[InputShape] | None,
     typer.Option(
         "--shape",
         parser=parse_shape,
@@ -79,7 +79,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def example_inputs(
-    shapes: list[Shape] | None, files: list[Path] | None
+    shapes: list[InputShape] | None, files: list[Path] | None
 ) -> tuple[torch.Tensor, ...] | None:
     """Return the examples that ``--shape`` or ``--input`` describe, ``None`` without either.
 

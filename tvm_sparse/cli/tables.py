@@ -40,9 +40,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = ""
     return result
 
 
-def percent(share: float) -> str:
-    """Return ``share`` in per cent with one decimal."""
-    return f"{100 * share:.1f} %"
+def percent(fraction: float) -> str:
+    """Return ``fraction`` in per cent with one decimal."""
+    return f"{100 * fraction:.1f} %"
 
 
 def microseconds(value: float | None) -> str:

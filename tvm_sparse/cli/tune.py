@@ -61,7 +61,7 @@ Best = Annotated[bool, typer.Option("--best", help="List the best record of each
 Export = Annotated[
     Path | None, typer.Option(metavar="FILE.jsonl", help="Write the best records to a file.")
 ]
-Report = Annotated[
+ReportFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE.html", help="Write a page with all learning curves."),
 ]
@@ -85,7 +85,7 @@ def tune_command(
     merge: Merge = None,
     best: Best = False,
     export: Export = None,
-    report: Report = None,
+    report: ReportFile = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -17,7 +17,7 @@ from tvm_sparse.cli.tables import table
 if TYPE_CHECKING:
     from tvm_sparse.tuning.record import Record
     from tvm_sparse.tuning.report import TuningReport
-    from tvm_sparse.tuning.state import Session, TaskState
+    from tvm_sparse.tuning.state import TaskState, TuningSession
 
 COLUMNS = ("function", "layers", "calls", "trials", "default us", "best us", "speed-up")
 
@@ -26,7 +26,7 @@ ROWS = 20
 
 
 @contextlib.contextmanager
-def watch() -> Iterator[Callable[[Session], None]]:
+def watch() -> Iterator[Callable[[TuningSession], None]]:
     """Yield a function to call with the session at every step."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -36,7 +36,7 @@ def watch() -> Iterator[Callable[[Session], None]]:
         yield lambda session: live.update(_live(session), refresh=True)
 
 
-def line(session: Session) -> str:
+def line(session: TuningSession) -> str:
     """Return one line about the step that begins."""
     step = f"{session.phase} {session.current}".strip()
     done = f"{session.trials}/{session.budget} trials"
@@ -79,7 +79,7 @@ def best_table(records: Sequence[Record]) -> Table:
     return table(columns, rows)
 
 
-def _live(session: Session) -> Group:
+def _live(session: TuningSession) -> Group:
     rows = [_row(state) for state in session.states[:ROWS]]
     more = f" ({len(session.states) - ROWS} more)" if len(session.states) > ROWS else ""
     return Group(table(COLUMNS, rows), Text(line(session) + more))
@@ -103,7 +103,7 @@ def _few(layers: tuple[str, ...]) -> str:
     return ", ".join(layers) if len(layers) < 2 else f"{layers[0]} +{len(layers) - 1}"
 
 
-def _left(session: Session) -> str:
+def _left(session: TuningSession) -> str:
     seconds = session.seconds_left
     if seconds is None:
         return "unknown time"

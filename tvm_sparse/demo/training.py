@@ -111,7 +111,7 @@ def predict(
 
 
 def accuracy(model: nn.Module | Callable[..., Any], data: Split, batch: int | None = None) -> float:
-    """Return the share of test images that ``model`` classifies rightly (see :func:`predict`)."""
+    """Return the fraction of test images that ``model`` classifies rightly (:func:`predict`)."""
     labels = predict(model, data.test_images, batch).argmax(axis=1)
     return float((labels == data.test_labels).mean())
 

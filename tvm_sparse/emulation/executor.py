@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.emulation.report import Report, Triple
+from tvm_sparse.emulation.report import EmulationReport, Triple
 from tvm_sparse.errors import SparseError, UnsupportedError
 
 LIBRARY = "libtvm_sparse_ptx.so"
@@ -63,9 +63,9 @@ def options(*, sanitize: bool = True, blocks: int = 0) -> None:
     library().ts_ptx_options(int(sanitize), blocks)
 
 
-def report() -> Report:
+def report() -> EmulationReport:
     """Return what was executed and found since the last call."""
-    found = Report.parse(library().ts_ptx_report())
+    found = EmulationReport.parse(library().ts_ptx_report())
     library().ts_ptx_forget()
     return found
 
@@ -78,7 +78,7 @@ def execute(
     arguments: Sequence[np.ndarray | int],
     *,
     shared: int = 0,
-) -> Report:
+) -> EmulationReport:
     """Launch a kernel of a PTX module and return what it did; arrays are written in place.
 
     Parameters

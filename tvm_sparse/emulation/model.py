@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.emulation.process import Emulator
-from tvm_sparse.emulation.report import Report
+from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import InputError
 
 
@@ -19,7 +19,7 @@ class Emulation:
     """Outputs of the last call, its launches, and the findings of all calls."""
 
     outputs: tuple[np.ndarray, ...]
-    report: Report
+    report: EmulationReport
 
 
 def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -> Emulation:
@@ -57,4 +57,4 @@ def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -
         runs = emulator.run_artifact(path, [arrays] * calls)
     outputs, last = runs[-1]
     findings = tuple(finding for _, report in runs for finding in report.findings)
-    return Emulation(tuple(outputs), Report(last.launches, findings))
+    return Emulation(tuple(outputs), EmulationReport(last.launches, findings))

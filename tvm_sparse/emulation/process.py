@@ -14,7 +14,7 @@ from tvm.target import Target
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
-from tvm_sparse.emulation.report import Report
+from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import SparseError
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
@@ -56,7 +56,7 @@ class Emulator(Closing):
         operands: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
         change: Change = str,
-    ) -> tuple[list[np.ndarray], Report]:
+    ) -> tuple[list[np.ndarray], EmulationReport]:
         """Build scheduled functions, and run ``main`` with copies of ``operands`` and ``outputs``.
 
         ``change`` may change the PTX before it is executed.
@@ -81,7 +81,7 @@ class Emulator(Closing):
 
     def run_artifact(
         self, path: Path, calls: Sequence[Sequence[np.ndarray]]
-    ) -> list[tuple[list[np.ndarray], Report]]:
+    ) -> list[tuple[list[np.ndarray], EmulationReport]]:
         """Load an artifact that holds PTX and call it with each of ``calls``."""
         return self._call(worker.run_artifact, (str(path), calls, self.options))
 

@@ -91,14 +91,14 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Report:
+class EmulationReport:
     """All launches in order, and what is wrong about them."""
 
     launches: tuple[Launch, ...]
     findings: tuple[Finding, ...]
 
     @classmethod
-    def parse(cls, text: str | bytes) -> Report:
+    def parse(cls, text: str | bytes) -> EmulationReport:
         """Return what the executor wrote as JSON."""
         content = json.loads(text)
         return cls(
@@ -107,9 +107,9 @@ class Report:
         )
 
 
-def _made(kind: Any, values: dict[str, Any]) -> Any:
+def _made(record: Any, values: dict[str, Any]) -> Any:
     """Return a record of ``values``; lists become tuples."""
-    names = {one.name for one in fields(kind)}
+    names = {one.name for one in fields(record)}
     if names != values.keys():
-        raise KeyError(f"{kind.__name__}: {sorted(names ^ values.keys())}")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        raise KeyError(f"{record.__name__}: {sorted(names ^ values.keys())}")
+    return record(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})

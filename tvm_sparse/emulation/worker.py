@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.emulation import executor
-from tvm_sparse.emulation.report import Report
+from tvm_sparse.emulation.report import EmulationReport
 
-Run = tuple[list[np.ndarray], Report]
+Run = tuple[list[np.ndarray], EmulationReport]
 
 
 def run_function(

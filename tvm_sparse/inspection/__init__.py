@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tvm_sparse import frontends
-from tvm_sparse.frontends.layers import Layer, module_layers
+from tvm_sparse.frontends.layers import LayerWeight, module_layers
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.inspection.report import Report, Row
@@ -50,7 +50,7 @@ def inspect(
     return Report(name, tuple(rows))
 
 
-def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[Layer]]:
+def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[LayerWeight]]:
     """Return a name for ``model`` and its layers."""
     from tvm_sparse.inspection.graph import graph_layers
 
@@ -66,13 +66,13 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[Layer]]:
     return name, graph_layers(frontends.load(opened))
 
 
-def _row(layer: Layer) -> Row:
+def _row(layer: LayerWeight) -> Row:
     weight = layer.read()
     found = detect(weight, depthwise=layer.depthwise, name=layer.weight)
     return Row(
         layer.name,
         layer.weight,
-        layer.kind,
+        layer.layer_type,
         weight.shape,
         found.sparsity,
         found.best,

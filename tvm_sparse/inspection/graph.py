@@ -10,8 +10,8 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.frontends.kinds import conv_kind, matrix_kind
-from tvm_sparse.frontends.layers import Layer, outputs_first
+from tvm_sparse.frontends.layer_types import conv_type, matrix_type
+from tvm_sparse.frontends.layers import LayerWeight, outputs_first
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.names import layer_of, plain_name
 from tvm_sparse.passes.bind_weights import BindWeights
@@ -19,13 +19,13 @@ from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.rewrite import name_of, op_name
 
 
-def graph_layers(model: Model) -> list[Layer]:
+def graph_layers(model: Model) -> list[LayerWeight]:
     """Return the layers of ``model`` in the order of the graph, masks applied."""
     fold = tvm.transform.Sequential(
         [BindWeights(model.weights, len(model.inputs)), FoldConstants()]
     )
     shapes = {name: value.shape for name, value in model.weights.items()}
-    found: dict[str, Layer] = {}
+    found: dict[str, LayerWeight] = {}
 
     def visit(expr: Any) -> None:
         layer = _layer(expr, shapes)
@@ -36,7 +36,7 @@ def graph_layers(model: Model) -> list[Layer]:
     return list(found.values())
 
 
-def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> Layer | None:
+def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | None:
     operator = op_name(call)
     if operator == "matmul":
         return _product(call, shapes)
@@ -48,24 +48,24 @@ def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> Layer | None:
     extents = [int(e) for e in weight.value.shape]
     groups, transposed = int(call.attrs.groups), operator.endswith("_transpose")
     inputs = extents[0] if transposed else extents[1] * groups
-    kind = conv_kind(len(extents) - 2, groups, inputs, transposed=transposed)
+    layer_type = conv_type(len(extents) - 2, groups, inputs, transposed=transposed)
 
     def read() -> np.ndarray:
         value = weight.value.numpy()
         return outputs_first(value, groups) if transposed else value
 
-    return _made(name_of(weight), kind, read)
+    return _made(name_of(weight), layer_type, read)
 
 
-def _product(call: Any, shapes: dict[str, tuple[int, ...]]) -> Layer | None:
+def _product(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | None:
     """Return the layer of ``matmul(x, weight)`` or ``matmul(weight, x)``."""
     for position in (1, 0):
         weight = call.args[position]
         if not isinstance(weight, GenericConst) or not name_of(weight):
             continue
         if len(weight.value.shape) == 2:
-            kind = matrix_kind(plain_name(name_of(weight)), shapes)
-            return _made(name_of(weight), kind, _reader(weight, transpose=position == 1))
+            layer_type = matrix_type(plain_name(name_of(weight)), shapes)
+            return _made(name_of(weight), layer_type, _reader(weight, transpose=position == 1))
     return None
 
 
@@ -73,7 +73,7 @@ def _reader(weight: GenericConst, *, transpose: bool) -> Callable[[], np.ndarray
     return lambda: weight.value.numpy().T if transpose else weight.value.numpy()
 
 
-def _made(stored: str, kind: str, read: Callable[[], np.ndarray]) -> Layer:
+def _made(stored: str, layer_type: str, read: Callable[[], np.ndarray]) -> LayerWeight:
     name = plain_name(stored)
     storage = "dense" if name == stored else "masked"
-    return Layer(layer_of(name), name, kind, read, storage)
+    return LayerWeight(layer_of(name), name, layer_type, read, storage)

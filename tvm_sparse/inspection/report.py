@@ -159,8 +159,8 @@ def _plain(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f} %"
 
 
 def _size(shape: tuple[int, ...]) -> int:

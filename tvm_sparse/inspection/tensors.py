@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 from tvm_sparse.frontends.effective import to_numpy
-from tvm_sparse.frontends.kinds import conv_kind, matrix_kind
-from tvm_sparse.frontends.layers import Layer
+from tvm_sparse.frontends.layer_types import conv_type, matrix_type
+from tvm_sparse.frontends.layers import LayerWeight
 from tvm_sparse.frontends.safetensors import SafetensorsFile
 from tvm_sparse.names import layer_of
 
 _TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
 
 
-def tensor_layers(path: Path) -> list[Layer]:
+def tensor_layers(path: Path) -> list[LayerWeight]:
     """Return the layers of the weights in ``path``, each read from the file when asked for.
 
     A file says nothing of operators: two axes are taken for a linear layer (for an embedding, and
@@ -30,12 +30,14 @@ def tensor_layers(path: Path) -> list[Layer]:
     ]
 
 
-def _layer(file: SafetensorsFile, name: str, shapes: dict[str, tuple[int, ...]]) -> Layer:
+def _layer(file: SafetensorsFile, name: str, shapes: dict[str, tuple[int, ...]]) -> LayerWeight:
     outputs, inputs, *kernel = shapes[name]
     if kernel:
         depthwise = inputs == 1 and outputs > 1
-        kind = conv_kind(len(kernel), outputs if depthwise else 1, outputs)
+        layer_type = conv_type(len(kernel), outputs if depthwise else 1, outputs)
     else:
-        kind = matrix_kind(name, shapes)
+        layer_type = matrix_type(name, shapes)
     storage = "masked" if file.masked(name) else "dense"
-    return Layer(layer_of(name), name, kind, lambda: to_numpy(file.tensor(name), name), storage)
+    return LayerWeight(
+        layer_of(name), name, layer_type, lambda: to_numpy(file.tensor(name), name), storage
+    )

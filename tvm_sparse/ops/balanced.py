@@ -33,7 +33,7 @@ class BalancedWeights:
 
     contraction: Contraction
     storage: BalancedFormat
-    kind: str = "balanced"
+    operator: str = "balanced"
     _values: Any = field(init=False, default=None)
     _indices: Any = field(init=False, default=None)
 

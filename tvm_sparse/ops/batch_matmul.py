@@ -16,7 +16,7 @@ from tvm.target import Target
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.numerics import FLOAT32, Numerics
 from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 PACK = "pack"
 """Name of the block that copies the right operand into rows."""
@@ -117,7 +117,7 @@ def batch_matmul(
         x = a[(*_broadcast(lead, a), row, k.var)]
         return te.sum(x * b[(*_broadcast(lead, b), k.var, column)], axis=[k])
 
-    attrs = {KIND: "matmul", ROWS: row_axis(output.shape[:-1])}
+    attrs = {OPERATOR: "matmul", ROWS: row_axis(output.shape[:-1])}
     acc = te.compute(int64(output.shape), product, name="contract", attrs=attrs)
     unseen = te.compute(acc.shape, lambda *i: acc[i], UNSEEN) if output.steps else acc
     y = output.apply(unseen, "store")

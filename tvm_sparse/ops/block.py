@@ -35,7 +35,7 @@ class BlockWeights:
     """Column after column of kept block after kept block."""
 
     storage: CompressedRowsFormat
-    kind: str = "block"
+    operator: str = "block"
     lanes: int = LANES
     _values: Any = field(init=False, default=None)
     _entries: Any = field(init=False, default=None)

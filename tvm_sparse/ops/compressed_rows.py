@@ -15,7 +15,7 @@ from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
 from tvm_sparse.ops.transpose import LANES, transpose_tile
 
 VECTORS = "ts.vectors"
@@ -123,7 +123,7 @@ def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
         first, feature = tile * plan.span, row_tile * s.tile_rows
         T.reads(packed[0 : plan.packed_rows, first : first + plan.span], *map(whole, stored))
         T.writes(lanes[feature : feature + s.tile_rows, first : first + plan.span])
-        T.sblock_attr({KIND: "compressed_rows", VECTORS: plan.vectors})
+        T.sblock_attr({OPERATOR: "compressed_rows", VECTORS: plan.vectors})
         sums = T.sblock_alloc_buffer(
             [s.group * plan.span], plan.c.numerics.accumulate, scope="local"
         )

@@ -10,7 +10,7 @@ from tvm.target import Target
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
 def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tirx.PrimFunc:
@@ -31,7 +31,7 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
         row = c.input_index(list(lead), [t.var for t in taps])
         return te.sum(x[(*row, column.var)] * w[block, position, lane], axis=[*taps, column])
 
-    attrs = {KIND: "dense", ROWS: row_axis(c.lead)}
+    attrs = {OPERATOR: "dense", ROWS: row_axis(c.lead)}
     shape = int64((*c.lead, storage.row_blocks, lanes))
     acc = te.compute(shape, product, name="contract", attrs=attrs)
     y = te.compute(

@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
 def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
@@ -30,7 +30,7 @@ def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
         row = c.input_index(list(lead), offsets)
         return te.sum(x[(*row, channel)] * w[flat(offsets, c.taps), channel], axis=taps)
 
-    attrs = {KIND: "depthwise", ROWS: row_axis(c.lead)}
+    attrs = {OPERATOR: "depthwise", ROWS: row_axis(c.lead)}
     acc = te.compute(int64(c.output_shape), product, name="contract", attrs=attrs)
     y = te.compute(int64(c.output_shape), lambda *i: acc[i], name="store")
     func = te.create_prim_func([x, w, y]).with_attr("op_pattern", OUT_FUSABLE)

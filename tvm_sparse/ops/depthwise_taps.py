@@ -36,7 +36,7 @@ class TapWeights:
     """Kept tap after kept tap of one group of channels."""
 
     storage: CompressedRowsFormat
-    kind: str = "depthwise_taps"
+    operator: str = "depthwise_taps"
     _values: Any = field(init=False, default=None)
     _entries: Any = field(init=False, default=None)
 

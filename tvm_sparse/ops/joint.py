@@ -36,7 +36,7 @@ class JointWeights:
     """Slot after slot of kept bank after kept bank."""
 
     storage: CompressedBanksFormat
-    kind: str = "joint"
+    operator: str = "joint"
     _values: Any = field(init=False, default=None)
     _indices: Any = field(init=False, default=None)
     _entries: Any = field(init=False, default=None)

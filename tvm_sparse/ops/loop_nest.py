@@ -17,7 +17,7 @@ from tvm.target import Target
 from tvm_sparse.engine.cpu import Engine, Vector
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, ROWS, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, int64, row_axis
 
 Expr: TypeAlias = Any
 """A scalar expression."""
@@ -56,7 +56,7 @@ class Weights(Protocol):
     """Stored weights of a contraction, as a loop nest walks them."""
 
     @property
-    def kind(self) -> str:
+    def operator(self) -> str:
         """The operator's mark."""
 
     @property
@@ -113,7 +113,7 @@ def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: An
         own = (*at.lead, step.vector)
         T.reads(*step.reads)
         T.writes(sums[(*own, slice(0, lanes))])
-        T.sblock_attr({KIND: weights.kind, ROWS: row_axis(c.lead)})
+        T.sblock_attr({OPERATOR: weights.operator, ROWS: row_axis(c.lead)})
         here = (*own, tirx.Ramp(0, 1, lanes))
         with T.init():
             T.buffer_store(sums, engine.zero(lanes), list(here))

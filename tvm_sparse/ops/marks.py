@@ -6,8 +6,10 @@ from typing import Any
 
 from tvm import tirx
 
-KIND = "ts.kind"
-"""Block annotation: ``"dense"``, ``"balanced"``, ``"depthwise"``, … survives operator fusion."""
+OPERATOR = "ts.kind"
+"""Block annotation: ``"dense"``, ``"balanced"``, ``"depthwise"``, … survives operator fusion.
+
+Its key is part of what tuning records are found by, so it keeps its first name."""
 
 ROWS = "ts.rows"
 """Block annotation: position of the axis of rows that a register tile should span."""

@@ -11,9 +11,9 @@ from tvm import te, tirx
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
 
-KIND_PARTIAL = "row_partial"
+PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
 
 TAIL = "_tail"
@@ -48,14 +48,16 @@ def layer_norm(shape: tuple[Any, ...], dtype: str, epsilon: float) -> tirx.PrimF
     x = te.placeholder(int64(shape), dtype, "X")
     gamma = te.placeholder(int64((extent,)), dtype, "gamma")
     beta = te.placeholder(int64((extent,)), dtype, "beta")
-    share, zero = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype)
+    reciprocal, zero = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype)
     rows = _Rows(tuple(shape[:-1]), extent)
     total = rows.reduce(rows.of(x), SUM, zero, "sum")
-    centred = rows.map(lambda r, i: rows.of(x)(r, i) - total[r] * share, "centre")
+    centred = rows.map(lambda r, i: rows.of(x)(r, i) - total[r] * reciprocal, "centre")
     spread = rows.reduce(lambda r, i: centred[(*r, i)] * centred[(*r, i)], SUM, zero, "spread")
     inverse = te.compute(
         spread.shape,
-        lambda *r: tirx.const(1, dtype) / tirx.sqrt(spread[r] * share + tirx.const(epsilon, dtype)),
+        lambda *r: (
+            tirx.const(1, dtype) / tirx.sqrt(spread[r] * reciprocal + tirx.const(epsilon, dtype))
+        ),
         "inverse",
     )
     y = rows.output(x, lambda r, i: centred[(*r, i)] * inverse[r] * gamma[i] + beta[i])
@@ -128,7 +130,7 @@ class _Rows:
             return both(parts[index], tirx.Select(counts, last, neutral))
 
         shape = (*self.shape, tirx.const(LANES, "int64"))
-        parts = te.compute(shape, partial, f"{name}_partial", attrs={KIND: KIND_PARTIAL})
+        parts = te.compute(shape, partial, f"{name}_partial", attrs={OPERATOR: PARTIAL})
         full = te.compute(shape, tail, f"{name}{TAIL}") if rest else parts
         lane = te.reduce_axis((0, LANES), "lane")
         return te.compute(self.shape, lambda *r: over(full[(*r, lane.var)], axis=[lane]), name)

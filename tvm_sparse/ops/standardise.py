@@ -68,16 +68,16 @@ class Statistics:
     def standardised(self, epsilon: float, name: str, affine: Callable[[Any, Index], Any]) -> Any:
         """Return the tensor of ``affine((x - mean) / sqrt(var + epsilon), index)``."""
         total = self._sum(lambda e, _: e, f"{name}_sum")
-        share = tirx.const(1, FLOAT_SUMS) / self._count().astype(FLOAT_SUMS)
-        mean = te.compute(total.shape, lambda *p: total(*p) * share, name=f"{name}_mean")
+        reciprocal = tirx.const(1, FLOAT_SUMS) / self._count().astype(FLOAT_SUMS)
+        mean = te.compute(total.shape, lambda *p: total(*p) * reciprocal, name=f"{name}_mean")
         rest = self._sum(lambda e, p: subtract(e, mean(*p)), f"{name}_rest")
         squares = self._sum(
             lambda e, p: subtract(e, mean(*p)) * subtract(e, mean(*p)), f"{name}_squares"
         )
-        shift = te.compute(total.shape, lambda *p: rest(*p) * share, name=f"{name}_shift")
+        shift = te.compute(total.shape, lambda *p: rest(*p) * reciprocal, name=f"{name}_shift")
 
         def factor(*p: Any) -> Any:
-            variance = subtract(squares(*p) * share, shift(*p) * shift(*p))
+            variance = subtract(squares(*p) * reciprocal, shift(*p) * shift(*p))
             return tirx.const(1, FLOAT_SUMS) / tirx.sqrt(variance + tirx.const(epsilon, FLOAT_SUMS))
 
         inverse = te.compute(total.shape, factor, name=f"{name}_inverse")

@@ -12,7 +12,7 @@ from tvm_sparse.engine.registry import engine_of, supported
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 
 TRANSFORM = "transform"
 """Name of the block that transforms the input."""
@@ -74,7 +74,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
         return te.sum(v[n, i, j, tile, column.var] * values, axis=[column])
 
     shape = int64((batch, storage.shape[0], TILE, TILE, high * wide, lanes))
-    acc = te.compute(shape, product, name="contract", attrs={KIND: "winograd"})
+    acc = te.compute(shape, product, name="contract", attrs={OPERATOR: "winograd"})
 
     def output(n: Any, y: Any, col: Any, f: Any) -> Any:
         tile = y // 2 * wide + col // 2

@@ -29,7 +29,7 @@ BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "minimum": np.minimum,
 }
 POOLING = ("nn.max_pool2d", "nn.avg_pool2d", "mean", "reshape")
-"""Keep a channel a channel, where they do so at all (see :func:`kind_of`)."""
+"""Keep a channel a channel, where they do so at all (see :func:`treatment_of`)."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Group:
 
 
 @dataclass
-class Channels:
+class ChannelFacts:
     """What is known of every variable of a function whose last axis is channels (NHWC).
 
     ``known`` holds, for each channel, the value that it has everywhere, or NaN.
@@ -90,7 +90,7 @@ class Channels:
         return np.flatnonzero(live)
 
 
-def kind_of(call: Any, value: Callable[[Any], Any]) -> str:
+def treatment_of(call: Any, value: Callable[[Any], Any]) -> str:
     """Return how ``call`` treats channels.
 
     ``"linear"`` mixes them by a constant weight, ``"depthwise"`` weighs each, ``"same"`` keeps
@@ -132,7 +132,9 @@ def _keeps_channels(call: Any, name: str) -> bool:
     return bool(call.attrs.layout == "NHWC")
 
 
-def constants_through(call: Any, kind: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:
+def constants_through(
+    call: Any, treatment: str, operands: list[np.ndarray], padded: bool
+) -> np.ndarray:
     """Return the known channel values of ``call``'s result.
 
     ``operands`` are the known values of its inputs (constants' own, as vectors) or the weight as
@@ -142,11 +144,11 @@ def constants_through(call: Any, kind: str, operands: list[np.ndarray], padded: 
     name = op_name(call)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        if kind == "same":
+        if treatment == "same":
             return _same(name, operands, padded)
         x, weight = operands
         x = np.where(x != 0, np.nan, x) if padded else x
-        if kind == "depthwise":
+        if treatment == "depthwise":
             total = weight.sum(1, dtype=np.float64)
             return np.where(np.any(weight, 1)[:, 0], x * total[:, 0], 0.0)
         return _mixed(x, weight)

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
-from tvm_sparse.ops.cuda.multiply import Engine, engine
+from tvm_sparse.ops.cuda.multiply import Multiplier, multiplier
 from tvm_sparse.ops.cuda.separable import depthwise_strips, pointwise, whole_images
 from tvm_sparse.passes.merge import Between, merge
 from tvm_sparse.passes.rewrite import Rewriter, add_function, constant, name_of, rewrite, shape_of
@@ -18,7 +18,7 @@ from tvm_sparse.passes.separable_pairs import Convolution, Pair, Pairs
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.cuda import options
-from tvm_sparse.selection.cuda.separable_options import Separable, separable
+from tvm_sparse.selection.cuda.separable_options import SeparableChoice, separable
 from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.selection.layer import Layer
 
@@ -42,7 +42,7 @@ class FuseDepthwise:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module with fused pairs."""
-        chosen: list[tuple[Pair, Separable]] = []
+        chosen: list[tuple[Pair, SeparableChoice]] = []
         names: list[str] = []
         for _, func in mod.functions_items():
             if isinstance(func, relax.Function):
@@ -63,7 +63,7 @@ class FuseDepthwise:
 
         return rewrite(mod, rule)
 
-    def _choose(self, pairs: Pairs) -> list[tuple[Pair, Separable]]:
+    def _choose(self, pairs: Pairs) -> list[tuple[Pair, SeparableChoice]]:
         """Return the pairs to fuse; leave a note for the layers of the others."""
         chosen = []
         for pair in pairs.find():
@@ -75,7 +75,7 @@ class FuseDepthwise:
                 chosen.append((pair, found))
         return chosen
 
-    def _option(self, pair: Pair) -> Separable | str:
+    def _option(self, pair: Pair) -> SeparableChoice | str:
         """Return the kernel of a pair, or why it stays apart."""
         if pair.reason:
             return pair.reason
@@ -107,7 +107,7 @@ class FuseDepthwise:
             times += [o.seconds for o in found if not isinstance(o, str)]
         return min(times)
 
-    def _record(self, pair: Pair, option: Separable) -> None:
+    def _record(self, pair: Pair, option: SeparableChoice) -> None:
         """Record both layers of a fused pair."""
         apart = sum(self._alone(c.layer) for c in (pair.first, pair.second))
         gain = (
@@ -130,19 +130,19 @@ class FuseDepthwise:
 
 
 def fused(
-    option: Separable,
+    option: SeparableChoice,
     between: Between,
     operands: tuple[Any, ...] = (),
-    multiply: Engine | None = None,
+    multiply: Multiplier | None = None,
 ) -> tirx.PrimFunc:
     """Return the kernel ``f(X, taps, *operands, values, Y)`` of a pair, see :func:`merge`."""
     shape, (_, weights) = option.shape, option.storages
     first = depthwise_strips(option.first, whole_images(option.second, shape.tile))
-    multiply = multiply or engine(option.second.numerics)
+    multiply = multiply or multiplier(option.second.numerics)
     return merge(first, pointwise(option.second, weights, shape, multiply), between, operands)
 
 
-def _emit(sweep: Rewriter, pair: Pair, option: Separable) -> relax.Call:
+def _emit(sweep: Rewriter, pair: Pair, option: SeparableChoice) -> relax.Call:
     """Return the call of a pair's kernel; what the pair consisted of is then dead."""
     constants = _constants(pair)
     func = fused(option, _between(pair), tuple(c.ty for c in constants))

@@ -11,11 +11,11 @@ import tvm
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import Group, weight_matrix
-from tvm_sparse.passes.remove_channels import Analysis, Rebuild, analyse
+from tvm_sparse.passes.remove_channels import ChannelAnalysis, Rebuild, analyse
 from tvm_sparse.passes.rewrite import layer_name
 
 GAIN = 0.8
-"""Share of taps that must be left of those before for an order to be worth it."""
+"""Fraction of taps that must be left of those before for an order to be worth it."""
 
 DENSE = 0.95
 """Density from which a neighbouring layer has no pattern that an order of channels could break."""
@@ -54,21 +54,21 @@ class OrderChannels:
         return Rebuild(analysis, self.notes, keep).module(mod)
 
 
-def _orders(analysis: Analysis, notes: dict[str, str]) -> dict[int, np.ndarray]:
+def _orders(analysis: ChannelAnalysis, notes: dict[str, str]) -> dict[int, np.ndarray]:
     """Return a permutation for each group of tied tensors that gains by one."""
     kernels: dict[int, list[tuple[str, np.ndarray]]] = {}
     groups: dict[int, Group] = {}
     blocked: set[int] = set()
     for var, value in analysis.values.items():
-        kind = analysis.kind(value)
-        if kind not in ("depthwise", "linear"):
+        treatment = analysis.treatment(value)
+        if treatment not in ("depthwise", "linear"):
             continue
         weight = analysis.value(value.args[1])
         array = array_of(weight)
         ends = [analysis.channels.group(v) for v in (var, value.args[0])]
-        if kind == "linear" and np.count_nonzero(array) < DENSE * array.size:
+        if treatment == "linear" and np.count_nonzero(array) < DENSE * array.size:
             blocked.update(id(group) for group in ends)
-        elif kind == "depthwise":
+        elif treatment == "depthwise":
             taps = weight_matrix(value, array)[..., 0] != 0
             groups[id(ends[0])] = ends[0]
             kernels.setdefault(id(ends[0]), []).append((layer_name(weight), taps))

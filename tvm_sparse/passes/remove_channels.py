@@ -15,11 +15,11 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
     BINARY,
-    Channels,
+    ChannelFacts,
     constants_through,
     is_padded,
-    kind_of,
     read_columns,
+    treatment_of,
     weight_matrix,
 )
 from tvm_sparse.passes.rewrite import (
@@ -34,12 +34,12 @@ MULTIPLE = LANES
 """Kept channels are filled up to whole vectors: 51 channels run no faster than 64."""
 
 
-class Analysis:
+class ChannelAnalysis:
     """Constants forward, ties and demand backward, over the bindings of one dataflow block."""
 
     def __init__(self, bindings: list[Any], outputs: list[Any]) -> None:
         self.values = {b.var: b.value for b in bindings}
-        self.channels = Channels()
+        self.channels = ChannelFacts()
         for binding in bindings:
             self._forward(binding.var, binding.value)
         for var in outputs:
@@ -51,12 +51,12 @@ class Analysis:
         """Return what ``expr`` is bound to in this block."""
         return self.values.get(expr, expr)
 
-    def kind(self, expr: Any) -> str:
+    def treatment(self, expr: Any) -> str:
         """Return how a bound expression treats channels; a single number has none."""
         shape = shape_of(expr)
         if not isinstance(expr, relax.Call) or not shape or not isinstance(shape[-1], int):
             return ""
-        return kind_of(expr, self.value)
+        return treatment_of(expr, self.value)
 
     def known(self, expr: Any, count: int) -> np.ndarray:
         """Return the known channel values of an operand as a vector of ``count``."""
@@ -69,26 +69,26 @@ class Analysis:
         return self.channels.known.get(expr, np.full(count, np.nan))
 
     def _forward(self, var: Any, value: Any) -> None:
-        kind, shape = self.kind(value), shape_of(var) or []
-        if not kind:
+        treatment, shape = self.treatment(value), shape_of(var) or []
+        if not treatment:
             return
         x = value.args[0]
-        if kind == "same":
+        if treatment == "same":
             tensors = list(value.args) if op_name(value) in BINARY else [x]
             operands = [self.known(a, shape[-1]) for a in tensors]
         else:
             weight = weight_matrix(value, array_of(self.value(value.args[1])))
             operands = [self.known(x, (shape_of(x) or [0])[-1]), weight]
-        self.channels.known[var] = constants_through(value, kind, operands, is_padded(value))
+        self.channels.known[var] = constants_through(value, treatment, operands, is_padded(value))
 
     def _backward(self, var: Any, value: Any) -> None:
-        channels, kind = self.channels, self.kind(value)
-        if not kind:
+        channels, treatment = self.channels, self.treatment(value)
+        if not treatment:
             for operand in _variables(value):
                 channels.fix(operand)
             channels.fix(var)
             return
-        if kind in ("same", "depthwise"):
+        if treatment in ("same", "depthwise"):
             for operand in _variables(value):
                 channels.tie(var, operand)
             return
@@ -139,14 +139,14 @@ class RemoveChannels:
         return Rebuild(analysis, self.notes, lambda var: channels.keep(var, MULTIPLE)).module(mod)
 
 
-def analyse(mod: tvm.IRModule) -> Analysis | None:
+def analyse(mod: tvm.IRModule) -> ChannelAnalysis | None:
     """Return what is known of the channels of ``main``, if it is one dataflow block."""
     main = mod["main"]
     blocks = list(main.body.blocks)
     if len(blocks) != 1:
         return None
     bindings = list(blocks[0].bindings)
-    return Analysis(bindings, [*main.params, *_outputs(main.body.body, bindings)])
+    return ChannelAnalysis(bindings, [*main.params, *_outputs(main.body.body, bindings)])
 
 
 def _outputs(body: Any, bindings: list[Any]) -> list[Any]:
@@ -162,7 +162,7 @@ class Rebuild:
     """
 
     def __init__(
-        self, analysis: Analysis, notes: dict[str, str], keep: Callable[[Any], np.ndarray]
+        self, analysis: ChannelAnalysis, notes: dict[str, str], keep: Callable[[Any], np.ndarray]
     ) -> None:
         self.analysis, self.notes, self.keep = analysis, notes, keep
         self.new: dict[Any, Any] = {}
@@ -188,15 +188,15 @@ class Rebuild:
         return self.new.get(expr, expr)
 
     def _smaller(self, var: Any, value: Any) -> Any:
-        kind = self.analysis.kind(value)
+        treatment = self.analysis.treatment(value)
         if isinstance(value, relax.TupleGetItem):
             return relax.TupleGetItem(self._of(value.tuple_value), value.index)
         if not isinstance(value, relax.Call):
             return self._of(value)
-        if kind == "same":
+        if treatment == "same":
             return self._same(var, value)
-        if kind:
-            return self._layer(var, value, kind)
+        if treatment:
+            return self._layer(var, value, treatment)
         return relax.Call(value.op, [self._of(a) for a in value.args], value.attrs, value.ty_args)
 
     def _same(self, var: Any, call: Any) -> Any:
@@ -216,13 +216,13 @@ class Rebuild:
             return value
         return constant(array[..., keep], name_of(value))
 
-    def _layer(self, var: Any, call: Any, kind: str) -> Any:
+    def _layer(self, var: Any, call: Any, treatment: str) -> Any:
         x, weight = call.args[0], self.analysis.value(call.args[1])
         array, out, read = array_of(weight), self.keep(var), self.keep(x)
         features, columns = ((shape_of(v) or [0])[-1] for v in (var, x))
-        inputs = (1, 1) if kind == "depthwise" else (columns, len(read))
+        inputs = (1, 1) if treatment == "depthwise" else (columns, len(read))
         self._note(layer_name(weight), (features, len(out)), inputs)
-        if kind == "depthwise":
+        if treatment == "depthwise":
             attrs = _conv_options(call) | {"groups": len(out)}
             smaller = constant(_take(array, out, 0), name_of(weight))
             return relax.op.nn.conv2d(self._of(x), smaller, **attrs)

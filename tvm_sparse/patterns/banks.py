@@ -67,9 +67,9 @@ def balanced_cost(scan: Scan, bank: int, values: int) -> Cost:
     return modelled(scan.cells, values, values * index_bits(bank), scan.itemsize, lookups)
 
 
-def _divergence(number: np.ndarray, share: np.ndarray, tail: np.ndarray) -> np.ndarray:
-    """Return -n KL(share || tail) where fewer banks than expected exceed, else 0."""
+def _divergence(number: np.ndarray, rate: np.ndarray, tail: np.ndarray) -> np.ndarray:
+    """Return -n KL(rate || tail) where fewer banks than expected exceed, else 0."""
     tail = np.clip(tail, 1e-300, 1 - 1e-15)
-    inside = (1 - share) * (np.log1p(-share) - np.log1p(-tail))
-    hits = share * (np.log(np.maximum(share, 1e-300)) - np.log(tail))
-    return np.where(share < tail, -number * (inside + hits), 0.0)
+    inside = (1 - rate) * (np.log1p(-rate) - np.log1p(-tail))
+    hits = rate * (np.log(np.maximum(rate, 1e-300)) - np.log(tail))
+    return np.where(rate < tail, -number * (inside + hits), 0.0)

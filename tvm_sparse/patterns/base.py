@@ -21,7 +21,7 @@ class Evidence:
     """Why a pattern is (nearly) there.
 
     ``agree`` of ``total`` units (banks, blocks, groups: ``unit``) follow the pattern;
-    ``first_violation`` names the first that does not; ``padding`` is the share of stored values
+    ``first_violation`` names the first that does not; ``padding`` is the fraction of stored values
     that are explicit zeros once all units, violators too, are padded; ``chance`` bounds the
     probability that a random mask with as many zeros agrees as well, for all parameters tried.
     """

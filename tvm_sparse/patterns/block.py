@@ -17,7 +17,7 @@ from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
 from tvm_sparse.patterns.scan import Scan
 
 NEAR_MISS = 0.05
-"""A near miss may have this share of kept blocks that are at most half full."""
+"""A near miss may have this fraction of kept blocks that are at most half full."""
 BLOCK_INDEX_BITS = 32
 
 

@@ -51,14 +51,14 @@ def log_at_most(trials: int, hits: int, probability: float) -> float:
     Counts in disjoint banks of a mask with a fixed number of nonzeros are negatively associated,
     for which the bound for independent trials holds (Dubhashi and Ranjan, 1998).
     """
-    share = hits / trials if trials else 0.0
-    if share >= probability:
+    rate = hits / trials if trials else 0.0
+    if rate >= probability:
         return 0.0
     if probability >= 1:
         return -math.inf
-    divergence = (1 - share) * (math.log1p(-share) - math.log1p(-probability))
+    divergence = (1 - rate) * (math.log1p(-rate) - math.log1p(-probability))
     if hits:
-        divergence += share * math.log(share / probability)
+        divergence += rate * math.log(rate / probability)
     return -trials * divergence
 
 

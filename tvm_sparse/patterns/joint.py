@@ -14,7 +14,7 @@ from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.grid import Grid, best_grids
-from tvm_sparse.patterns.mixture import Bank, hidden_bank, joint_cost
+from tvm_sparse.patterns.mixture import HiddenBank, hidden_bank, joint_cost
 from tvm_sparse.patterns.purpose import FAR_UNDER_MARGINS, beyond_margins, stands_apart
 from tvm_sparse.patterns.scan import Scan
 
@@ -31,7 +31,7 @@ class Joint(ScannedPattern):
     kind: ClassVar[str] = "joint"
 
     @staticmethod
-    def shares(sparsity: float, mix: float) -> tuple[float, float]:
+    def targets(sparsity: float, mix: float) -> tuple[float, float]:
         """Return the fine and the coarse sparsity for a target ``sparsity`` (eqs. 2 and 3).
 
         ``mix`` is the paper's p: 1 is balanced sparsity only, 0 block sparsity only.
@@ -98,13 +98,13 @@ class Joint(ScannedPattern):
             if bank is None or (hidden is not None and hidden.columns <= bank.columns):
                 bank = hidden
             if bank is None and _blocks_alone(scan, grid):
-                bank = Bank(scan.cols, int(scan.row_count.max()), 0.0)
+                bank = HiddenBank(scan.cols, int(scan.row_count.max()), 0.0)
         elif not lines:
             return []
         return [] if bank is None else [cls._fit(scan, grid, bank)]
 
     @classmethod
-    def _fit(cls, scan: Scan, grid: Grid, bank: Bank) -> Fit:
+    def _fit(cls, scan: Scan, grid: Grid, bank: HiddenBank) -> Fit:
         """Return the fit of two masks that were both found."""
         pattern = cls(Balanced(bank.columns, bank.keep), Block(grid.rows, grid.cols))
         cost = joint_cost(scan, grid, bank)
@@ -124,11 +124,11 @@ class Joint(ScannedPattern):
         return f"joint of {self.bank.describe()} and {self.block.describe()}"
 
 
-def seen_bank(scan: Scan) -> Bank | None:
+def seen_bank(scan: Scan) -> HiddenBank | None:
     """Return the banks that hold whether or not blocks are looked at."""
     for fit in scan.once(Balanced.find):
         if isinstance(fit.pattern, Balanced) and fit.evidence.exact:
-            return Bank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
+            return HiddenBank(fit.pattern.bank, fit.pattern.keep, math.log(fit.evidence.chance))
     return None
 
 

@@ -25,7 +25,7 @@ TRUNCATION_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Bank:
+class HiddenBank:
     """Banks of ``columns`` with ``keep`` nonzeros, and the log of the chance that they are none."""
 
     columns: int
@@ -33,7 +33,7 @@ class Bank:
     log: float
 
 
-def hidden_bank(scan: Scan, grid: Grid) -> Bank | None:
+def hidden_bank(scan: Scan, grid: Grid) -> HiddenBank | None:
     """Return the banks that blocks of ``grid`` were cut out of, if counts show them.
 
     A bank with v of its B weights in kept blocks holds c nonzeros. If the whole bank holds k, then
@@ -56,10 +56,12 @@ def hidden_bank(scan: Scan, grid: Grid) -> Bank | None:
     best = int(np.argmin(logs))
     if logs[best] >= LIMIT_INSIDE:
         return None
-    return Bank(int(banks[best]), _whole_count(scan, grid, int(banks[best])), float(logs[best]))
+    return HiddenBank(
+        int(banks[best]), _whole_count(scan, grid, int(banks[best])), float(logs[best])
+    )
 
 
-def joint_cost(scan: Scan, grid: Grid, bank: Bank) -> Cost:
+def joint_cost(scan: Scan, grid: Grid, bank: HiddenBank) -> Cost:
     """Return the cost of the cheapest of the three ways to store a joint mask.
 
     Kept blocks stored densely; kept blocks with padded rows (or, if banks lie inside blocks, with

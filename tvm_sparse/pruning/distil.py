@@ -149,7 +149,7 @@ def _hold_zeros(model: nn.Module) -> list[tuple[nn.Module, str]]:
 
 
 def _factor(step: int, steps: int) -> float:
-    """Return the share of the largest rate at ``step``."""
+    """Return the fraction of the largest rate at ``step``."""
     rise = max(1, steps // 20)
     if step < rise:
         return (step + 1) / rise

@@ -24,7 +24,7 @@ _PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weig
 
 
 @dataclass(frozen=True)
-class Layer:
+class PrunableLayer:
     """One parameter that can be masked, of the module called ``name`` in the model.
 
     ``transposed`` parameters are ``(inputs, outputs)``. All that this class gives out has the
@@ -83,11 +83,11 @@ class Selection:
     norm of a removed filter).
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[PrunableLayer, ...]
     skipped: Mapping[str, str]
-    companions: tuple[Layer, ...] = ()
+    companions: tuple[PrunableLayer, ...] = ()
 
-    def __iter__(self) -> Iterator[Layer]:
+    def __iter__(self) -> Iterator[PrunableLayer]:
         return iter(self.layers)
 
 
@@ -110,18 +110,18 @@ def is_transposed_linear(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
 
 
-def matrices_of(name: str, module: nn.Module) -> list[Layer]:
+def matrices_of(name: str, module: nn.Module) -> list[PrunableLayer]:
     """Return the prunable weights of ``module``; recurrent and attention layers have several."""
     if isinstance(module, nn.RNNBase):
         weights = [n for n in module._flat_weights_names if n.startswith("weight")]
-        return [Layer(name, module, RECURRENT, parameter) for parameter in weights]
+        return [PrunableLayer(name, module, RECURRENT, parameter) for parameter in weights]
     if isinstance(module, nn.MultiheadAttention):
         weights = [n for n in _PROJECTIONS if getattr(module, n) is not None]
-        return [Layer(name, module, LINEAR, parameter) for parameter in weights]
+        return [PrunableLayer(name, module, LINEAR, parameter) for parameter in weights]
     sort = sort_of(module)
     if sort is None:
         return []
-    return [Layer(name, module, sort, transposed=is_transposed_linear(module))]
+    return [PrunableLayer(name, module, sort, transposed=is_transposed_linear(module))]
 
 
 def select(
@@ -148,7 +148,7 @@ def select(
     found = [x for name, module in model.named_modules() for x in matrices_of(name, module)]
     for pattern in (*include, *ignore):
         _check_glob(pattern, [layer.name for layer in found])
-    layers: list[Layer] = []
+    layers: list[PrunableLayer] = []
     skipped: dict[str, str] = {}
     owner: dict[int, str] = {}
     for layer in found:
@@ -172,7 +172,7 @@ def select(
     return Selection(tuple(layers), {**skipped, **_tied(model, layers, {x.name for x in found})})
 
 
-def _tied(model: nn.Module, layers: list[Layer], known: set[str]) -> dict[str, str]:
+def _tied(model: nn.Module, layers: list[PrunableLayer], known: set[str]) -> dict[str, str]:
     """Return why modules that are no layers, such as embeddings, keep a weight they share."""
     owner = {id(_parameter(layer)): layer.name for layer in layers}
     why = "shares its weight with {}, but stays dense: a mask belongs to one layer"
@@ -185,7 +185,7 @@ def _tied(model: nn.Module, layers: list[Layer], known: set[str]) -> dict[str, s
     }
 
 
-def _parameter(layer: Layer) -> nn.Parameter:
+def _parameter(layer: PrunableLayer) -> nn.Parameter:
     """Return the parameter behind the weight of ``layer``; a computed weight is refused."""
     if find_mask(layer.module, layer.parameter) is not None:
         return original_parameter(layer.module, layer.parameter)

@@ -17,7 +17,7 @@ from tvm_sparse.pruning.compensation.collect import collect
 from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
 from tvm_sparse.pruning.compensation.stages import Stage, stages_of
 from tvm_sparse.pruning.compensation.state import State, digest
-from tvm_sparse.pruning.layers import Layer
+from tvm_sparse.pruning.layers import PrunableLayer
 from tvm_sparse.pruning.masks import WeightMask
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.pruner import Pruner
@@ -63,8 +63,8 @@ def one_shot(
         What masks look like, for example ``BalancedPruning(0.75)`` or ``PatternPruning(Block(16,
         1), 0.5)``.
     damping
-        Share of its mean that is added to the diagonal of ``H``: how much the new weights mistrust
-        the calibration data.
+        Fraction of its mean that is added to the diagonal of ``H``: how much the new weights
+        mistrust the calibration data.
     steps
         Iterations of conjugate gradients a layer.
     reference
@@ -143,7 +143,7 @@ class _Run:
 
     def _stage(
         self, stage: Stage, given: Mapping[str, Proposal], state: State
-    ) -> Iterator[tuple[Layer, Pruned]]:
+    ) -> Iterator[tuple[PrunableLayer, Pruned]]:
         """Yield the layers of ``stage``, pruned; those in ``state`` are not computed again."""
         found = {layer.key: state.find(layer.key, layer.weight) for layer in stage.layers}
         statistics = {}

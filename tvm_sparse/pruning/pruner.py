@@ -12,7 +12,7 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.distributed import broadcast_masks, sum_importance
-from tvm_sparse.pruning.layers import Layer
+from tvm_sparse.pruning.layers import PrunableLayer
 from tvm_sparse.pruning.masks import (
     WeightMask,
     attach_mask,
@@ -109,20 +109,20 @@ class Pruner:
         In data-parallel training every process calls it; the first one decides and the others
         take over its masks.
         """
-        share = self.schedule.share(self._step)
+        due = self.schedule.due(self._step)
         self._step += 1
-        if share is None:
+        if due is None:
             return None
         sum_importance(self._importance)
         importance = {name: t.cpu().numpy() for name, t in self._importance.items()}
-        proposals = self.method.propose(self.selection, share, importance)
+        proposals = self.method.propose(self.selection, due, importance)
         self._narrow_all(proposals)
         broadcast_masks(self.masks)
         self._importance.clear()
         self.report = self._reported(proposals)
         return self.report
 
-    def adopt(self, layer: Layer, mask: np.ndarray, weight: torch.Tensor) -> None:
+    def adopt(self, layer: PrunableLayer, mask: np.ndarray, weight: torch.Tensor) -> None:
         """Take over a ``mask`` of ``layer`` and a ``weight`` that was fitted to it.
 
         Both are in the shape of the layer; :func:`.one_shot` is who calls it.
@@ -143,7 +143,7 @@ class Pruner:
             if layer.key in proposals:
                 self._narrow(layer, proposals[layer.key].mask)
 
-    def _narrow(self, layer: Layer, wanted: np.ndarray) -> None:
+    def _narrow(self, layer: PrunableLayer, wanted: np.ndarray) -> None:
         """Keep what was kept and is kept by ``wanted``, too."""
         mask = self._masks[layer.key].mask
         mask &= layer.own(torch.tensor(wanted, device=mask.device))

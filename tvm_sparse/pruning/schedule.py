@@ -1,4 +1,4 @@
-"""How the sparsity rises from step to step, as a share of the final target."""
+"""How the sparsity rises from step to step, as a fraction of the final target."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tvm_sparse.errors import InputError
 
 
 class Schedule(Protocol):
-    """Says which share of the target is due when ``step()`` is called for the ``n``-th time."""
+    """Says which fraction of the target is due when ``step()`` is called for the ``n``-th time."""
 
-    def share(self, step: int) -> float | None:
+    def due(self, step: int) -> float | None:
         """Return the share in [0, 1] due at ``step`` (0, 1, ...), ``None`` to leave masks alone."""
 
 
@@ -27,7 +27,7 @@ class OneShot:
         if self.start < 0:
             raise InputError("one-shot schedule", f"start {self.start}", "start >= 0")
 
-    def share(self, step: int) -> float | None:
+    def due(self, step: int) -> float | None:
         """Return 1 at step ``start``, otherwise ``None``."""
         return 1.0 if step == self.start else None
 
@@ -47,7 +47,7 @@ class Levels:
         if not levels or list(levels) != sorted(levels) or not 0 < levels[0] <= levels[-1] <= 1:
             raise InputError("schedule levels", str(list(levels)), "rising sparsities in (0, 1]")
 
-    def share(self, step: int) -> float | None:
+    def due(self, step: int) -> float | None:
         """Return the level of ``step`` over the last level; ``None`` after the last."""
         if step >= len(self.sparsities):
             return None
@@ -78,7 +78,7 @@ class Exponential:
                 "every >= 1, 0 <= start < total, exponent > 0",
             )
 
-    def share(self, step: int) -> float | None:
+    def due(self, step: int) -> float | None:
         """Return the share due at epoch ``step``; ``None`` between two pruning epochs."""
         since = step - self.start
         if since < 0 or step > self.total or (since % self.every and step != self.total):

@@ -70,7 +70,7 @@ def _bars(kernels: list[Kernel], total: float) -> list[dict[str, Any]]:
     """Return each kernel with the left edge and width of its bar, in percent of all time."""
     rows, before = [], 0.0
     for kernel in kernels:
-        share = 100 * kernel.us / total if total else 0.0
-        rows.append({"kernel": kernel, "left": before, "width": share})
-        before += share
+        fraction = 100 * kernel.us / total if total else 0.0
+        rows.append({"kernel": kernel, "left": before, "width": fraction})
+        before += fraction
     return rows

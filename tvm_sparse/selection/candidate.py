@@ -16,7 +16,7 @@ DENSE = ("dense", "winograd")
 class Candidate:
     """One storage with its operator: ``func(X, *arrays, Y)``.
 
-    ``work`` is the share of the dense multiply-adds that it executes, padding included;
+    ``work`` is the fraction of the dense multiply-adds that it executes, padding included;
     ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one.
     """
 

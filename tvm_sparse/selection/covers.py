@@ -12,13 +12,13 @@ from tvm_sparse.patterns.scan import Scan
 class Cover:
     """Runs of ``run`` columns in groups of ``group`` rows that hold a nonzero.
 
-    ``share`` is the fraction of the matrix that they cover (of its padded rows, the last group
+    ``fraction`` is that of the matrix that they cover (of its padded rows, the last group
     counting as a whole one).
     """
 
     group: int
     run: int
-    share: float
+    fraction: float
 
 
 def covers(scan: Scan, groups: tuple[int, ...], runs: tuple[int, ...]) -> Iterator[Cover]:

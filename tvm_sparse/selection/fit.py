@@ -32,10 +32,10 @@ from tvm_sparse.selection.cpu.compressed_rows import compressed_candidate
 from tvm_sparse.selection.fit_bench import SIDE, Bench, Measure, linear, plane, timer, weight
 
 DENSITY = 1 / 4
-"""Share of its weights that sparse operators keep."""
+"""Fraction of its weights that sparse operators keep."""
 
 NOISE = 0.2
-"""Share of a lookup's cost by which a second measurement may differ."""
+"""Fraction of a lookup's cost by which a second measurement may differ."""
 
 LEAST = 0.05
 """No step is free: a smaller cost is noise."""

@@ -28,7 +28,7 @@ from tvm_sparse.tuning.interrupt import stop_on_interrupt
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.recorded import recorded_rules, shipped
 from tvm_sparse.tuning.report import TuningReport, report_of
-from tvm_sparse.tuning.state import Session
+from tvm_sparse.tuning.state import TuningSession
 from tvm_sparse.tuning.storages import RememberingChooser, storage_tasks
 from tvm_sparse.tuning.tasks import Task, extract
 from tvm_sparse.tuning.tuner import Settings, Tuner
@@ -46,7 +46,7 @@ def tune(
     tracker: str | None = None,
     key: str | None = None,
     storages: bool = False,
-    progress: Callable[[Session], None] = lambda session: None,
+    progress: Callable[[TuningSession], None] = lambda session: None,
 ) -> TuningReport:
     """Tune the operators of ``model`` and append what was measured to ``database``.
 
@@ -130,8 +130,8 @@ def tasks_of(
     """
     if not resolved.runs_here:
         config = config.model_copy(update={"measure": False})
-    kind = RememberingChooser if storages else Chooser
-    chooser = kind(resolved.target, config, Decisions(), recorded)
+    choose = RememberingChooser if storages else Chooser
+    chooser = choose(resolved.target, config, Decisions(), recorded)
     canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
     with build_context(resolved.target):
         passes = tvm.transform.Sequential([*canonicalise, *pipeline.lower(chooser)])

@@ -108,10 +108,10 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: b
 
     Bytes of the ``first`` parameter are activations, other integers indices (of tokens, say).
     """
-    kind = np.dtype(dtype)
-    if not _is_number(kind) and not (first and kind == np.uint8):
-        return np.zeros(shape, kind)
-    least = 0 if np.issubdtype(kind, np.unsignedinteger) else -LARGEST
+    number = np.dtype(dtype)
+    if not _is_number(number) and not (first and number == np.uint8):
+        return np.zeros(shape, number)
+    least = 0 if np.issubdtype(number, np.unsignedinteger) else -LARGEST
     values = rng.integers(least, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
-    scaled = values * SCALE if np.issubdtype(kind, np.floating) else values
-    return np.asarray(scaled.astype(kind))
+    scaled = values * SCALE if np.issubdtype(number, np.floating) else values
+    return np.asarray(scaled.astype(number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.state import TaskState, TuningSession
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TuningReport:
 
 
 def report_of(
-    session: Session, *, database: str, seconds: float, broken_lines: int, interrupted: bool
+    session: TuningSession, *, database: str, seconds: float, broken_lines: int, interrupted: bool
 ) -> TuningReport:
     """Return the report of ``session``."""
     return TuningReport(

@@ -1,4 +1,4 @@
-"""Which task to give the next trials: the one whose share of the model's time falls fastest."""
+"""Which task to give the next trials: the one whose fraction of the model's time falls fastest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def next_task(states: Iterable[TaskState], per_task: int | None = None) -> TaskS
     open_states = [s for s in states if not s.exhausted and not _spent(s, per_task)]
     fresh = [s for s in open_states if not s.batches]
     if fresh:
-        return max(fresh, key=lambda s: s.share)
+        return max(fresh, key=lambda s: s.seconds)
     return max(open_states, key=gain, default=None)
 
 
@@ -31,7 +31,7 @@ def gain(state: TaskState) -> float:
     before = batches[-1 - WINDOW] if len(batches) > WINDOW else 1.0
     recent = (before - batches[-1]) / min(len(batches), WINDOW)
     optimistic = batches[-1] / len(batches)
-    return state.share * (ALPHA * recent + (1 - ALPHA) * optimistic)
+    return state.seconds * (ALPHA * recent + (1 - ALPHA) * optimistic)
 
 
 def _spent(state: TaskState, per_task: int | None) -> bool:

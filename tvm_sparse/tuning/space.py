@@ -41,7 +41,7 @@ class Space:
     @property
     def rule_name(self) -> str:
         """Name of the rule, as records have it."""
-        return type(self.rule).__name__
+        return self.rule.name
 
     @property
     def module(self) -> tvm.IRModule:

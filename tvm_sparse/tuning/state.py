@@ -40,7 +40,7 @@ class TaskState:
         return min((r for r in self.ratios if r), default=1.0)
 
     @property
-    def share(self) -> float:
+    def seconds(self) -> float:
         """Seconds that one run of the model spends here with the default schedule."""
         return self.task.calls * self.default_seconds
 
@@ -54,7 +54,7 @@ class TaskState:
 
 
 @dataclass
-class Session:
+class TuningSession:
     """All tasks of one run of the tuner; ``skipped`` has the reasons of those that have none."""
 
     budget: int

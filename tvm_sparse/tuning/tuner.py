@@ -15,7 +15,7 @@ from tvm_sparse.tuning.record import Record, record_of
 from tvm_sparse.tuning.scheduler import next_task
 from tvm_sparse.tuning.search import Search, cost_model
 from tvm_sparse.tuning.space import Point
-from tvm_sparse.tuning.state import Session, TaskState
+from tvm_sparse.tuning.state import TaskState, TuningSession
 from tvm_sparse.tuning.tasks import Task
 
 PATIENCE = 3
@@ -72,7 +72,7 @@ class Tuner:
         measurer: Measurer,
         database: Database,
         settings: Settings,
-        notify: Callable[[Session], None] = lambda session: None,
+        notify: Callable[[TuningSession], None] = lambda session: None,
         stop: Stop | None = None,
         *,
         hints: Database | None = None,
@@ -80,11 +80,11 @@ class Tuner:
         self.measurer, self.database, self.settings = measurer, database, settings
         self.hints = hints
         self.notify, self.stop = notify, Stop() if stop is None else stop
-        self.session = Session(settings.trials)
+        self.session = TuningSession(settings.trials)
         self._model = cost_model(settings.threads)
         self._idle = 0
 
-    def run(self, tasks: Sequence[Task]) -> Session:
+    def run(self, tasks: Sequence[Task]) -> TuningSession:
         """Tune ``tasks`` and return where the session ended."""
         session = self.session
         for task in self._worth_preparing(tasks):
@@ -95,7 +95,7 @@ class Tuner:
                 session.states.append(self._prepare(task))
             except UnsupportedError as error:
                 session.skipped[task.name] = error.found
-        session.states.sort(key=lambda s: -s.share)
+        session.states.sort(key=lambda s: -s.seconds)
         del session.states[self.settings.slowest or len(tasks) :]
         session.trials = sum(len(s.ratios) for s in session.states)
         if self.settings.per_task is not None:

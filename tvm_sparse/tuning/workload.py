@@ -11,7 +11,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import IndexMap
 
-from tvm_sparse.ops.marks import KIND
+from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules.blocks import REDUCTION, SPATIAL, all_blocks
 from tvm_sparse.targets import threads_of
 
@@ -50,7 +50,7 @@ def workload_of(func: tirx.PrimFunc, target: Target) -> Workload | None:
     block = marked_block(func)
     if block is None:
         return None
-    operator = str(block.annotations[KIND])
+    operator = str(block.annotations[OPERATOR])
     return Workload(operator, _computation(block), target_name(target), _digest(func))
 
 
@@ -58,7 +58,7 @@ def marked_block(func: tirx.PrimFunc) -> Any:
     """Return the block that carries an operator's mark, or ``None``."""
     schedule = s_tir.Schedule(func)
     blocks = (schedule.get(block) for block in all_blocks(schedule))
-    return next((block for block in blocks if KIND in block.annotations), None)
+    return next((block for block in blocks if OPERATOR in block.annotations), None)
 
 
 def target_name(target: Target) -> str:

@@ -33,9 +33,9 @@ def _batch_norm(
     if not training_mode:
         if len([name for name in node.outputs if name]) > 1:
             raise node.refuse("gives statistics of a training step", "one output")
-        kind = x.dtype if scale.dtype == mean.dtype == x.dtype else mean.dtype
-        mean, variance, scale, bias = (t.to(kind) for t in (mean, variance, scale, bias))
-        y = F.batch_norm(x.to(kind), mean, variance, scale, bias, training=False, eps=epsilon)
+        dtype = x.dtype if scale.dtype == mean.dtype == x.dtype else mean.dtype
+        mean, variance, scale, bias = (t.to(dtype) for t in (mean, variance, scale, bias))
+        y = F.batch_norm(x.to(dtype), mean, variance, scale, bias, training=False, eps=epsilon)
         return y.to(x.dtype)
     axes = [axis for axis in range(x.dim()) if axis != 1]
     own_mean, own_variance = _statistics(x, axes)

@@ -52,8 +52,8 @@ def _quantise(
         dtype = dtype_of(output_dtype, node.place)
     if dtype.is_floating_point:
         raise node.unsound(f"quantises to {dtype}", "integers")
-    kind = dtype_of(precision, node.place) if precision else scale.dtype
-    x = x.to(kind if x.is_floating_point() else torch.float32)
+    dtype = dtype_of(precision, node.place) if precision else scale.dtype
+    x = x.to(dtype if x.is_floating_point() else torch.float32)
     scale = _placed(x, scale, axis, block_size).to(x.dtype)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
     return _quantised(x, scale, zero, dtype)
@@ -70,10 +70,10 @@ def _dequantise(
     output_dtype: int = 0,
     node: Node,
 ) -> Tensor:
-    kind = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
+    dtype = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
     placed = _placed(x, scale, axis, block_size).to(torch.float32)
     centred = _centred(x, None if zero is None else _placed(x, zero, axis, block_size))
-    return (centred.to(torch.float32) * placed).to(kind)
+    return (centred.to(torch.float32) * placed).to(dtype)
 
 
 def _centred(x: Tensor, zero: Tensor | None) -> Tensor:

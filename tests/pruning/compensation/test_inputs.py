@@ -8,7 +8,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.patterns.lowering import lower
 from tvm_sparse.pruning.compensation.attention import heads_of
 from tvm_sparse.pruning.compensation.inputs import inputs_of
-from tvm_sparse.pruning.layers import Layer, matrices_of, sort_of
+from tvm_sparse.pruning.layers import PrunableLayer, matrices_of, sort_of
 
 CONVOLUTIONS = [
     (nn.Conv1d(3, 4, 3, 2, 1), (2, 3, 9)),
@@ -21,7 +21,7 @@ CONVOLUTIONS = [
 
 
 def layer_of(module):
-    return Layer("layer", module, sort_of(module))
+    return PrunableLayer("layer", module, sort_of(module))
 
 
 @pytest.mark.parametrize(("conv", "shape"), CONVOLUTIONS)

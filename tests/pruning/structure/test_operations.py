@@ -16,14 +16,14 @@ class Forward(nn.Module):
         return self.function(x)
 
 
-def kind_of_last(model):
+def operation_of_last(model):
     modules = dict(model.named_modules())
     nodes = list(operations.trace(model).nodes)
-    return operations.kind_of(nodes[-2], modules)
+    return operations.operation_of(nodes[-2], modules)
 
 
 @pytest.mark.parametrize(
-    ("function", "kind"),
+    ("function", "operation"),
     [
         (F.relu, operations.KEEPS_ZERO),
         (F.silu, operations.KEEPS_ZERO),
@@ -39,12 +39,12 @@ def kind_of_last(model):
         (lambda x: x.permute(0, 2, 3, 1), operations.OTHER),
     ],
 )
-def test_functions(function, kind):
-    assert kind_of_last(Forward(function)) == kind
+def test_functions(function, operation):
+    assert operation_of_last(Forward(function)) == operation
 
 
 @pytest.mark.parametrize(
-    ("module", "kind"),
+    ("module", "operation"),
     [
         (nn.Hardswish(), operations.KEEPS_ZERO),
         (nn.Hardsigmoid(), operations.MOVES_ZERO),
@@ -54,8 +54,8 @@ def test_functions(function, kind):
         (nn.Conv2d(4, 4, 1), "conv"),
     ],
 )
-def test_modules(module, kind):
-    assert kind_of_last(nn.Sequential(module)) == kind
+def test_modules(module, operation):
+    assert operation_of_last(nn.Sequential(module)) == operation
 
 
 def test_control_flow_on_data_cannot_be_traced():
@@ -68,5 +68,5 @@ def test_control_flow_on_data_cannot_be_traced():
     "module", [nn.ReLU(), nn.GELU(), nn.SiLU(), nn.Mish(), nn.ELU(), nn.Tanh(), nn.Hardswish()]
 )
 def test_what_is_said_to_keep_zeros_does(module):
-    assert kind_of_last(nn.Sequential(module)) == operations.KEEPS_ZERO
+    assert operation_of_last(nn.Sequential(module)) == operations.KEEPS_ZERO
     assert module(torch.zeros(3)).tolist() == [0, 0, 0]

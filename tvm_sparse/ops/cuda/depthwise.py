@@ -15,7 +15,7 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import round_up
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _contract(c: Contraction, strip: Strip, buffers: tuple[Any, Any, Any]) -> No
         weight = taps[down * c.taps[1] + right, channel]
         T.reads(pixel, weight)
         T.writes(acc[at])
-        T.sblock_attr({KIND: "depthwise_strip", TILE: [strip.height, strip.width]})
+        T.sblock_attr({OPERATOR: "depthwise_strip", TILE: [strip.height, strip.width]})
         with T.init():
             T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), list(at))
         T.buffer_store(acc, acc[at] + fp32(pixel) * fp32(weight), list(at))

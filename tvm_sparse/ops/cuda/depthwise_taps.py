@@ -18,7 +18,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import inside, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import round_up
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, VECTOR, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
 
 LONGEST = 8
 """Output pixels of a tile along one axis, at most."""
@@ -154,7 +154,9 @@ def _contract(c: Contraction, tile: Plane, operands: Buffers, acc: Any) -> None:
             weights[channel, slot],
         )
         T.writes(acc[at])
-        T.sblock_attr({KIND: "depthwise_taps_lane", TILE: [tile.height, tile.width, tile.lanes]})
+        T.sblock_attr(
+            {OPERATOR: "depthwise_taps_lane", TILE: [tile.height, tile.width, tile.lanes]}
+        )
         with T.init():
             T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), list(at))
         pixel = xs[b, down, right, group, first + places[channel, slot], lane]

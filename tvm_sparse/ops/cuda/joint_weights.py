@@ -10,28 +10,28 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.ops.cuda import ptx
-from tvm_sparse.ops.cuda.tile import Tile
-from tvm_sparse.ops.cuda.weights import BalancedWeights, DenseTiles
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
+from tvm_sparse.ops.cuda.weights import BalancedOperand, DenseTiles
 from tvm_sparse.ops.marks import int64
 
 
 @dataclass
-class JointWeights(DenseTiles):
+class JointOperand(DenseTiles):
     """Steps of the reduction that hold a nonzero, named by a table; decoded on chip like banks.
 
     ``storage.banks.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``.
     """
 
     storage: KeptTilesFormat
-    tile: Tile
+    tile: ThreadBlockTile
     scope: str = "shared.dyn"
     intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
-    _banks: BalancedWeights = field(init=False)
+    _banks: BalancedOperand = field(init=False)
     _kept: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Take the banks for a matrix of their own."""
-        self._banks = BalancedWeights(self.storage.banks, self.tile, self.scope, self.intrinsics)
+        self._banks = BalancedOperand(self.storage.banks, self.tile, self.scope, self.intrinsics)
 
     @property
     def blocks(self) -> int:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.numerics import FLOAT_SUMS, Numerics
 from tvm_sparse.ops.cuda import ptx
-from tvm_sparse.ops.marks import KIND, TILE, int64
+from tvm_sparse.ops.marks import OPERATOR, TILE, int64
 
 LANES = 32
 EDGE = 16
@@ -46,7 +46,7 @@ class Right:
         return self.buffer[place]
 
 
-class Engine(Protocol):
+class Multiplier(Protocol):
     """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
     @property
@@ -78,7 +78,7 @@ class Scalar:
             place = (row, block * features + feature)
             T.reads(left, right)
             T.writes(out[place])
-            T.sblock_attr({KIND: "tile_scalar", TILE: list(tile)})
+            T.sblock_attr({OPERATOR: "tile_scalar", TILE: list(tile)})
             with T.init():
                 T.buffer_store(out, tirx.const(0, FLOAT_SUMS), list(place))
             T.buffer_store(out, out[place] + fp32(left) * fp32(right), list(place))
@@ -130,7 +130,7 @@ class TensorCore:
                     a[block, row, k, lane, 0:REGISTERS], b[block, feature, k, lane, 0:REGISTERS]
                 )
                 T.writes(acc[(*here, slice(0, REGISTERS))])
-                T.sblock_attr({KIND: "tile_tensor_core", TILE: list(tile)})
+                T.sblock_attr({OPERATOR: "tile_tensor_core", TILE: list(tile)})
                 zero_sums(acc, here)
                 ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, REGISTERS - 1)]))
                 left = T.address_of(a[block, row, k, lane, 0])
@@ -205,7 +205,7 @@ def fp32(value: Any) -> Any:
     return value if str(value.ty.dtype) == FLOAT_SUMS else tirx.Cast(FLOAT_SUMS, value)
 
 
-def engine(numerics: Numerics) -> Engine:
+def multiplier(numerics: Numerics) -> Multiplier:
     """Return how values are multiplied: fp32 stays exact, it takes no tensor core."""
     require_gpu(numerics)
     return Scalar() if numerics.activation == FLOAT_SUMS else TensorCore()

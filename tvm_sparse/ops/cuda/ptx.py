@@ -102,7 +102,7 @@ _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
 
 
 @dataclass(frozen=True)
-class Bank:
+class BankDecoder:
     """A bank of ``bank`` columns that stores ``keep`` values and indices of ``bits``."""
 
     bank: int
@@ -186,7 +186,7 @@ class Intrinsics:
         code = _MULTIPLY_KEPT.format(name=name, kind=_KINDS[dtype])
         return T.cuda.func_call(name, *ends, rows, features, source_code=code)
 
-    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: Bank) -> Any:
+    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: BankDecoder) -> Any:
         """Return the call that clears a bank of shared memory and fills in its values.
 
         ``out`` is the bank; ``values`` and ``words`` belong to all banks of its row, of which it is

@@ -19,10 +19,10 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
-from tvm_sparse.ops.cuda.multiply import Engine, fp32
-from tvm_sparse.ops.cuda.tile import COPIES, Tile, round_up, store, unflat
-from tvm_sparse.ops.cuda.weights import DenseWeights
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.cuda.multiply import Multiplier, fp32
+from tvm_sparse.ops.cuda.tile import COPIES, ThreadBlockTile, round_up, store, unflat
+from tvm_sparse.ops.cuda.weights import DenseOperand
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
 WINDOW, SUMS = "stage_window", "sum_taps"
 """Names of the blocks that read the input, and add up taps."""
@@ -40,7 +40,7 @@ class SeparableTile:
     in fp32).
     """
 
-    tile: Tile
+    tile: ThreadBlockTile
     strip: int
     lanes: int
     down: int
@@ -73,7 +73,7 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
 
 
 def pointwise(
-    c: Contraction, storage: DenseFormat, shape: SeparableTile, engine: Engine
+    c: Contraction, storage: DenseFormat, shape: SeparableTile, multiplier: Multiplier
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[b, y, x, o] = sum_k X[b, y, x, k] * W[o, k]``.
 
@@ -82,7 +82,7 @@ def pointwise(
     image, ``storage.lanes`` are the features of a tile. ``X`` has :func:`whole_images`.
     """
     tile = shape.tile
-    weights = DenseWeights(storage, tile)
+    weights = DenseOperand(storage, tile)
     rows = round_up(math.prod(c.lead), tile.rows)
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -94,16 +94,16 @@ def pointwise(
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
-            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
+            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=multiplier.scope)
             _stage_strips(c, shape, x, xs)
-            right = weights.right(c.dtype, engine.scope)
+            right = weights.right(c.dtype, multiplier.scope)
             extents = (tile.rows, tile.features, tile.columns)
-            out = engine.multiply(xs, right, extents, c.out_dtype)
+            out = multiplier.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()
 
 
-def whole_images(c: Contraction, tile: Tile) -> int:
+def whole_images(c: Contraction, tile: ThreadBlockTile) -> int:
     """Return how many images the pixels of all tiles belong to, those past the end included."""
     pixels = int(round_up(math.prod(c.lead), tile.rows))
     return math.ceil(pixels / math.prod(c.lead[1:]))
@@ -118,7 +118,7 @@ def _sum_taps(c: Contraction, xs: Any, taps: Any, acc: Any) -> None:
         ends = (slice(first[0], first[0] + down), slice(first[1], first[1] + right))
         T.reads(xs[(b, *ends, channel)], taps[0 : taps.shape[0], channel])
         T.writes(acc[b, row, column, channel])
-        T.sblock_attr({KIND: "separable"})
+        T.sblock_attr({OPERATOR: "separable"})
         total: Any = None
         for tap in range(math.prod(c.taps)):
             y, x = divmod(tap, c.taps[1])

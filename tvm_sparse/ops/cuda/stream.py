@@ -22,7 +22,7 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
-from tvm_sparse.ops.marks import KIND, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
 ONE_BLOCK_BYTES = 100 << 10
 """Staged activations beyond which an SM holds one thread block."""
@@ -250,7 +250,7 @@ def _total(part: Any, warps: Warps) -> Any:
         weight, row, lane = T.axis.remap("SSR", axes)
         T.reads(part[weight, lane, row])
         T.writes(out[row, weight])
-        T.sblock_attr({KIND: "stream", TILE: [warps.count, warps.rows]})
+        T.sblock_attr({OPERATOR: "stream", TILE: [warps.count, warps.rows]})
         with T.init():
             T.buffer_store(out, tirx.const(0, FLOAT_SUMS), [row, weight])
         T.buffer_store(out, out[row, weight] + part[weight, lane, row], [row, weight])

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.multiply import Engine
+from tvm_sparse.ops.cuda.multiply import Multiplier
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 
 VECTOR_BITS = 128
@@ -30,7 +30,7 @@ DECODE = "decode_w"
 
 
 @dataclass(frozen=True)
-class Tile:
+class ThreadBlockTile:
     """Output rows and features of a thread block, and the columns that it stages at a time."""
 
     rows: int
@@ -38,7 +38,7 @@ class Tile:
     columns: int
 
 
-class Weights(Protocol):
+class RightOperand(Protocol):
     """The right operand of a tiled contraction."""
 
     @property
@@ -63,10 +63,12 @@ class Weights(Protocol):
         """Return what :meth:`column` reads."""
 
     def right(self, dtype: str, scope: str) -> Any:
-        """Emit the blocks that stage a tile, and return what an engine multiplies."""
+        """Emit the blocks that stage a tile, and return what a multiplier multiplies."""
 
 
-def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.PrimFunc:
+def tiled(
+    c: Contraction, weights: RightOperand, tile: ThreadBlockTile, multiplier: Multiplier
+) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
 
     Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are
@@ -82,16 +84,16 @@ def tiled(c: Contraction, weights: Weights, tile: Tile, engine: Engine) -> tirx.
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             staged = (weights.blocks, rows, weights.columns)
-            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=engine.scope)
+            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=multiplier.scope)
             stage_activations(c, x, xs, weights)
-            right = weights.right(c.dtype, engine.scope)
+            right = weights.right(c.dtype, multiplier.scope)
             extents = (tile.rows, tile.features, tile.columns)
-            out = engine.multiply(xs, right, extents, c.out_dtype)
+            out = multiplier.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)
     return builder.get()
 
 
-def stage_activations(c: Contraction, x: Any, xs: Any, weights: Weights) -> None:
+def stage_activations(c: Contraction, x: Any, xs: Any, weights: RightOperand) -> None:
     """Emit the block that gathers ``xs[block, row, k]``; outside the input it is zero."""
     plain = len(c.lead) - len(c.taps)
     rows, total = math.prod(c.lead), math.prod(c.taps) * c.columns

@@ -13,9 +13,9 @@ from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import EDGE as ROWS
 from tvm_sparse.ops.cuda.multiply import Extents, edge, load_tile, unfold, zero_sums
 from tvm_sparse.ops.cuda.staging import copied, pointer
-from tvm_sparse.ops.cuda.tile import Tile
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.ops.cuda.weights import AllColumns
-from tvm_sparse.ops.marks import KIND, TILE, int64
+from tvm_sparse.ops.marks import OPERATOR, TILE, int64
 
 WORD = 2
 """Elements of 16 bits that a lane's word of metadata takes."""
@@ -33,11 +33,11 @@ class Staged:
 
 
 @dataclass
-class TwoFourWeights(AllColumns):
+class TwoFourOperand(AllColumns):
     """2:4 weights; ``storage.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``."""
 
     storage: TwoFourFormat
-    tile: Tile
+    tile: ThreadBlockTile
     _packed: tuple[Any, Any] = field(init=False, default=(None, None))
 
     @property
@@ -123,7 +123,7 @@ class SparseTensorCore:
                 left, right = (block, row, k, lane), (block, feature, k, lane)
                 T.reads(a[(*left, slice(0, a.shape[4]))], b[(*right, slice(0, b.shape[4]))])
                 T.writes(acc[(*here, slice(0, SUMS))])
-                T.sblock_attr({KIND: "tile_two_four", TILE: list(tile)})
+                T.sblock_attr({OPERATOR: "tile_two_four", TILE: list(tile)})
                 zero_sums(acc, here)
                 ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, SUMS - 1)]))
                 operands = (T.address_of(a[(*left, 0)]), T.address_of(b[(*right, 0)]))

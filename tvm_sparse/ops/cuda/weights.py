@@ -15,7 +15,7 @@ from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import Right
 from tvm_sparse.ops.cuda.staging import copied, pointer
-from tvm_sparse.ops.cuda.tile import Tile, round_up
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.ops.marks import VECTOR, int64
 
 EDGE = 8
@@ -49,7 +49,7 @@ class AllColumns:
 class DenseTiles:
     """Weights whose tile is dense once it is staged."""
 
-    tile: Tile
+    tile: ThreadBlockTile
 
     @property
     def blocks(self) -> int:
@@ -80,11 +80,11 @@ class DenseTiles:
 
 
 @dataclass
-class DenseWeights(AllColumns, DenseTiles):
+class DenseOperand(AllColumns, DenseTiles):
     """Dense weights, ``tile.features`` rows side by side (``storage.lanes``)."""
 
     storage: DenseFormat
-    tile: Tile
+    tile: ThreadBlockTile
     _values: Any = field(init=False, default=None)
 
     @property
@@ -122,14 +122,14 @@ class DenseWeights(AllColumns, DenseTiles):
 
 
 @dataclass
-class BalancedWeights(AllColumns, DenseTiles):
+class BalancedOperand(AllColumns, DenseTiles):
     """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
 
     ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
     """
 
     storage: TileBanksFormat
-    tile: Tile
+    tile: ThreadBlockTile
     scope: str = "shared.dyn"
     intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
     _packed: tuple[Any, Any] = field(init=False, default=(None, None))
@@ -184,13 +184,13 @@ class BalancedWeights(AllColumns, DenseTiles):
                     pointer(read, s.slots, self.scope, "r"),
                     pointer(packed, s.words, self.scope, "r"),
                     tirx.Cast("int32", bank),
-                    ptx.Bank(s.bank, s.keep, s.index_bits, str(ws.dtype)),
+                    ptx.BankDecoder(s.bank, s.keep, s.index_bits, str(ws.dtype)),
                 )
             )
 
 
 @dataclass
-class BlockWeights(DenseTiles):
+class BlockOperand(DenseTiles):
     """The kept blocks of each block row one after another; a tile is one block row high.
 
     ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
@@ -198,7 +198,7 @@ class BlockWeights(DenseTiles):
     """
 
     storage: BlockFormat
-    tile: Tile
+    tile: ThreadBlockTile
     _values: Any = field(init=False, default=None)
     _kept: Any = field(init=False, default=None)
 

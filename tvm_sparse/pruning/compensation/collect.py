@@ -11,18 +11,18 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.pruning.compensation.calls import Batch, Call, watch
 from tvm_sparse.pruning.compensation.inputs import Convolution, inputs_of
 from tvm_sparse.pruning.compensation.stages import Stage
-from tvm_sparse.pruning.compensation.statistics import Statistics
-from tvm_sparse.pruning.layers import Layer
+from tvm_sparse.pruning.compensation.statistics import InputStatistics
+from tvm_sparse.pruning.layers import PrunableLayer
 
 
 def collect(
     model: nn.Module, dense: nn.Module, stage: Stage, batches: Sequence[Batch]
-) -> dict[str, Statistics]:
+) -> dict[str, InputStatistics]:
     """Return the statistics of each layer of ``stage`` by its key, over all ``batches``.
 
     Layers that unfold the same input in the same way share theirs.
     """
-    found: dict[Hashable, Statistics] = {}
+    found: dict[Hashable, InputStatistics] = {}
     readers = {_unfolding(layer): layer for layer in stage.layers}
     here, there = model.get_submodule(stage.caller), dense.get_submodule(stage.caller)
     for batch in batches:
@@ -38,7 +38,7 @@ def collect(
                     strict=True,
                 )
                 for inputs, wanted in pairs:
-                    found.setdefault(key, Statistics()).add(layer.name, inputs, wanted)
+                    found.setdefault(key, InputStatistics()).add(layer.name, inputs, wanted)
 
         watch(model, batch, [here], see, stage.calls)
     return {layer.key: found[_unfolding(layer)] for layer in stage.layers}
@@ -59,7 +59,7 @@ def _copy(value: object) -> object:
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def _unfolding(layer: Layer) -> Hashable:
+def _unfolding(layer: PrunableLayer) -> Hashable:
     """Return what two layers of one input have in common if their unfolded inputs are equal."""
     module = layer.module
     if isinstance(module, Convolution):

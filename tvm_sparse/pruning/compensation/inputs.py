@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from tvm_sparse.pruning.compensation.attention import heads_of, projected
 from tvm_sparse.pruning.compensation.calls import Batch, Call, attended
 from tvm_sparse.pruning.compensation.recurrent import gate_inputs
-from tvm_sparse.pruning.layers import DEPTHWISE, Layer
+from tvm_sparse.pruning.layers import DEPTHWISE, PrunableLayer
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
-def inputs_of(layer: Layer, caller: nn.Module, call: Call, batch: Batch) -> Iterator[Tensor]:
+def inputs_of(
+    layer: PrunableLayer, caller: nn.Module, call: Call, batch: Batch
+) -> Iterator[Tensor]:
     """Yield what the weight of ``layer`` is multiplied by when ``caller`` is called.
 
     The columns are those of ``lower(weight, "ihw")``. A convolution's patches come image by

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from tvm_sparse.patterns.lowering import lower, raise_
-from tvm_sparse.pruning.compensation.statistics import Statistics
+from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.compensation.update import damped, damping_of, refit, saliency, sweep
-from tvm_sparse.pruning.layers import Layer, Selection
+from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.methods.base import Method, Proposal
 
 COLUMNS = 32
@@ -20,7 +20,7 @@ COLUMNS = 32
 
 
 @dataclass(frozen=True)
-class Scored(Layer):
+class Scored(PrunableLayer):
     """A layer whose weights count by ``scores``, in the weight's shape, in place of magnitudes."""
 
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -34,7 +34,7 @@ class Scored(Layer):
 class Pruned:
     """The new weight and mask of a layer, in the weight's shape, and what it cost.
 
-    ``loss`` is the share of the outputs' energy that is lost, on the calibration data: 0 where
+    ``loss`` is the fraction of the outputs' energy that is lost, on the calibration data: 0 where
     nothing changed, 1 where the outputs are gone.
     """
 
@@ -53,7 +53,11 @@ class Compensation:
     reference: float = 0.5
 
     def prune(
-        self, layer: Layer, selection: Selection, statistics: Statistics, given: Proposal | None
+        self,
+        layer: PrunableLayer,
+        selection: Selection,
+        statistics: InputStatistics,
+        given: Proposal | None,
     ) -> Pruned:
         """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
         view = _View(layer, getattr(self.method, "order", "ihw"))
@@ -79,7 +83,7 @@ class Compensation:
 class _View:
     """The weight of ``layer`` as parts of a matrix, its columns in ``order``."""
 
-    def __init__(self, layer: Layer, order: str) -> None:
+    def __init__(self, layer: PrunableLayer, order: str) -> None:
         self.layer, self.order = layer, order
         shape = layer.shape
         places = np.arange(math.prod(shape[1:])).reshape(1, *shape[1:])

@@ -73,8 +73,8 @@ def _single(module: nn.RNNBase, layer: int, steps: Tensor, state: Any, valid: Te
         options["nonlinearity"] = module.mode.removeprefix("RNN_").lower()
     if module.proj_size:
         options["proj_size"] = module.proj_size
-    kind = {"LSTM": nn.LSTM, "GRU": nn.GRU}.get(module.mode, nn.RNN)
-    single = kind(steps.shape[-1], module.hidden_size, **options).to(steps)
+    cell = {"LSTM": nn.LSTM, "GRU": nn.GRU}.get(module.mode, nn.RNN)
+    single = cell(steps.shape[-1], module.hidden_size, **options).to(steps)
     with torch.no_grad():
         for name, value in single.named_parameters():
             value.copy_(getattr(module, name.replace("_l0", f"_l{layer}")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from tvm_sparse.pruning.compensation.calls import Batch, Call, watch
-from tvm_sparse.pruning.layers import Layer
+from tvm_sparse.pruning.layers import PrunableLayer
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Stage:
     it a run of the model makes.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[PrunableLayer, ...]
     caller: str
     calls: int
 
 
 def stages_of(
-    model: nn.Module, layers: Sequence[Layer], batch: Batch
-) -> tuple[list[Stage], list[Layer]]:
+    model: nn.Module, layers: Sequence[PrunableLayer], batch: Batch
+) -> tuple[list[Stage], list[PrunableLayer]]:
     """Return the stages in the order of the first calls, and the layers that are never called.
 
     A layer that is called more than once, and each weight of a recurrent layer, is a stage of its
@@ -42,7 +42,7 @@ def stages_of(
         held.append(call)
 
     watch(model, batch, [model.get_submodule(name) for name in names.values()], see)
-    groups: dict[Hashable, list[Layer]] = {}
+    groups: dict[Hashable, list[PrunableLayer]] = {}
     silent = []
     for layer in layers:
         seen = calls.get(callers[layer.key], [])
@@ -53,7 +53,7 @@ def stages_of(
             what = seen[0][1] if plain and len(seen) == 1 else layer.key
             groups.setdefault(what, []).append(layer)
 
-    def place(group: list[Layer]) -> tuple[int, bool]:
+    def place(group: list[PrunableLayer]) -> tuple[int, bool]:
         caller = callers[group[0].key]
         return calls[caller][0][0], caller != group[0].name
 
@@ -63,7 +63,7 @@ def stages_of(
     return stages, silent
 
 
-def caller_name(model: nn.Module, layer: Layer) -> str:
+def caller_name(model: nn.Module, layer: PrunableLayer) -> str:
     """Return the name of the module whose calls show what ``layer`` reads: usually its own."""
     above = layer.name.rpartition(".")[0]
     parent = model.get_submodule(above)

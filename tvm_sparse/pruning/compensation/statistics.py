@@ -7,7 +7,7 @@ from torch import Tensor
 from tvm_sparse.errors import InputError
 
 
-class Statistics:
+class InputStatistics:
     """Sums over all calibration data of one layer, in float64.
 
     ``gram`` is ``X^T X`` of the inputs ``X`` in the network pruned so far, ``cross`` is ``D^T X``

@@ -28,10 +28,10 @@ def damped(gram: Tensor, extra: Tensor) -> Tensor:
     return gram + extra[:, None, None] * unit
 
 
-def damping_of(gram: Tensor, share: float) -> Tensor:
-    """Return ``share`` of each part's mean diagonal, 1 for a part that only ever read zeros."""
+def damping_of(gram: Tensor, fraction: float) -> Tensor:
+    """Return ``fraction`` of each part's mean diagonal, 1 for a part that only ever read zeros."""
     mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)
-    return torch.where(mean > 0, share * mean, 1.0)
+    return torch.where(mean > 0, fraction * mean, 1.0)
 
 
 def sweep(weight: Tensor, hessian: Tensor, width: int, decide: Decide) -> tuple[Tensor, Tensor]:

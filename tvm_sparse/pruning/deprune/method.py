@@ -14,11 +14,11 @@ from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.patterns.ranking import kept_count
 from tvm_sparse.pruning.deprune.diagonal import GROUP, imbalance
 from tvm_sparse.pruning.deprune.recalibration import Alpha, Recalibrated, Unaligned, recalibrate
-from tvm_sparse.pruning.layers import CONV, DEPTHWISE, Layer, Selection, select
+from tvm_sparse.pruning.layers import CONV, DEPTHWISE, PrunableLayer, Selection, select
 from tvm_sparse.pruning.methods.base import Importance, Method, Proposal, check_sparsity, scores_of
 from tvm_sparse.pruning.methods.channels import (
-    Channels,
     ChannelSelection,
+    ChannelSet,
     Norm,
     channels_of,
     check_norm,
@@ -37,7 +37,7 @@ Part = Literal["depthwise", "pointwise"]
 class SeparableSelection(ChannelSelection):
     """The depthwise layers (``taps``) and the sets of PW-conv2 filters (``sets``) to prune."""
 
-    taps: tuple[Layer, ...] = ()
+    taps: tuple[PrunableLayer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,15 @@ class DEPrune(Method):
         )
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
         """Return the masks of depthwise taps, and of all that loses a filter."""
         assert isinstance(selection, SeparableSelection)
-        proposals = self._filters(selection.sets, share * self.pointwise)
-        proposals.update(self._taps(selection.taps, share * self.depthwise))
+        proposals = self._filters(selection.sets, due * self.pointwise)
+        proposals.update(self._taps(selection.taps, due * self.depthwise))
         return proposals
 
-    def _taps(self, layers: Sequence[Layer], target: float) -> dict[str, Proposal]:
+    def _taps(self, layers: Sequence[PrunableLayer], target: float) -> dict[str, Proposal]:
         counts = [_group_count(layer, target) for layer in layers]
         aligned = self._recalibrated("depthwise", counts)
         proposals = {}
@@ -146,7 +146,7 @@ class DEPrune(Method):
             )
         return proposals
 
-    def _filters(self, sets: Sequence[Channels], target: float) -> dict[str, Proposal]:
+    def _filters(self, sets: Sequence[ChannelSet], target: float) -> dict[str, Proposal]:
         counts = []
         for channels in sets:
             first, *others = channels.rows
@@ -179,7 +179,7 @@ class DEPrune(Method):
         return f"{self.variant} {self.depthwise:.2%} DW, {self.pointwise:.2%} PW ({self.norm})"
 
 
-def _group_count(layer: Layer, target: float) -> Unaligned:
+def _group_count(layer: PrunableLayer, target: float) -> Unaligned:
     weights = min(GROUP, layer.shape[0]) * int(np.prod(layer.shape[1:]))
     kept = kept_count(weights, target, layer.name)
     return Unaligned(layer.name, layer.shape, kept, weights)

@@ -46,7 +46,7 @@ class BalancedPruning(Method):
     rounding
         ``"nearest"``: every layer takes the ``k`` nearest to the target. ``"reach"``: the model as
         a whole has at least the target; each layer keeps the next ``k`` above or below it, and
-        those layers go below that lose the smallest share of their scores by it.
+        those layers go below that lose the smallest fraction of their scores by it.
     criterion
         ``"magnitude"`` (the paper) or ``"taylor"``.
     share
@@ -86,10 +86,10 @@ class BalancedPruning(Method):
         return self.bank
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return one balanced mask a layer at ``share * sparsity``."""
-        target = share * self.sparsity
+        """Return one balanced mask a layer at ``due * sparsity``."""
+        target = due * self.sparsity
         scores = {}
         for layer in selection:
             matrix = lower(scores_of(layer, self.criterion, importance), self.order)
@@ -138,7 +138,7 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
     """Return how many each bank of a layer keeps so that all layers together reach ``target``.
 
     Each layer keeps the next count above or below ``bank * (1 - target)``. Layers go below one
-    after the other, first those that lose the smallest share of their scores by it, until the
+    after the other, first those that lose the smallest fraction of their scores by it, until the
     fraction of zeros over all layers is at least ``target``. If short banks at the ends of rows
     keep so much that this does not suffice, layers go one further down in the same way.
 
@@ -177,5 +177,5 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
 
 
 def _loss(scores: np.ndarray, before: np.ndarray, after: np.ndarray) -> float:
-    """Return the share of the scores that ``before`` keeps and ``after`` does not."""
+    """Return the fraction of the scores that ``before`` keeps and ``after`` does not."""
     return float(scores[before & ~after].sum()) / max(float(scores.sum()), 1e-30)

@@ -13,7 +13,7 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.lowering import ORDERS
-from tvm_sparse.pruning.layers import MATRIX, Layer, Selection, select
+from tvm_sparse.pruning.layers import MATRIX, PrunableLayer, Selection, select
 
 Criterion = Literal["magnitude", "taylor"]
 Importance = Mapping[str, npt.NDArray[np.floating]]
@@ -60,9 +60,9 @@ class Method(ABC):
 
     @abstractmethod
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return the mask of every selected parameter, by key, with ``share`` of the target due."""
+        """Return every selected parameter's mask, by key, at the fraction ``due`` of the target."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -70,7 +70,7 @@ class Method(ABC):
 
 
 def scores_of(
-    layer: Layer, criterion: Criterion = "magnitude", importance: Importance | None = None
+    layer: PrunableLayer, criterion: Criterion = "magnitude", importance: Importance | None = None
 ) -> np.ndarray:
     """Return the scores of ``layer`` in the shape of its weight, all ``>= 0``.
 
@@ -85,7 +85,7 @@ def scores_of(
     return np.where(alive, np.maximum(scores, np.finfo(np.float32).tiny), 0)
 
 
-def _taylor(layer: Layer, importance: Importance | None) -> np.ndarray:
+def _taylor(layer: PrunableLayer, importance: Importance | None) -> np.ndarray:
     scores = (importance or {}).get(layer.key)
     if scores is None:
         raise InputError(

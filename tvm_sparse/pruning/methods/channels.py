@@ -11,7 +11,7 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.ranking import keep_largest
-from tvm_sparse.pruning.layers import Layer, Selection, sort_of
+from tvm_sparse.pruning.layers import PrunableLayer, Selection, sort_of
 from tvm_sparse.pruning.structure.channels import ChannelGroup
 
 Norm = Literal["l1", "l2", "fpgm"]
@@ -19,16 +19,16 @@ NORMS = ("l1", "l2", "fpgm")
 
 
 @dataclass(frozen=True)
-class Channels:
+class ChannelSet:
     """One set of channels to remove together.
 
     ``rows`` lose whole rows (the layers that make or pass them on), ``columns`` the matching
     inputs (the layers that read them), ``vectors`` the matching entries (biases, batch norms).
     """
 
-    rows: tuple[Layer, ...]
-    columns: tuple[Layer, ...]
-    vectors: tuple[Layer, ...]
+    rows: tuple[PrunableLayer, ...]
+    columns: tuple[PrunableLayer, ...]
+    vectors: tuple[PrunableLayer, ...]
 
     @property
     def count(self) -> int:
@@ -68,16 +68,16 @@ class Channels:
         ]
 
 
-def channels_of(group: ChannelGroup, modules: Mapping[str, nn.Module]) -> Channels:
+def channels_of(group: ChannelGroup, modules: Mapping[str, nn.Module]) -> ChannelSet:
     """Return the parameters that lose a channel together with ``group``."""
 
-    def layer(name: str, parameter: str = "weight") -> Layer:
-        return Layer(name, modules[name], sort_of(modules[name]) or "norm", parameter)
+    def layer(name: str, parameter: str = "weight") -> PrunableLayer:
+        return PrunableLayer(name, modules[name], sort_of(modules[name]) or "norm", parameter)
 
     makers = [*group.producers, *group.depthwise]
     vectors = [layer(name, "bias") for name in makers if modules[name].bias is not None]
     vectors += [layer(name, parameter) for name in group.norms for parameter in ("weight", "bias")]
-    return Channels(
+    return ChannelSet(
         tuple(layer(name) for name in makers),
         tuple(layer(name) for name in group.consumers),
         tuple(vectors),
@@ -116,10 +116,12 @@ def combine(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return combined
 
 
-def touched(sets: Iterable[Channels]) -> tuple[dict[str, Layer], dict[str, Layer]]:
+def touched(
+    sets: Iterable[ChannelSet],
+) -> tuple[dict[str, PrunableLayer], dict[str, PrunableLayer]]:
     """Return the weights and the vectors that ``sets`` mask, each once, by key."""
-    weights: dict[str, Layer] = {}
-    vectors: dict[str, Layer] = {}
+    weights: dict[str, PrunableLayer] = {}
+    vectors: dict[str, PrunableLayer] = {}
     for channels in sets:
         weights.update({layer.key: layer for layer in (*channels.rows, *channels.columns)})
         vectors.update({layer.key: layer for layer in channels.vectors})
@@ -136,10 +138,10 @@ def check_norm(norm: str) -> None:
 class ChannelSelection(Selection):
     """A selection together with the sets of channels that can be removed."""
 
-    sets: tuple[Channels, ...] = ()
+    sets: tuple[ChannelSet, ...] = ()
 
 
-def _weight(layer: Layer) -> np.ndarray:
+def _weight(layer: PrunableLayer) -> np.ndarray:
     return layer.values().astype(np.float64)
 
 

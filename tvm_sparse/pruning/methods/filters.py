@@ -29,7 +29,7 @@ Rank = Literal["outputs", "inputs"]
 
 @dataclass(frozen=True)
 class FilterPruning(Method):
-    """Remove the same share of channels everywhere (filter and channel pruning baselines).
+    """Remove the same fraction of channels everywhere (filter and channel pruning baselines).
 
     A channel leaves the layer that makes it (filter, bias, batch norm), the depthwise layers that
     pass it on, and the inputs of the layers that read it, so that the smaller network computes
@@ -82,11 +82,11 @@ class FilterPruning(Method):
         )
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
         """Return the masks of all parameters that lose channels."""
         assert isinstance(selection, ChannelSelection)
-        target = share * self.sparsity
+        target = due * self.sparsity
         parts = []
         for channels in selection.sets:
             matrices = channels.filters() if self.rank == "outputs" else channels.readers()

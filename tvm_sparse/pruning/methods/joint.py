@@ -10,7 +10,7 @@ from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.joint import Joint
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.patterns.ranking import kept_count
-from tvm_sparse.pruning.layers import Layer, Selection
+from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.methods.base import (
     Criterion,
     Importance,
@@ -83,14 +83,14 @@ class JointPruning(Method):
         return self.block[1]
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return one joint mask a layer, both parts at ``share`` of their own target."""
-        fine, coarse = (share * s for s in Joint.shares(self.sparsity, self.mix))
-        return {layer.key: self._one(layer, fine, coarse, importance, share) for layer in selection}
+        """Return one joint mask a layer, both parts at the fraction ``due`` of their own target."""
+        fine, coarse = (due * s for s in Joint.targets(self.sparsity, self.mix))
+        return {layer.key: self._one(layer, fine, coarse, importance, due) for layer in selection}
 
     def _one(
-        self, layer: Layer, fine: float, coarse: float, importance: Importance, share: float
+        self, layer: PrunableLayer, fine: float, coarse: float, importance: Importance, due: float
     ) -> Proposal:
         magnitude = lower(scores_of(layer), self.order)
         columns = magnitude.shape[1]
@@ -104,7 +104,7 @@ class JointPruning(Method):
         whole = self._whole_blocks(magnitude.shape) / magnitude.size
         note = "" if whole == 1 or coarse == 0 else f"{1 - whole:.1%} edge outside the blocks"
         return Proposal(
-            raise_(mask, layer.shape, self.order), pattern.describe(), share * self.sparsity, note
+            raise_(mask, layer.shape, self.order), pattern.describe(), due * self.sparsity, note
         )
 
     def _whole_blocks(self, shape: tuple[int, ...]) -> int:

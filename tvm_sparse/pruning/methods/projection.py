@@ -68,10 +68,10 @@ class PatternPruning(Method):
         return self.pattern.cols if isinstance(self.pattern, Block) else None
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return one mask a layer at ``share * sparsity``."""
-        target = share * self.sparsity
+        """Return one mask a layer at ``due * sparsity``."""
+        target = due * self.sparsity
         proposals = {}
         for layer in selection:
             scores = lower(scores_of(layer, self.criterion, importance), self.order)
@@ -114,10 +114,10 @@ class UnstructuredPruning(Method):
         return 1
 
     def propose(
-        self, selection: Selection, share: float, importance: Importance
+        self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
-        """Return one mask a layer at ``share * sparsity``."""
-        target = share * self.sparsity
+        """Return one mask a layer at ``due * sparsity``."""
+        target = due * self.sparsity
         scores = [scores_of(layer).reshape(-1) for layer in selection]
         groups = [np.concatenate(scores)] if self.scope == "global" else scores
         kept = np.concatenate(

@@ -19,8 +19,8 @@ from tvm_sparse.pruning.structure.operations import (
     OTHER,
     OUTPUT,
     POOL,
-    kind_of,
     label_of,
+    operation_of,
     trace,
 )
 
@@ -55,7 +55,7 @@ class Node:
     ``pooled``: its plane was reduced to one pixel. ``flat``: channels are the last axis.
     """
 
-    kind: str
+    operation: str
     label: str
     module: str | None
     inputs: list[Node]
@@ -87,7 +87,7 @@ class ChannelGraph:
         for traced in trace(model).nodes:
             inputs = [made[i] for i in traced.all_input_nodes]
             module = str(traced.target) if traced.op == "call_module" else None
-            node = Node(kind_of(traced, modules), label_of(traced, modules), module, inputs)
+            node = Node(operation_of(traced, modules), label_of(traced, modules), module, inputs)
             for source in inputs:
                 source.users.append(node)
             made[traced] = node
@@ -111,35 +111,39 @@ class ChannelGraph:
     def _connect(self, node: Node) -> None:
         """Give ``node`` its channel group, and tell the groups it reads about it."""
         tensors = [i for i in node.inputs if i.group is not None]
-        node.pooled = node.kind == POOL or (bool(tensors) and all(i.pooled for i in tensors))
-        node.flat = node.kind == FLATTEN or (bool(tensors) and tensors[0].flat)
-        if node.kind in (INPUT, OUTPUT, OTHER):
+        node.pooled = node.operation == POOL or (bool(tensors) and all(i.pooled for i in tensors))
+        node.flat = node.operation == FLATTEN or (bool(tensors) and tensors[0].flat)
+        if node.operation in (INPUT, OUTPUT, OTHER):
             what = (
-                f"the operation {node.label}" if node.kind == OTHER else f"the model's {node.kind}"
+                f"the operation {node.label}"
+                if node.operation == OTHER
+                else f"the model's {node.operation}"
             )
             self._block(tensors, f"reaches {what}")
             self._start(node, ChannelGroup(blocked=[f"comes from {what}"]))
-        elif node.kind == CONSTANT or not tensors:
+        elif node.operation == CONSTANT or not tensors:
             node.group = None
-        elif node.kind in (LINEAR, CONV, GROUPED, DEPTHWISE):
+        elif node.operation in (LINEAR, CONV, GROUPED, DEPTHWISE):
             assert node.module is not None
             self._connect_layer(node, node.module, tensors[0])
         else:
             self._connect_elementwise(node, tensors)
 
     def _connect_layer(self, node: Node, name: str, source: Node) -> None:
-        if node.kind == GROUPED:
+        if node.operation == GROUPED:
             self._block([source], f"reaches the grouped convolution {name}")
             self._start(node, ChannelGroup(blocked=[f"comes from the grouped convolution {name}"]))
-        elif node.kind == DEPTHWISE:
+        elif node.operation == DEPTHWISE:
             node.group = source.group
             self.group_of(source).depthwise.append(name)
         else:
-            if node.kind == LINEAR and not (source.flat or source.pooled or source.kind == INPUT):
+            if node.operation == LINEAR and not (
+                source.flat or source.pooled or source.operation == INPUT
+            ):
                 self._block([source], f"is read by {name} along another axis")
             self.group_of(source).consumers.append(name)
             self._start(node, ChannelGroup(producers=[name]))
-            node.flat = node.kind == LINEAR
+            node.flat = node.operation == LINEAR
         first = self._first.setdefault(name, node)
         if first is not node:
             self._union([first, node])
@@ -148,21 +152,21 @@ class ChannelGraph:
     def _connect_elementwise(self, node: Node, tensors: Sequence[Node]) -> None:
         self._union(tensors)
         node.group = tensors[0].group
-        if node.kind == NORM and node.module is not None:
+        if node.operation == NORM and node.module is not None:
             self.group_of(node).norms.append(node.module)
             if not getattr(self._modules[node.module], "affine", False):
                 self._block([node], f"passes {node.module}, which has no weight to set to zero")
-        if node.kind == ADD and len(tensors) < 2:
+        if node.operation == ADD and len(tensors) < 2:
             self._block([node], "has a constant added")
 
     def _block_moved_zeros(self) -> None:
         """Block channels that a sigmoid lifts from zero, except in a gate ``x * sigmoid(...)``."""
         for node in self.nodes:
             gates = all(
-                user.kind == MUL and any(i.kind != MOVES_ZERO for i in user.inputs)
+                user.operation == MUL and any(i.operation != MOVES_ZERO for i in user.inputs)
                 for user in node.users
             )
-            if node.kind == MOVES_ZERO and node.group is not None and not gates:
+            if node.operation == MOVES_ZERO and node.group is not None and not gates:
                 self._block([node], f"reaches {node.label}, which does not keep zeros")
 
     def _start(self, node: Node, group: ChannelGroup) -> None:

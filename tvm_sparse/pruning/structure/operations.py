@@ -25,7 +25,7 @@ _NAMES = {
     MUL: "mul imul",
     CONSTANT: "size dim getattr",
 }
-_KIND_OF = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_OPERATION_OF = {name: operation for operation, names in _NAMES.items() for name in names.split()}
 
 
 class _Tracer(fx.Tracer):
@@ -62,8 +62,8 @@ def label_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
     return str(getattr(node.target, "__name__", node.target)).lower()
 
 
-def kind_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
-    """Return one of the kinds above, or the sort of layer (:func:`..layers.sort_of`)."""
+def operation_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
+    """Return one of the operations above, or the sort of layer (:func:`..layers.sort_of`)."""
     fixed = {"placeholder": INPUT, "output": OUTPUT, "get_attr": CONSTANT}
     if node.op in fixed:
         return fixed[node.op]
@@ -79,4 +79,4 @@ def kind_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
         return MOVES_ZERO
     if label in ("view", "reshape") and len(node.args) == 3 and node.args[2] == -1:
         return FLATTEN
-    return _KIND_OF.get(label, OTHER)
+    return _OPERATION_OF.get(label, OTHER)

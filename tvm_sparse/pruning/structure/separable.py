@@ -56,7 +56,7 @@ def find_separable(model: nn.Module) -> SeparableNetwork:
     """
     graph = ChannelGraph(model)
     modules = dict(model.named_modules())
-    nodes = _unique(n for n in graph.nodes if n.kind == DEPTHWISE)
+    nodes = _unique(n for n in graph.nodes if n.operation == DEPTHWISE)
     if not nodes:
         raise UnsupportedError(
             type(model).__name__,
@@ -110,7 +110,7 @@ def _block_around(node: Node, modules: Mapping[str, nn.Module]) -> SeparableBloc
 
 def _walk_back(node: Node) -> Node:
     """Return the operation before norms and activations."""
-    while node.kind in (NORM, KEEPS_ZERO, MOVES_ZERO):
+    while node.operation in (NORM, KEEPS_ZERO, MOVES_ZERO):
         node = node.inputs[0]
     return node
 
@@ -128,11 +128,11 @@ def _walk_on(start: Node) -> tuple[list[Node], bool]:
         if node in seen:
             continue
         seen.add(node)
-        if node.kind == POOL and any(u.kind != "flatten" for u in node.users):
+        if node.operation == POOL and any(u.operation != "flatten" for u in node.users):
             continue
-        if node.kind == MUL and any(source.pooled for source in node.inputs):
+        if node.operation == MUL and any(source.pooled for source in node.inputs):
             gated = True
-        if node.kind in _INSIDE:
+        if node.operation in _INSIDE:
             pending.extend(node.users)
         else:
             ends.append(node)
@@ -140,7 +140,7 @@ def _walk_on(start: Node) -> tuple[list[Node], bool]:
 
 
 def _is_pointwise(node: Node, modules: Mapping[str, nn.Module]) -> bool:
-    if node.kind != CONV or node.module is None:
+    if node.operation != CONV or node.module is None:
         return False
     module = modules[node.module]
     return isinstance(module, nn.Conv2d) and set(module.kernel_size) == {1}

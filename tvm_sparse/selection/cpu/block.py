@@ -49,14 +49,16 @@ def block_candidates(
         return
     costs = costs_of(target)
     runs = tuple(run for run in RUNS if c.columns % run == 0)
-    wide = min(covers(scan, GROUPS, runs), key=lambda cover: cover.share * penalty(c, cover, costs))
+    wide = min(
+        covers(scan, GROUPS, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
+    )
     if c.columns >= LANES and batch_in_lanes(c):
         tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
-            (k.share * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)
+            (k.fraction * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)
             for i, k in enumerate(tried)
         )
-        if cost < wide.share * penalty(c, wide, costs):
+        if cost < wide.fraction * penalty(c, wide, costs):
             yield compressed_candidate("block", c, scan, small, target)
             return
     storage = CompressedRowsFormat.of(
@@ -64,7 +66,9 @@ def block_candidates(
     )
     narrow = narrowest(c, scan, target)
     func = block(narrow, storage, target)
-    yield Candidate("block", narrowed(storage, narrow), func, wide.share, penalty(c, wide, costs))
+    yield Candidate(
+        "block", narrowed(storage, narrow), func, wide.fraction, penalty(c, wide, costs)
+    )
 
 
 def penalty(c: Contraction, cover: Cover, costs: Costs) -> float:

@@ -68,7 +68,7 @@ def compressed_candidate(
     )
     func = compressed_rows(contraction, storage, target, vectors)
     penalty = rows_penalty(contraction, cover, vectors, target)
-    return Candidate(name, storage, func, cover.share, penalty)
+    return Candidate(name, storage, func, cover.fraction, penalty)
 
 
 def batch_in_lanes(contraction: Contraction) -> bool:
@@ -93,7 +93,7 @@ def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: T
     slot = SLOT / (tile_columns(cover, vectors, target) * min(cover.group, 4))
     fixed = PACK / features + TURN / columns + slot
     loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
-    steps = 1 + loads + fixed / max(cover.share, 1e-3)
+    steps = 1 + loads + fixed / max(cover.fraction, 1e-3)
     return idle * steps * costs_of(target).rows
 
 
@@ -106,7 +106,7 @@ def tile_columns(cover: Cover, vectors: int, target: Target) -> int:
     """Return the columns of a tile."""
     if cover.group > 1:
         return COLUMNS
-    room = next(room for density, room in TILES if cover.share >= density)
+    room = next(room for density, room in TILES if cover.fraction >= density)
     room *= machine_of(target).caches.first
     return room // (4 * LANES * vectors)
 
@@ -121,6 +121,6 @@ def batch_vectors(contraction: Contraction, cover: Cover, target: Target) -> int
         return 1
     vectors = math.ceil(output_rows(contraction) / LANES)
     cores = int(target.attrs.get("num-cores", 1))
-    most = 2 if cover.group == 1 and cover.share < VERY_SPARSE else 4
+    most = 2 if cover.group == 1 and cover.fraction < VERY_SPARSE else 4
     most = min(most, ACCUMULATORS // cover.group, max(1, vectors // cores))
     return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))

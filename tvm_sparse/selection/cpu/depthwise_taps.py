@@ -30,9 +30,9 @@ def depthwise_taps_candidates(
         yield f"depthwise taps need a multiple of {min(costs)} channels, found {c.features}"
         return
     groups = tuple(lanes for lanes in sorted(costs) if c.features % lanes == 0)
-    best = min(covers(scan, groups, (1,)), key=lambda k: k.share * costs[k.group])
+    best = min(covers(scan, groups, (1,)), key=lambda k: k.fraction * costs[k.group])
     storage = CompressedRowsFormat.of(
         scan.weight, group=best.group, tile_rows=best.group, tile_cols=scan.cols
     )
     func = depthwise_taps(c, storage, target)
-    yield Candidate("depthwise_taps", storage, func, best.share, costs[best.group])
+    yield Candidate("depthwise_taps", storage, func, best.fraction, costs[best.group])

@@ -21,8 +21,8 @@ from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowed, narrowest
 
 EMPTY, GAIN = 0.05, 0.9
-"""Share of empty banks below which a table is only worth its loads if the modelled cost is at most
-so much of that of equally full banks."""
+"""Fraction of empty banks below which a table is only worth its loads if the modelled cost is at
+most so much of that of equally full banks."""
 
 KEEPS = (1, 2, 3, 4, 6, 8)
 """Values a row that an entry may have, besides those of the fullest row."""

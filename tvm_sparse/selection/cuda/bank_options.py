@@ -12,10 +12,10 @@ from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
-from tvm_sparse.ops.cuda.joint_weights import JointWeights
-from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.tile import Tile, tiled
-from tvm_sparse.ops.cuda.weights import BalancedWeights
+from tvm_sparse.ops.cuda.joint_weights import JointOperand
+from tvm_sparse.ops.cuda.multiply import multiplier
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
+from tvm_sparse.ops.cuda.weights import BalancedOperand
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.chip import Chip, chip
@@ -32,7 +32,7 @@ LOOKUP, PRODUCT = 5.5, 2.1
 code of both bank kernels)."""
 
 EMPTY = 0.05
-"""Share of empty tiles below which a table of the others is not worth its loads."""
+"""Fraction of empty tiles below which a table of the others is not worth its loads."""
 
 
 def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
@@ -47,7 +47,7 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     tile = model.choose_tile((rows, *c.matrix_shape), c.dtype, on)
     storage = TileBanksFormat.of(scan.weight, lanes=tile.features, step=tile.columns)
     time = _decoded_seconds(c, storage, tile, on)
-    weights, kernel = BalancedWeights(storage, tile), engine(c.numerics)
+    weights, kernel = BalancedOperand(storage, tile), multiplier(c.numerics)
     yield Option("balanced", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
 
 
@@ -58,7 +58,7 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     all banks padded (``balanced``).
     """
     on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
-    best: tuple[float, KeptTilesFormat, Tile] | None = None
+    best: tuple[float, KeptTilesFormat, ThreadBlockTile] | None = None
     step = model.choose_step(columns)
     for across in model.FEATURES:
         if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
@@ -73,7 +73,7 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         yield "joint: no tiles of the matrix are empty in every block of rows"
         return
     time, storage, tile = best
-    weights, kernel = JointWeights(storage, tile), engine(c.numerics)
+    weights, kernel = JointOperand(storage, tile), multiplier(c.numerics)
     work = storage.slots / storage.across
     yield Option("joint", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
 
@@ -97,7 +97,7 @@ def _streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Opti
     return Option("balanced", "stream", s, work, time, lambda: stream.stream_balanced(c, s, warps))
 
 
-def _decoded_seconds(c: Contraction, s: TileBanksFormat, tile: Tile, on: Chip) -> float:
+def _decoded_seconds(c: Contraction, s: TileBanksFormat, tile: ThreadBlockTile, on: Chip) -> float:
     """Return the time of a product whose tiles of ``s`` are decoded on chip."""
     pieces = s.bank * model.item_bytes(c.dtype) / 16
     decoded = s.lanes * (s.step // s.bank)

@@ -16,9 +16,9 @@ from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
 from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps
-from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.tile import Tile, tiled
-from tvm_sparse.ops.cuda.weights import BlockWeights
+from tvm_sparse.ops.cuda.multiply import multiplier
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
+from tvm_sparse.ops.cuda.weights import BlockOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
@@ -61,9 +61,9 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
     pixels = tile.height * tile.width
     work = padded * (2 * slots + taken / pixels * LOAD + slots * PLACE / tile.width + STORE)
     time = _seconds(c, work, chip(target))
-    share = slots / scan.cols
+    work = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"
-    yield Option(name, kernel, storage, share, time, lambda: depthwise_taps(c, storage, tile))
+    yield Option(name, kernel, storage, work, time, lambda: depthwise_taps(c, storage, tile))
 
 
 def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
@@ -78,14 +78,14 @@ def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
     kept, on = storage.buckets.parts[0].slots, chip(target)
     clocks = model.tile_clocks((model.known_rows(c.lead), c.features, kept), tile, c.dtype, on)
     time = model.seconds(clocks, model.activation_bytes(c), on)
-    weights, work = BlockWeights(storage, tile), kept / matrix.shape[1]
-    name, kernel, multiply = "rearranged", "sub-GEMM", engine(c.numerics)
+    weights, work = BlockOperand(storage, tile), kept / matrix.shape[1]
+    name, kernel, multiply = "rearranged", "sub-GEMM", multiplier(c.numerics)
     return Option(name, kernel, storage, work, time, lambda: tiled(full, weights, tile, multiply))
 
 
 def sub_gemms(
     c: Contraction, matrix: np.ndarray, target: Target
-) -> tuple[Contraction, BlockFormat, Tile]:
+) -> tuple[Contraction, BlockFormat, ThreadBlockTile]:
     """Return the convolution without groups, its kept columns of 32 channels, and a tile."""
     storage = BlockFormat.of(diagonal(matrix), Block(GROUP, 1), limit=1)
     size = (model.known_rows(c.lead), c.features, storage.buckets.parts[0].slots)

@@ -16,7 +16,7 @@ ISSUED = 128
 class Option:
     """One storage with its operator ``func(X, *arrays, Y)``, made by :attr:`build` when asked for.
 
-    ``work`` is the share of the dense multiply-adds that it executes, ``seconds`` its modelled
+    ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
     time, ``kernel`` what the operator is called in reports.
     """
 

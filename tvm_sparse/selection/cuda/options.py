@@ -15,10 +15,10 @@ from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
-from tvm_sparse.ops.cuda.multiply import engine
-from tvm_sparse.ops.cuda.tile import Tile, tiled
-from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourWeights
-from tvm_sparse.ops.cuda.weights import BlockWeights, DenseWeights
+from tvm_sparse.ops.cuda.multiply import multiplier
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
+from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
+from tvm_sparse.ops.cuda.weights import BlockOperand, DenseOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import depthwise_options
@@ -53,7 +53,7 @@ def dense(c: Contraction, target: Target) -> Option:
     storage = DenseFormat(features, columns, lanes=tile.features)
     clocks = model.tile_clocks(size, tile, c.dtype, on)
     time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
-    weights, kernel = DenseWeights(storage, tile), engine(c.numerics)
+    weights, kernel = DenseOperand(storage, tile), multiplier(c.numerics)
     return Option("dense", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
 
 
@@ -76,7 +76,7 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the block storage with the smallest modelled time, of all block edges."""
     on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
-    best: tuple[float, float, Tile, Block] | None = None
+    best: tuple[float, float, ThreadBlockTile, Block] | None = None
     for down, across in BLOCK_EDGES:
         if down > features or across > columns:
             continue
@@ -94,7 +94,7 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         return
     time, work, tile, pattern = best
     storage = BlockFormat.of(scan.weight, pattern, limit=1)
-    weights, kernel = BlockWeights(storage, tile), engine(c.numerics)
+    weights, kernel = BlockOperand(storage, tile), multiplier(c.numerics)
     yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
 
 
@@ -109,12 +109,12 @@ def two_four(c: Contraction, _scan: Scan, target: Target) -> Iterator[Option | s
         yield "two_four: fp16 and bf16 linear layers and convolutions only"
         return
     on, rows = chip(target), model.known_rows(c.lead)
-    sizes = [Tile(r, f, TWO_FOUR_STEP) for r in model.ROWS for f in (128, 64, 32)]
+    sizes = [ThreadBlockTile(r, f, TWO_FOUR_STEP) for r in model.ROWS for f in (128, 64, 32)]
     size = (rows, c.features, c.matrix_shape[1] // 2)
     tile = min(sizes, key=lambda t: (model.tile_clocks(size, t, c.dtype, on), t.rows, t.features))
     storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
     clocks = model.tile_clocks(size, tile, c.dtype, on)
     time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
-    weights, kernel = TwoFourWeights(storage, tile), SparseTensorCore()
+    weights, kernel = TwoFourOperand(storage, tile), SparseTensorCore()
     name = "two_four"
     yield Option(name, "2:4 tile", storage, 0.5, time, lambda: tiled(c, weights, tile, kernel))

@@ -15,7 +15,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import window
 from tvm_sparse.ops.cuda.multiply import EDGE, LANES
 from tvm_sparse.ops.cuda.separable import SeparableTile
-from tvm_sparse.ops.cuda.tile import Tile, round_up
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.depthwise_options import STORE
@@ -53,7 +53,7 @@ LOAD = 4.0
 
 
 @dataclass(frozen=True)
-class Separable:
+class SeparableChoice:
     """A pair in one kernel: its tile, the storages of its weights, and its modelled time.
 
     ``saved`` are the bytes of the tensor between the two, which is neither written nor read.
@@ -79,7 +79,7 @@ class Separable:
         return 2 * math.prod(self.first.output_shape) * model.item_bytes(self.first.dtype)
 
 
-def separable(first: Contraction, second: Contraction, target: Target) -> Separable | str:
+def separable(first: Contraction, second: Contraction, target: Target) -> SeparableChoice | str:
     """Return the fastest single kernel of a depthwise and a 1x1 convolution, or why there is none.
 
     Both are dense here: pruned taps are multiplied as zeros. What tap pruning gains the kernels
@@ -93,7 +93,7 @@ def separable(first: Contraction, second: Contraction, target: Target) -> Separa
     best = min(found, key=lambda timed: timed[0], default=None)
     if best is None:
         return f"no tile of {second.features} features x {first.lead[2]} pixels fits"
-    return Separable(first, second, best[1], best[0])
+    return SeparableChoice(first, second, best[1], best[0])
 
 
 def _unfit(first: Contraction, second: Contraction) -> str:
@@ -120,7 +120,7 @@ def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[Se
     steps = [step for step in COLUMNS if round_up(channels, step) == padded]
     widths = {round_up(math.ceil(second.features / n), EDGE) for n in FEATURE_BLOCKS}
     for rows, features, step in itertools.product(ROWS, sorted(widths), steps):
-        tile = Tile(rows, features, step)
+        tile = ThreadBlockTile(rows, features, step)
         if shared_bytes(tile, item) > shared:
             continue
         for down, across in _pieces(tile, tensor_core):
@@ -132,7 +132,7 @@ def _shapes(first: Contraction, second: Contraction, shared: int) -> Iterator[Se
                     yield SeparableTile(tile, strip, CHANNELS, down, across)
 
 
-def _pieces(tile: Tile, tensor_core: bool) -> Iterator[tuple[int, int]]:
+def _pieces(tile: ThreadBlockTile, tensor_core: bool) -> Iterator[tuple[int, int]]:
     """Yield how many pieces a tile has along rows and features, one for each warp or thread."""
     unit, threads = (EDGE, LANES) if tensor_core else (1, 1)
     rows = tile.rows // unit
@@ -191,7 +191,7 @@ def _halo(c: Contraction, rows: int) -> float:
     return high * wide
 
 
-def _thread_registers(c: Contraction, tile: Tile, strip: int, threads: int) -> float:
+def _thread_registers(c: Contraction, tile: ThreadBlockTile, strip: int, threads: int) -> float:
     """Return about how many registers a thread takes."""
     return _registers(c, strip) + tile.rows * tile.features / threads + OTHER_REGISTERS
 
@@ -202,7 +202,7 @@ def _registers(c: Contraction, strip: int) -> float:
     return vectors * CHANNELS * model.item_bytes(c.dtype) / 4
 
 
-def shared_bytes(tile: Tile, item: int) -> int:
+def shared_bytes(tile: ThreadBlockTile, item: int) -> int:
     """Return the most shared memory of a block: operands of a step, and the tile of results.
 
     Rows have 32 elements of padding at most; results pass through as fp32 on tensor cores only.

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda.tile import Tile, round_up
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda.chip import Chip
 
 ROWS = (128, 64, 32, 16)
@@ -38,11 +38,11 @@ def known_rows(lead: tuple[Any, ...]) -> int:
 
 def choose_tile(
     size: Size, dtype: str, chip: Chip, *, features: int | None = None, step: int | None = None
-) -> Tile:
+) -> ThreadBlockTile:
     """Return the tile with the smallest modelled time; ``features``, ``step`` prescribe extents."""
     step = step or choose_step(size[2])
     across = (features,) if features else FEATURES
-    tiles = [Tile(r, f, step) for r in ROWS for f in across]
+    tiles = [ThreadBlockTile(r, f, step) for r in ROWS for f in across]
     return min(tiles, key=lambda t: (tile_clocks(size, t, dtype, chip), t.rows, t.features))
 
 
@@ -51,7 +51,9 @@ def choose_step(columns: int) -> int:
     return min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
 
 
-def tile_clocks(size: Size, tile: Tile, dtype: str, chip: Chip, *, per_step: float = 0.0) -> float:
+def tile_clocks(
+    size: Size, tile: ThreadBlockTile, dtype: str, chip: Chip, *, per_step: float = 0.0
+) -> float:
     """Return the clocks of a tiled product; ``per_step`` are those of other work in a step."""
     rows, features, columns = size
     blocks = math.ceil(rows / tile.rows) * math.ceil(features / tile.features)

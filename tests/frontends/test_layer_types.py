@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from tvm_sparse.frontends.kinds import matrix_kind
+from tvm_sparse.frontends.layer_types import matrix_type
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from tvm_sparse.frontends.kinds import matrix_kind
 )
 def test_recurrent_weights_tell_their_cell_by_their_shape(module, cell):
     shapes = {f"net.{name}": tuple(p.shape) for name, p in module.named_parameters()}
-    kinds = {matrix_kind(name, shapes) for name, shape in shapes.items() if len(shape) == 2}
+    kinds = {matrix_type(name, shapes) for name, shape in shapes.items() if len(shape) == 2}
     assert kinds - {"lstm projection"} == {f"{cell} input gates", f"{cell} hidden gates"}
 
 
 def test_other_matrices():
-    assert matrix_kind("fc.weight", {}) == "linear"
-    assert matrix_kind("blocks.0.attn.qkv.weight", {}) == "attention projection"
+    assert matrix_type("fc.weight", {}) == "linear"
+    assert matrix_type("blocks.0.attn.qkv.weight", {}) == "attention projection"

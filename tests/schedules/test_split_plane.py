@@ -9,8 +9,7 @@ from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction as Layer
-from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import rules_for
@@ -20,12 +19,12 @@ from tvm_sparse.schedules.rule import first_schedule
 
 def pointwise(batch, height, columns, features):
     extents = ((1, 1), (1, 1), (1, 1), (height, 14))
-    return Layer((batch, height, 14), columns, features, *extents)
+    return Contraction((batch, height, 14), columns, features, *extents)
 
 
 def taps(batch, height, channels):
     extents = ((3, 3), (1, 1), (1, 1), (height + 2, 16))
-    return Layer((batch, height, 14), channels, channels, *extents, depthwise=True)
+    return Contraction((batch, height, 14), channels, channels, *extents, depthwise=True)
 
 
 def operator(layer):
