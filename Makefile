@@ -47,7 +47,7 @@ format: $(DEV)  ## Rewrite the sources in the project's style
 bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and docs/performance
 	mkdir -p build benchmarks/results
 	$(BIN)/tvm-sparse demo --json > build/demo.json
-	mv build/demo.json benchmarks/results/demo.json
+	$(BIN)/python -m benchmarks.rows build/demo.json benchmarks/results/demo.json
 	$(BIN)/python tools/readme_figures.py
 	$(BIN)/python -m benchmarks.cpu_models $(ARGS)
 	$(BIN)/python -m benchmarks.pages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import time
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+
+from benchmarks import rows
 
 Program = TypeVar("Program", bound=Hashable)
 THREADS = (1, 2)
@@ -37,10 +38,16 @@ def environment(threads: int) -> dict[str, Any]:
 
 def save(name: str, content: Mapping[str, Any]) -> Path:
     """Write ``content`` as ``results/<name>.json``."""
-    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rows.dumps(content), encoding="utf-8")
     return path
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return what ``results/<name>.json`` holds, nothing if there is none."""
+    path = RESULTS / f"{name}.json"
+    return rows.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def interleaved(

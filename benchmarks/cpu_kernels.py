@@ -30,12 +30,11 @@ def main() -> None:
         os.environ[name] = str(options.threads)
     import torch
 
-    from benchmarks.common import RESULTS, save
+    from benchmarks.common import load, save
     from benchmarks.kernel_cases import patterns
 
     torch.set_num_threads(options.threads)
-    path = RESULTS / f"{options.name}.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = load(options.name).get("rows", [])
     for case in _chosen(options):
         for pattern in options.patterns or patterns(case):
             if pattern not in patterns(case):
@@ -47,7 +46,7 @@ def main() -> None:
             rows = [row for row in rows if _key(row) != key] + fresh
             save(options.name, {"rows": rows})
             for row in fresh:
-                print(json.dumps(row["summary"]), flush=True)
+                print(json.dumps(summary(row)), flush=True)
 
 
 def measure(case: Any, pattern: str, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -80,7 +79,7 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
     for sparsity in patterns(race.case)[pattern][1]:
         storages = race.ours(sparsity)
         storage, _ = best(storages)
-        row = _row(
+        row = dict(
             case=race.case.name,
             pattern=pattern,
             sparsity=sparsity,
@@ -99,13 +98,13 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(**row: Any) -> dict[str, Any]:
-    """Add the ratios that tables print."""
+def summary(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the ratios that are printed of a row."""
     from benchmarks.kernel_race import best
 
     ours = row["ours_sparse"]["median_us"]
     name, dense = best(row["libraries_dense"])
-    summary = {
+    found = {
         "case": row["case"],
         "pattern": row["pattern"],
         "sparsity": row["sparsity"],
@@ -115,8 +114,8 @@ def _row(**row: Any) -> dict[str, Any]:
     }
     if row["libraries_sparse"]:
         name, sparse = best(row["libraries_sparse"])
-        summary["over best sparse"] = f"{sparse / ours:.2f}x ({name})"
-    return {**row, "summary": summary}
+        found["over best sparse"] = f"{sparse / ours:.2f}x ({name})"
+    return found
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str, int]:

@@ -38,15 +38,14 @@ def main() -> None:
         if options.step != "prepare":
             row = measured(network, place, options)
             keep(row)
-            print(json.dumps(row["summary"]), flush=True)
+            print(json.dumps(summary(row)), flush=True)
 
 
 def keep(row: dict[str, Any]) -> None:
     """Write ``row`` into the results instead of an older one of the same measurement."""
-    from benchmarks.common import RESULTS, save
+    from benchmarks.common import load, save
 
-    path = RESULTS / "cpu_models.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = load("cpu_models").get("rows", [])
     keys = ("network", "batch", "threads")
     others = [r for r in rows if any(r[k] != row[k] for k in keys)]
     save("cpu_models", {"rows": sorted([*others, row], key=lambda r: [r[k] for k in keys])})
@@ -57,6 +56,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     import numpy as np
 
     from benchmarks.common import PAUSE, by_threads, environment, interleaved, relative_error
+    from benchmarks.kernel_sorts import microseconds
     from benchmarks.model_programs import EXPECTED, INPUT, facts_of, kernel_times, opened
 
     programs = opened(place, options.threads)
@@ -99,15 +99,20 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "two_over_one": {n: both[n, 1] / both[n, 2] for n in ours if both},
         "errors": errors,
         **{key: {n: f[key] for n, (_, f) in facts.items() if key in f} for key in noted},
-        "layers": {name: kernels for name, (kernels, _) in waterfalls.items()},
+        "kernels_us": {name: microseconds(kernels) for name, (kernels, _) in waterfalls.items()},
         "layers_total_us": {name: total for name, (_, total) in waterfalls.items()},
         "environment": environment(options.threads),
-        "summary": {
-            "network": network,
-            "threads": options.threads,
-            "best dense": f"{best} {dense[best] / 1e3:.2f} ms",
-            **{n: f"{r:.2f}x" for n, r in ratios.items()},
-        },
+    }
+
+
+def summary(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what is printed of a row."""
+    best = row["best_dense"]
+    return {
+        "network": row["network"],
+        "threads": row["threads"],
+        "best dense": f"{best} {row['times'][best]['median_us'] / 1e3:.2f} ms",
+        **{n: f"{r:.2f}x" for n, r in row["ratios"].items()},
     }
 
 

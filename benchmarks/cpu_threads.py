@@ -10,7 +10,6 @@ kept (``--again`` measures them anew). Outputs are checked against float64 befor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import Any
 
@@ -21,11 +20,10 @@ def main() -> None:
     options = _arguments()
     os.environ["TVM_NUM_THREADS"] = "2"
     os.environ.setdefault("TVM_BIND_THREADS", "0")  # a core that others use is not stuck to
-    from benchmarks.common import RESULTS, save
+    from benchmarks.common import load, save
     from benchmarks.kernel_cases import CASES, patterns
 
-    path = RESULTS / "cpu_threads.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = load("cpu_threads").get("rows", [])
     for case in (case for case in CASES if case.name in options.cases):
         for pattern in patterns(case):
             key = (case.name, pattern)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.common import load
 from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
 
@@ -238,6 +237,4 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _read(name: str) -> dict[str, Any] | None:
-    path = RESULTS / f"{name}.json"
-    content: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-    return content
+    return load(name) or None

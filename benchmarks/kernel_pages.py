@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.common import load
 from benchmarks.kernel_picture import best, break_evens, draw, microseconds
 
 PICTURED = "linear 128x1024 to 1024"
@@ -24,8 +24,8 @@ def write(pages: Path) -> None:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
+    rows: list[dict[str, Any]] = load(name).get("rows", [])
+    return rows
 
 
 def page(

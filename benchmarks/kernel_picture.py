@@ -55,6 +55,7 @@ def draw(rows: list[Row], case: str, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "tvm-sparse"  # the same picture from the same rows
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7.5, 4.8))

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.common import load
+from benchmarks.kernel_sorts import OTHER, SORTS
 
 Row = dict[str, Any]
 
-SPARSE = ("balanced", "block", "compressed_rows", "unstructured", "joint", "depthwise_taps")
-SHARES: dict[str, tuple[str, ...]] = {
-    "sparse layers": SPARSE,
-    "depthwise layers": ("depthwise",),
-    "products of activations": ("matmul",),
-    "softmax and layer norm": ("softmax", "layer_norm"),
-    "padding": ("pad",),
-    "first and unpruned layers": ("dense", "winograd"),
-}
-"""Sorts of kernels, each with words in its functions' names; the first sort that fits counts."""
-
-OTHER = "other kernels"
 SHOWN = ("ours dense", "ours 87.5 %", "ours 90.6 %")
 MB = 1 / 2**20
 
 
 def write(pages: Path) -> None:
     """Write page and pictures to the folder ``pages``, if there are results."""
-    path = RESULTS / "cpu_models.json"
-    if not path.exists():
+    rows = load("cpu_models").get("rows")
+    if not rows:
         return
-    rows = json.loads(path.read_text())["rows"]
     (pages / "cpu_models.md").write_text(page(rows))
     speed_up_picture(rows, pages / "cpu_models.svg")
     waterfall(rows, pages / "cpu_models_time.svg")
@@ -58,7 +44,7 @@ def page(rows: list[Row]) -> str:
         lines += ["Dense runtimes, ms:", "", *_table(*_baselines(chosen))]
     lines += _two_threads(rows)
     lines += ["## Where the time goes", ""]
-    lines += ["![time by sort of kernel](cpu_models_time.svg)", "", *_table(*_shares(rows))]
+    lines += ["![time by sort of kernel](cpu_models_time.svg)", "", *_table(*_sorts(rows))]
     lines += ["## Compile time and memory", ""]
     lines += ["Peaks are what the process needs on top of itself; compile time is CPU time of"]
     lines += ["compilation without tuning, candidates of each layer measured.", ""]
@@ -110,26 +96,17 @@ def _gains(ratios: dict[str, float]) -> list[str]:
     return [f"{ratios[n]:.2f}x" if n in ratios else "" for n in SHOWN]
 
 
-def _shares(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    sorts = [*SHARES, OTHER]
+def _sorts(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    sorts = [*SORTS, OTHER]
     body = []
     for row in rows:
-        for level in (n for n in SHOWN if n in row["layers"] and row["threads"] == 1):
-            spent, total = shares(row["layers"][level]), row["layers_total_us"][level]
+        for level in (n for n in SHOWN if n in row["kernels_us"] and row["threads"] == 1):
+            spent, total = row["kernels_us"][level], row["layers_total_us"][level]
             kernels = sum(spent.values())
             cells = [f"{spent.get(name, 0) / kernels:.0%}" for name in sorts]
             name = f"{row['network']}, batch {row['batch']}"
             body.append([name, level.removeprefix("ours "), *cells, f"{kernels / total:.0%}"])
     return ["network", "level", *sorts, "sum of total"], body
-
-
-def shares(kernels: list[dict[str, Any]]) -> dict[str, float]:
-    """Return microseconds by sort of kernel."""
-    spent: dict[str, float] = defaultdict(float)
-    for kernel in kernels:
-        words = (name for name, ws in SHARES.items() if any(w in kernel["function"] for w in ws))
-        spent[next(words, OTHER)] += kernel["us"]
-    return spent
 
 
 def _resources(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -188,14 +165,14 @@ def waterfall(rows: list[Row], path: Path) -> None:
     """Draw each network's time as a stack of sorts of kernels, and the measured total."""
     pyplot = _pyplot()
     chosen = [r for r in rows if r["threads"] == 1 and r["batch"] == 1]
-    height = 0.5 + 0.28 * sum(len(r["layers"]) + 1.5 for r in chosen)
+    height = 0.5 + 0.28 * sum(len(r["kernels_us"]) + 1.5 for r in chosen)
     figure, axes = pyplot.subplots(figsize=(7.5, height))
     at, ticks = 0.0, []
-    colours = dict(zip([*SHARES, OTHER], pyplot.get_cmap("tab10").colors, strict=False))
+    colours = dict(zip([*SORTS, OTHER], pyplot.get_cmap("tab10").colors, strict=False))
     for row in chosen:
         best = row["times"][row["best_dense"]]["median_us"]
-        for level, kernels in row["layers"].items():
-            spent, left = shares(kernels), 0.0
+        for level, spent in row["kernels_us"].items():
+            left = 0.0
             for name, colour in colours.items():
                 width = spent.get(name, 0.0) / best
                 axes.barh(at, width, left=left, height=0.8, color=colour)
@@ -218,6 +195,7 @@ def _pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "tvm-sparse"  # the same picture from the same rows
     from matplotlib import pyplot
 
     return pyplot

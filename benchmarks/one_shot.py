@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks.common import RESULTS, environment, save
+from benchmarks.common import environment, load, save
 from examples import sentences
 from tests.zoo import package
 from tvm_sparse.patterns.block import Block
@@ -123,8 +123,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    path = RESULTS / "one_shot.json"
-    old = json.loads(path.read_text()) if path.exists() else {"rows": [], "distilled": []}
+    old = load("one_shot") or {"rows": [], "distilled": []}
     rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
     more = {r["level"]: r for r in old["distilled"]}
     for draw in range(0 if arguments.distil else arguments.draws):

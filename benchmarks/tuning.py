@@ -33,16 +33,15 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    from benchmarks.common import RESULTS, save
+    from benchmarks.common import load, save
 
-    path = RESULTS / "tuning.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = load("tuning").get("rows", [])
     for network in options.networks:
         row = measure(network, options)
         key = _key(row)
         rows = [r for r in rows if _key(r) != key] + [row]
         save("tuning", {"rows": rows})
-        print(json.dumps(row["summary"]), flush=True)
+        print(json.dumps(summary(row)), flush=True)
     if options.ship:
         ship(options.database)
 
@@ -96,14 +95,19 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
         "gain": gain,
         "tuned_layers": sum(s != "default" for s in schedules),
         "environment": environment(options.threads),
-        "summary": {
-            "network": network,
-            "level": options.level,
-            "default": f"{times['default'] / 1e3:.3f} ms",
-            "gain": f"{gain:.3f}x",
-            "layers": f"{sum(s != 'default' for s in schedules)} of {len(schedules)} tuned",
-            "best tasks": sorted((round(t.speedup, 2) for t in report), reverse=True)[:8],
-        },
+    }
+
+
+def summary(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what is printed of a row."""
+    gains = (round(task["speedup"], 2) for task in row["tuning"]["tasks"])
+    return {
+        "network": row["network"],
+        "level": row["level"],
+        "default": f"{row['times_us']['default'] / 1e3:.3f} ms",
+        "gain": f"{row['gain']:.3f}x",
+        "tuned layers": row["tuned_layers"],
+        "best tasks": sorted(gains, reverse=True)[:8],
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.common import load
 
 PICTURED = 5
 """Functions whose learning curve is drawn, slowest first."""
@@ -14,12 +13,12 @@ PICTURED = 5
 
 def write(pages: Path) -> None:
     """Write ``tuning.md`` and ``tuning.svg`` into ``pages``, as far as there are results."""
-    rates, gains = (RESULTS / f"{name}.json" for name in ("tuning_throughput", "tuning"))
+    rates, gains = load("tuning_throughput"), load("tuning")
     lines = ["# Tuning", "", "Made by `python -m benchmarks.pages` from `benchmarks/results`.", ""]
-    if rates.exists():
-        lines += throughput(json.loads(rates.read_text()))
-    if gains.exists():
-        rows = json.loads(gains.read_text())["rows"]
+    if rates:
+        lines += throughput(rates)
+    if gains:
+        rows = gains["rows"]
         picture(deepest(rows), pages / "tuning.svg")
         lines += [*functions(rows), *networks(rows)]
     if len(lines) > 4:

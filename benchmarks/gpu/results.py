@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import platform
 import sys
 import time
@@ -17,8 +16,7 @@ class Results:
 
     def __init__(self, part: str) -> None:
         self.name = f"gpu_{part}"
-        path = common.RESULTS / f"{self.name}.json"
-        content = json.loads(path.read_text()) if path.exists() else {}
+        content = common.load(self.name)
         self.rows: list[dict[str, Any]] = content.get("rows", [])
         self.failed: dict[str, str] = content.get("failed", {})
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, environment, save
+from benchmarks.common import RESULTS, environment, load, save
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 """Okabe and Ito's palette: told apart also by readers who do not see all colors."""
@@ -25,7 +24,6 @@ def write(
 
     ``draw`` fills a fresh figure. The environment of the run is added to ``content``.
     """
-    (RESULTS / "papers").mkdir(parents=True, exist_ok=True)
     save(f"papers/{name}", {**content, "environment": environment(1)})
     render(name, markdown, draw, size)
 
@@ -37,7 +35,7 @@ def render(
     from matplotlib.figure import Figure
 
     path = RESULTS / "papers" / f"{name}.json"
-    machine = _machine(json.loads(path.read_text())["environment"])
+    machine = _machine(earlier(name)["environment"])
     made = f"Made by `python -m benchmarks.papers.{name}` from [{path.name}]({path.name})."
     page = f"{markdown}\n\n{made} {machine}\n"
     path.with_suffix(".md").write_text(page)
@@ -56,8 +54,7 @@ def _machine(environment: Mapping[str, Any]) -> str:
 
 def earlier(name: str) -> dict[str, Any]:
     """Return what ``results/papers/<name>.json`` holds from earlier runs, if it exists."""
-    path = RESULTS / "papers" / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return load(f"papers/{name}")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

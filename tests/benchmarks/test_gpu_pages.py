@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_pages
+from benchmarks import common, gpu_pages
 from benchmarks.gpu.operators import OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +18,7 @@ def compiled(stack=0):
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_pages, "RESULTS", tmp_path)
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
     return tmp_path
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from benchmarks import common
 from benchmarks import tuning_pages as subject
 
 ENVIRONMENT = {
@@ -51,7 +52,7 @@ def row(slowest=None, per_task=64):
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(subject, "RESULTS", tmp_path)
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
     return tmp_path
 
 
