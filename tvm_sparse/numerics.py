@@ -18,6 +18,11 @@ def is_float(dtype: str) -> bool:
     return "float" in dtype
 
 
+def is_signed(dtype: str) -> bool:
+    """Whether ``dtype`` is a type of numbers below zero, too."""
+    return not dtype.startswith("u")
+
+
 def bits_of(dtype: str) -> int:
     """Return the bits of a value of ``dtype``."""
     return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
@@ -81,6 +86,11 @@ class Numerics:
 
 FLOAT32 = Numerics.uniform("float32")
 """The default: nothing is rounded but sums."""
+
+INTEGERS = tuple(
+    Numerics(activation, "int8", INTEGER_SUMS, INTEGER_SUMS) for activation in ("uint8", "int8")
+)
+"""Quantised networks: sums are exact, and what follows scales and rounds them."""
 
 HALVES = ("bfloat16", "float16")
 """The types in half precision, smaller rounding errors last."""

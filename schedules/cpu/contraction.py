@@ -42,7 +42,8 @@ class _Nest:
 
     ``images`` of the leading loops go before the feature blocks. ``flops`` count what time they
     take: with few rows weights are loaded more than they are multiplied. A product of two
-    activations has ``features`` in one loop, which is cut into blocks here.
+    activations has ``features`` in one loop, which is cut into blocks here. The steps of nests
+    ``in_vectors`` are whole vectors; others have a loop over lanes.
     """
 
     operator: str
@@ -55,6 +56,7 @@ class _Nest:
     flops: float
     images: int
     features: int
+    in_vectors: bool
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> _Nest:
@@ -70,13 +72,17 @@ class _Nest:
         else:
             *lead, block, inner = loops[:spatial]
             features = LANES * b.extent(sch, block)
-        share = b.extent(sch, inner) if operator == "balanced" else 1
-        flops = b.flops(sch, anchor) * (LANES if operator == "balanced" else 1)
+        step = sch.get(anchor).writes[0].region[-1].extent
+        in_vectors = int(step) > 1 if hasattr(step, "value") else False
+        share = b.extent(sch, inner) if in_vectors else 1
+        flops = b.flops(sch, anchor) * (int(step) if in_vectors else 1)
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
         images = 0 if operator == "matmul" else images_first(sch, anchor, others, cache)
-        return cls(operator, lead, axis, block, inner, reduce, share, flops, images, features)
+        return cls(
+            operator, lead, axis, block, inner, reduce, share, flops, images, features, in_vectors
+        )
 
     @property
     def others(self) -> list[Any]:
@@ -109,7 +115,7 @@ class ContractionRule(ScheduleRule):
         machine = machine_of(target)
         nest = _Nest.of(sch, anchor, machine.caches.second)
         widths = [bits // SUM_BITS for bits in machine.widths]
-        widths = [LANES] if nest.operator == "balanced" else widths
+        widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, machine, tunable)
@@ -191,7 +197,7 @@ class ContractionRule(ScheduleRule):
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
         (row, block), inner, reduce = tile, nest.inner, nest.reduce
-        if nest.operator != "balanced":
+        if not nest.in_vectors:
             parts, lane = _vectors(sch, inner, width)
             for loop in (row, block, *parts):
                 sch.unroll(loop)

@@ -29,7 +29,7 @@ from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.ops.joint import joint
 from tvm_sparse.ops.winograd import fits, winograd
 
-INT8 = Numerics.uniform("int8", "int32")
+INT16 = Numerics.uniform("int16", "int32")
 CUDA = Target({"kind": "cuda", "arch": "sm_90"})
 MATRIX = np.eye(32, dtype=np.float32)
 ROWS = CompressedRowsFormat.of(MATRIX, group=16, tile_rows=16, tile_cols=32)
@@ -54,13 +54,13 @@ BUILDERS = {
 @pytest.mark.parametrize("name", BUILDERS)
 def test_operators_refuse_what_has_no_engine(name):
     BUILDERS[name](FLOAT32, host())
-    with pytest.raises(UnsupportedError, match=r"int8, output int32 on .*no engine"):
-        BUILDERS[name](INT8, host())
+    with pytest.raises(UnsupportedError, match=r"int16, output int32 on .*no engine"):
+        BUILDERS[name](INT16, host())
     with changed_machine(engines=False), pytest.raises(UnsupportedError, match="on changed"):
         BUILDERS[name](FLOAT32, host())
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int16"])
 def test_only_tested_pairs_are_supported(dtype):
     assert not supported(Numerics.uniform(dtype), host())
     assert supported(FLOAT32, host())
@@ -75,18 +75,18 @@ def test_half_precision_is_stored_on_cpus_and_multiplied_on_gpus():
 
 
 def test_gpu_kernels_refuse_integers():
-    with pytest.raises(UnsupportedError, match="int8, output int32 on CUDA"):
-        require_gpu(INT8)
+    with pytest.raises(UnsupportedError, match="int16, output int32 on CUDA"):
+        require_gpu(INT16)
     require_gpu(Numerics.uniform("bfloat16", "float32"))
 
 
 def test_winograd_does_not_fit_integers():
     assert fits(PLANE, host())
-    assert not fits(replace(PLANE, numerics=INT8), host())
+    assert not fits(replace(PLANE, numerics=INT16), host())
 
 
 def test_third_parties_add_a_pair():
     with changed_machine() as machine:
         engine = engine_of(FLOAT32, host())
-        assert (engine.machine, engine.lanes, engine.group) == (machine, 16, 1)
+        assert (engine.machine, engine.lanes, engine.depth) == (machine, 16, 1)
     assert all(name != machine.name for _, name in ENGINES)

@@ -44,7 +44,7 @@ def test_fitted_costs_are_used_here_and_where_they_are_wanted(tmp_path):
     assert costs_of(HERE) == own
     with fitted_costs(allowed=False):
         assert costs_of(HERE).source.startswith("shipped")
-    other = "haswell" if machine_of(HERE).name == "AVX-512" else "znver5"
+    other = "haswell" if machine_of(HERE).name.startswith("AVX-512") else "znver5"
     assert costs_of(host(other)).source.startswith("shipped")
 
 

@@ -18,14 +18,25 @@ Vector: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Engine(ABC):
-    """What a machine can do with some numerics; operators ask it for every vector they emit.
-
-    ``group`` is how many columns a lane multiplies and adds up in one instruction.
-    """
+    """What a machine can do with some numerics; operators ask it for every vector they emit."""
 
     numerics: Numerics
     machine: Machine
-    group: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Columns that a lane multiplies and adds up in one instruction."""
+        return 1
+
+    @property
+    def shift(self) -> int:
+        """What is added to each activation before it is multiplied."""
+        return 0
+
+    @property
+    def corrected(self) -> bool:
+        """Whether a constant for each feature is added to the sums."""
+        return False
 
     @property
     def lanes(self) -> int:
@@ -36,6 +47,11 @@ class Engine(ABC):
     def banks(self) -> tuple[int, ...]:
         """Columns of the banks of activations that it looks up in registers, smallest first."""
         return self.machine.banks(self.numerics.activation)
+
+    def words(self, bank: int) -> int:
+        """Return the sums that fill as many registers as a bank: what costs are listed by."""
+        columns = bank * self.numerics.bits // bits_of(self.numerics.accumulate)
+        return max(self.lanes, columns)
 
     @property
     @abstractmethod
@@ -54,10 +70,48 @@ class Engine(ABC):
         """Return sums of nothing."""
         return tirx.Broadcast(tirx.const(0, self.numerics.accumulate), lanes)
 
-    def broadcast(self, activation: Any, lanes: int) -> Vector:
-        """Return one activation for every lane."""
-        return tirx.Broadcast(activation, lanes)
+    def wide(self, value: Any, shift: int = 0) -> Any:
+        """Return a stored number plus ``shift`` in the type of the sums."""
+        sums = self.numerics.accumulate
+        value = value if str(value.ty.dtype) == sums else tirx.Cast(sums, value)
+        return value + tirx.const(shift, sums) if shift else value
+
+    def view(self, x: Any) -> Any:
+        """Return the buffer ``x`` as what is multiplied, to be read like a buffer."""
+        return x
+
+    def broadcast(
+        self, x: Any, row: tuple[Any, ...], column: Any, lanes: int, columns: int | None = None
+    ) -> Vector:
+        """Return for every lane :attr:`depth` neighbours of ``x[row]``, the first at ``column``.
+
+        Of a row of fewer ``columns`` the others are zero.
+        """
+        x, depth = self.view(x), self.depth
+        if depth == 1:
+            return tirx.Broadcast(x[(*row, column)], lanes)
+        if columns is None or columns >= depth:
+            bits = bits_of(self.numerics.activation)
+            word = tirx.reinterpret(f"uint{depth * bits}", x[(*row, tirx.Ramp(column, 1, depth))])
+        else:
+            word = _joined([x[(*row, column + i)] for i in range(columns)], depth)
+        whole = tirx.Broadcast(word, lanes)
+        dtype = str(x[(*row, column)].ty.dtype)
+        return tirx.reinterpret(f"{dtype}x{lanes * depth}", whole)
 
     def lookup(self, x: Any, row: tuple[Any, ...], start: Any, index: Vector, bank: int) -> Vector:
         """Return, for each lane, the activation of ``x[row]`` at ``start + index`` in a bank."""
         return self.machine.lookup(self.numerics.activation, bank)(x, row, start, index)
+
+
+def _joined(values: list[Any], depth: int) -> Any:
+    """Return the bits of ``values`` side by side in a word of ``depth`` of them."""
+    bits = bits_of(str(values[0].ty.dtype))
+    wide = f"uint{bits * depth}"
+    word = tirx.const(0, wide)
+    for i, value in enumerate(values):
+        narrow = tirx.reinterpret(f"uint{bits}", value)
+        word = tirx.bitwise_or(
+            word, tirx.shift_left(tirx.Cast(wide, narrow), tirx.const(i * bits, wide))
+        )
+    return word

@@ -9,9 +9,10 @@ from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.floats import FloatEngine
+from tvm_sparse.engine.integers import IntegerEngine
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, HALVES, Numerics
+from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, HALVES, INTEGERS, Numerics
 
 Pair: TypeAlias = tuple[Numerics, str]
 """Numerics, and the name of a machine."""
@@ -20,8 +21,12 @@ GPU = "CUDA"
 """Name of the machine of all GPUs."""
 
 ENGINES: dict[Pair, type[Engine]] = {
-    (numerics, machine.name): FloatEngine
-    for numerics in (FLOAT32, *(FLOAT32.with_weights(half) for half in HALVES))
+    (numerics, machine.name): engine
+    for engine, pairs in (
+        (FloatEngine, (FLOAT32, *(FLOAT32.with_weights(half) for half in HALVES))),
+        (IntegerEngine, INTEGERS),
+    )
+    for numerics in pairs
     for machine in MACHINES
 }
 """The engines of CPUs by what tests cover. Third parties add theirs."""

@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
-from tvm_sparse.formats.bank_slots import BankSlots
+from tvm_sparse.formats.bank_slots import (
+    BankSlots,
+    one_by_one,
+    pack_indices,
+    round_up,
+    side_by_side,
+    unpack_indices,
+)
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.native import as_unsigned, bit_masks, library
 from tvm_sparse.numerics import FLOAT32
@@ -32,10 +39,11 @@ class BalancedFormat(BankSlots):
 
     Arrays of :meth:`encode`:
 
-    * ``values`` ``(row_blocks, banks, keep, lanes)``, the matrix's dtype; unused slots are zero.
-    * ``indices`` ``(row_blocks / share, words, lanes)`` int32; a word holds the ``index_bits`` wide
-      indices of ``banks_per_word`` banks, lowest bits first (or a part of one bank, when one bank
-      needs ``words_per_bank`` of them).
+    * ``values`` ``(row_blocks, banks, slots, lanes * depth)``, the matrix's dtype; what is not used
+      is zero.
+    * ``indices`` ``(row_blocks / share, words, lanes * depth)``, int32 or, with depth, smaller and
+      unsigned; a word holds the ``index_bits`` wide indices of ``banks_per_word`` banks, lowest
+      bits first (or a part of one bank, when one bank needs ``words_per_bank`` of them).
     """
 
     rows: int
@@ -45,6 +53,7 @@ class BalancedFormat(BankSlots):
     lanes: int = LANES
     share: int = 1
     segments: int = 1
+    depth: int = 1
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
@@ -79,13 +88,13 @@ class BalancedFormat(BankSlots):
 
     @property
     def words_per_bank(self) -> int:
-        """Words that one bank needs (1 unless ``keep`` exceeds ``slots_per_word``)."""
-        return math.ceil(self.keep / self.slots_per_word)
+        """Words that one bank needs (1 unless ``slots`` exceeds ``slots_per_word``)."""
+        return math.ceil(self.slots / self.slots_per_word)
 
     @property
     def banks_per_word(self) -> int:
         """Banks that share a word: the largest divisor of ``segment_banks`` that fits."""
-        fit = max(1, self.slots_per_word // self.keep)
+        fit = max(1, self.slots_per_word // self.slots)
         return max(d for d in range(1, fit + 1) if self.segment_banks % d == 0)
 
     @property
@@ -102,7 +111,13 @@ class BalancedFormat(BankSlots):
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         values = self.row_blocks * self.banks * self.keep * self.lanes * itemsize(dtype)
-        return values + self.row_blocks // self.share * self.words * self.lanes * 4
+        words = self.row_blocks // self.share * self.words * self.lanes * self.depth
+        return values + words * self.index_dtype.itemsize
+
+    @property
+    def index_dtype(self) -> np.dtype:
+        """Type of ``indices``."""
+        return np.dtype(f"uint{self.word_bits}" if self.depth > 1 else np.int32)
 
     @classmethod
     def of(
@@ -114,6 +129,7 @@ class BalancedFormat(BankSlots):
         lanes: int = LANES,
         share: int = 1,
         segments: int = 1,
+        depth: int = 1,
     ) -> BalancedFormat:
         """Return the smallest format that holds every nonzero of ``matrix``.
 
@@ -121,15 +137,21 @@ class BalancedFormat(BankSlots):
         """
         rows, cols = matrix.shape
         bank = bank if pattern is None else min(pattern.bank, cols // segments)
-        probe = cls(rows, cols, 1, bank, lanes, share, segments)
+        probe = cls(rows, cols, depth, bank, lanes, share, segments, depth)
         matrix = finite_matrix(matrix, (rows, cols), WHERE)
         magnitude, _ = bit_masks(matrix.dtype, WHERE)
         raw = as_unsigned(matrix)
         most = library().most_in_bank(raw, magnitude, bank, lanes, share, segments)
-        return replace(probe, keep=max(1, most))
+        return replace(probe, keep=round_up(max(1, most), depth))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
+        if self.depth > 1:
+            plain = replace(self, depth=1)
+            arrays = plain.encode(matrix)
+            index = plain.slot_indices(arrays["indices"]).swapaxes(-1, -2)
+            indices = self._pack(side_by_side(index, self.depth))
+            return {"values": side_by_side(arrays["values"], self.depth), "indices": indices}
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
         magnitude, _ = bit_masks(matrix.dtype, WHERE)
         values = np.empty((self.row_blocks, self.banks, self.keep, self.lanes), matrix.dtype)
@@ -156,8 +178,9 @@ class BalancedFormat(BankSlots):
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
-        values = arrays["values"].transpose(0, 3, 1, 2).reshape(-1, self.banks, self.keep)
-        index = self._unshared(self._unpack(arrays["indices"]))
+        values = one_by_one(arrays["values"], self.depth)
+        values = values.transpose(0, 3, 1, 2).reshape(-1, self.banks, self.keep)
+        index = self._unshared(self.slot_indices(arrays["indices"]))
         starts = np.array([self.bank_start(b) for b in range(self.banks)])
         columns = (index + starts[:, None]).reshape(len(values), -1)
         matrix = np.zeros((len(values), self.cols), values.dtype)
@@ -166,21 +189,29 @@ class BalancedFormat(BankSlots):
         np.add.at(matrix, (row, columns), values.reshape(len(values), -1))
         return matrix[: self.rows]
 
+    def slot_indices(self, words: np.ndarray) -> np.ndarray:
+        """Return the in-bank indices ``(row_blocks / share, banks, lanes, keep)`` of words."""
+        lanes = np.ascontiguousarray(words.transpose(0, 2, 1)).astype(np.uint32)
+        per_word = self.words_per_bank * self.slots_per_word
+        index = unpack_indices(
+            lanes.view(np.int32), self.index_bits, self.words * self.slots_per_word, self.word_bits
+        ).reshape(*lanes.shape[:2], self.words // self.words_per_bank, per_word)
+        index = index[..., : self.banks_per_word * self.slots]
+        index = index.reshape(*lanes.shape[:2], self.banks, self.slots).transpose(0, 2, 3, 1)
+        return one_by_one(index, self.depth).swapaxes(-1, -2)
+
+    def _pack(self, index: np.ndarray) -> np.ndarray:
+        """Return words of in-bank indices ``(row_blocks / share, banks, slots, wide lanes)``."""
+        blocks, _, _, wide = index.shape
+        shape = (blocks, wide, self.banks // self.banks_per_word, -1)
+        lanes = index.transpose(0, 3, 1, 2).reshape(shape).astype(np.uint32)
+        words = pack_indices(lanes, self.index_bits, self.word_bits)
+        words = words.reshape(blocks, wide, -1).transpose(0, 2, 1)
+        return np.ascontiguousarray(words.view(np.uint32).astype(self.index_dtype))
+
     def _unshared(self, index: np.ndarray) -> np.ndarray:
         """Repeat shared indices for each row that uses them."""
-        shape = (self.row_blocks // self.share, 1, self.lanes, *index.shape[1:])
-        wide = np.broadcast_to(index.reshape(shape), (shape[0], self.share, *shape[2:]))
-        return wide.reshape(-1, *index.shape[1:])
-
-    def _unpack(self, packed: np.ndarray) -> np.ndarray:
-        """Return the in-bank indices ``(rows', banks, keep)`` in int32 words."""
-        words = packed.view(np.uint32).transpose(0, 2, 1).reshape(-1, self.words, 1)
-        index = (words >> self._slots()) & np.uint32((1 << self.index_bits) - 1)
-        index = index.reshape(len(index), self.words // self.words_per_bank, -1)
-        used = self.banks_per_word * self.keep
-        return index[..., :used].reshape(len(index), self.banks, self.keep).astype(np.int64)
-
-    def _slots(self) -> np.ndarray:
-        """Return the shift of each slot of a word."""
-        used = min(self.banks_per_word * self.keep, self.slots_per_word)
-        return (self.index_bits * np.arange(used)).astype(np.uint32)
+        shape = (self.row_blocks // self.share, 1, self.lanes, self.banks, self.keep)
+        rows = index.transpose(0, 2, 1, 3).reshape(shape)
+        wide = np.broadcast_to(rows, (shape[0], self.share, *shape[2:]))
+        return wide.reshape(-1, self.banks, self.keep)

@@ -16,15 +16,33 @@ BANKS = (8, 16, 32, 64, 128, 256)
 
 
 class BankSlots:
-    """What formats have in common whose banks of ``bank`` columns store ``keep`` values each."""
+    """What formats have in common whose banks of ``bank`` columns store ``keep`` values each.
+
+    A slot has ``depth`` values of each lane side by side, for machines that multiply and add up
+    several columns of a lane at once; their indices lie side by side in the same order, in words
+    that are smaller by as much.
+    """
 
     keep: int
     bank: int
+    depth: int = 1
 
     def check_keep(self, where: str) -> None:
-        """Refuse more values than a bank has columns, or none."""
+        """Refuse more values than a bank has columns, none, or a part of a slot."""
         if not 1 <= self.keep <= self.bank:
             raise UnsupportedError(where, f"keep = {self.keep}", f"1 to {self.bank} (the bank)")
+        if self.keep % self.depth:
+            raise UnsupportedError(where, f"keep = {self.keep}", f"a multiple of {self.depth}")
+
+    @property
+    def slots(self) -> int:
+        """Slots of a bank."""
+        return self.keep // self.depth
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word of indices."""
+        return WORD_BITS // self.depth
 
     @property
     def index_bits(self) -> int:
@@ -34,7 +52,7 @@ class BankSlots:
     @property
     def slots_per_word(self) -> int:
         """Indices that fit a word."""
-        return WORD_BITS // self.index_bits
+        return self.word_bits // self.index_bits
 
 
 @dataclass(frozen=True)
@@ -80,20 +98,43 @@ def nonzeros(matrix: np.ndarray, bank: int, keep: int, where: str) -> Nonzeros:
     return Nonzeros(row, column, at, np.arange(len(row)) - first[row * counts.shape[1] + at])
 
 
-def pack_indices(index: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.int32]:
+def side_by_side(values: np.ndarray, depth: int) -> np.ndarray:
+    """Return ``(..., keep, lanes)`` as ``(..., keep / depth, lanes * depth)``, lane by lane."""
+    *lead, keep, lanes = values.shape
+    split = values.reshape(*lead, keep // depth, depth, lanes)
+    return np.ascontiguousarray(split.swapaxes(-1, -2)).reshape(*lead, keep // depth, lanes * depth)
+
+
+def one_by_one(values: np.ndarray, depth: int) -> np.ndarray:
+    """Undo :func:`side_by_side`."""
+    *lead, slots, wide = values.shape
+    split = values.reshape(*lead, slots, wide // depth, depth)
+    return np.ascontiguousarray(split.swapaxes(-1, -2)).reshape(*lead, slots * depth, wide // depth)
+
+
+def round_up(keep: int, depth: int) -> int:
+    """Return the least multiple of ``depth`` that holds ``keep`` values."""
+    return -(-keep // depth) * depth
+
+
+def pack_indices(
+    index: npt.NDArray[np.uint32], bits: int, word_bits: int = WORD_BITS
+) -> npt.NDArray[np.int32]:
     """Pack ``(..., slots)`` indices of ``bits`` into ``(..., words)``, lowest bits first."""
-    per = WORD_BITS // bits
+    per = word_bits // bits
     padded = np.pad(index, [*[(0, 0)] * (index.ndim - 1), (0, -index.shape[-1] % per)])
-    words = padded.reshape(*index.shape[:-1], padded.shape[-1] // per, per) << _shifts(bits)
+    words = padded.reshape(*index.shape[:-1], padded.shape[-1] // per, per) << _shifts(bits, per)
     return np.bitwise_or.reduce(words, axis=-1).view(np.int32)
 
 
-def unpack_indices(words: npt.NDArray[np.int32], bits: int, slots: int) -> npt.NDArray[np.int64]:
+def unpack_indices(
+    words: npt.NDArray[np.int32], bits: int, slots: int, word_bits: int = WORD_BITS
+) -> npt.NDArray[np.int64]:
     """Undo :func:`pack_indices`."""
     mask = np.uint32((1 << bits) - 1)
-    index = (words.view(np.uint32)[..., None] >> _shifts(bits)) & mask
+    index = (words.view(np.uint32)[..., None] >> _shifts(bits, word_bits // bits)) & mask
     return index.reshape(*words.shape[:-1], -1)[..., :slots].astype(np.int64)
 
 
-def _shifts(bits: int) -> npt.NDArray[np.uint32]:
-    return np.arange(WORD_BITS // bits, dtype=np.uint32) * np.uint32(bits)
+def _shifts(bits: int, count: int) -> npt.NDArray[np.uint32]:
+    return np.arange(count, dtype=np.uint32) * np.uint32(bits)

@@ -10,19 +10,26 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks, index_dtype, itemsize
-from tvm_sparse.formats.bank_slots import WORD_BITS, bank_counts, pack_indices, unpack_indices
+from tvm_sparse.formats.bank_slots import (
+    BankSlots,
+    bank_counts,
+    one_by_one,
+    pack_indices,
+    round_up,
+    side_by_side,
+    unpack_indices,
+)
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.numerics import FLOAT32
-from tvm_sparse.patterns.cost import index_bits
 
 WHERE = "compressed banks"
-BANKS = (BANK, 2 * BANK)
+BANKS = (BANK, 2 * BANK, 4 * BANK)
 """Columns that a lookup can have."""
 
 
 @dataclass(frozen=True)
-class CompressedBanksFormat:
+class CompressedBanksFormat(BankSlots):
     """Blocks of lanes x bank as ``outer`` keeps them, in ``entries`` of ``keep`` values a row.
 
     A block whose fullest row holds more takes several entries, all with the same first column, so
@@ -30,9 +37,9 @@ class CompressedBanksFormat:
 
     Arrays of :meth:`encode`:
 
-    * ``values`` ``(entries, keep, lanes)``, the matrix's dtype; unused slots are zero.
-    * ``indices`` ``(entries, words, lanes)``: in-bank columns of :attr:`index_bits` each, lowest
-      bits first; int32, or uint8 or uint16 where those of an entry fit.
+    * ``values`` ``(entries, slots, lanes * depth)``, the matrix's dtype; what is not used is zero.
+    * ``indices`` ``(entries, words, lanes * depth)``: in-bank columns of :attr:`index_bits` each,
+      lowest bits first; int32, or smaller and unsigned with depth or where those of an entry fit.
     * ``columns`` ``(entries,)``, uint8 to int32: first column of an entry's bank.
     * ``starts`` ``(slots + 1,)`` int32: first entry of each block of lanes; ``longest`` is the
       largest number of entries of one.
@@ -42,6 +49,7 @@ class CompressedBanksFormat:
     keep: int
     entries: int
     longest: int
+    depth: int = 1
 
     def __post_init__(self) -> None:
         """Refuse blocks that are no banks."""
@@ -51,52 +59,52 @@ class CompressedBanksFormat:
                 f"{self.keep} of {self.bank} columns",
                 " or ".join(f"1 to {b} of {b}" for b in BANKS),
             )
+        self.check_keep(WHERE)
 
     @property
-    def bank(self) -> int:
+    def bank(self) -> int:  # type: ignore[override]
         """Columns of a bank."""
         return self.outer.run
 
     @property
-    def index_bits(self) -> int:
-        """Bits of an in-bank index."""
-        return index_bits(self.bank)
-
-    @property
-    def slots_per_word(self) -> int:
-        """Indices that fit a word."""
-        return WORD_BITS // self.index_bits
-
-    @property
     def words(self) -> int:
         """Words of indices of an entry."""
-        return math.ceil(self.keep / self.slots_per_word)
+        return math.ceil(self.slots / self.slots_per_word)
 
     @property
     def index_dtype(self) -> np.dtype:
         """Type of ``indices``."""
+        if self.depth > 1:
+            return np.dtype(f"uint{self.word_bits}")
         choices = self.bank**self.keep
         return index_dtype(choices) if choices <= 2**16 else np.dtype(np.int32)
 
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
-        lane = self.keep * itemsize(dtype) + self.words * self.index_dtype.itemsize
+        words = self.words * self.depth * self.index_dtype.itemsize
+        lane = self.keep * itemsize(dtype) + words
         entry = self.outer.group * lane + self.outer.column_dtype.itemsize
         return self.entries * entry + 4 * (self.outer.slots + 1)
 
     @classmethod
     def of(
-        cls, matrix: np.ndarray, *, keep: int | None = None, bank: int = BANK, lanes: int = LANES
+        cls,
+        matrix: np.ndarray,
+        *,
+        keep: int | None = None,
+        bank: int = BANK,
+        lanes: int = LANES,
+        depth: int = 1,
     ) -> CompressedBanksFormat:
         """Return the format of ``matrix`` in entries of ``keep``, by default one for each bank."""
         outer = CompressedRowsFormat.of(
             matrix, group=lanes, run=bank, tile_rows=lanes, tile_cols=matrix.shape[1]
         )
         fullest = fullest_rows(bank_counts(matrix, bank), lanes)
-        keep = keep or max(1, int(fullest.max(initial=0)))
+        keep = keep or round_up(max(1, int(fullest.max(initial=0))), depth)
         parts = -(-fullest // keep)
         longest = int(parts.sum(1).max(initial=0))
-        return cls(outer, keep, max(1, int(parts.sum())), max(1, longest))
+        return cls(outer, keep, max(1, int(parts.sum())), max(1, longest), depth)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it takes other entries."""
@@ -114,8 +122,9 @@ class CompressedBanksFormat:
                 "use CompressedBanksFormat.of to size the format",
             )
         lanes = self.outer.group
-        values = np.zeros((total, self.keep, lanes), blocks.dtype)
-        words = np.zeros((total, self.words, lanes), self.index_dtype)
+        wide = lanes * self.depth
+        values = np.zeros((total, self.slots, wide), blocks.dtype)
+        words = np.zeros((total, self.words, wide), self.index_dtype)
         for at, some in chunks(blocks):
             begin, end = first[at], first[at + len(some)]
             values[begin:end], words[begin:end] = self._pack(some, first[at:] - begin)
@@ -124,9 +133,10 @@ class CompressedBanksFormat:
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
-        values, lanes = arrays["values"], self.outer.group
+        values, lanes = one_by_one(arrays["values"], self.depth), self.outer.group
         words = np.ascontiguousarray(arrays["indices"].transpose(0, 2, 1)).astype(np.uint32)
-        index = unpack_indices(words.view(np.int32), self.index_bits, self.keep)
+        index = unpack_indices(words.view(np.int32), self.index_bits, self.slots, self.word_bits)
+        index = one_by_one(index.transpose(0, 2, 1), self.depth).transpose(0, 2, 1)
         entry, slot, lane = np.nonzero(values)
         block = np.searchsorted(arrays["starts"], entry, side="right") - 1
         matrix = np.zeros((self.outer.slots * lanes, self.outer.cols), values.dtype)
@@ -150,8 +160,10 @@ class CompressedBanksFormat:
         index = np.zeros((count, blocks.shape[2], self.keep), np.uint32)
         values[entry, slot, lane] = blocks[block, column, lane]
         index[entry, lane, slot] = column
-        words = pack_indices(index, self.index_bits).transpose(0, 2, 1)
-        return values, words.astype(self.index_dtype)
+        index = side_by_side(index.transpose(0, 2, 1), self.depth).transpose(0, 2, 1)
+        words = pack_indices(index, self.index_bits, self.word_bits).transpose(0, 2, 1)
+        values = side_by_side(values, self.depth)
+        return values, words.view(np.uint32).astype(self.index_dtype)
 
 
 def fullest_rows(counts: npt.NDArray[np.int32], lanes: int = LANES) -> npt.NDArray[np.int32]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import CHUNK_BYTES, finite_matrix, index_dtype, itemsize
+from tvm_sparse.formats.bank_slots import one_by_one, side_by_side
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT32
 
@@ -28,7 +29,8 @@ class CompressedRowsFormat:
 
     Arrays of :meth:`encode`:
 
-    * ``values`` ``(entries, run, group)``, the matrix's dtype: all values of a run of columns.
+    * ``values`` ``(entries, run / depth, group * depth)``, the matrix's dtype: all values of a run
+      of columns; ``depth`` columns of a row lie side by side.
     * ``columns`` ``(entries,)``, uint8 to int32: first column of each run within its tile.
     * ``starts`` ``(slots + 1,)`` int32: first entry of each slot; a slot is one group in one tile.
     * ``groups`` ``(slots,)``, uint8 to int32: the group of a slot within its row tile. Left out if
@@ -46,9 +48,12 @@ class CompressedRowsFormat:
     run: int = 1
     tile_rows: int = LANES
     tile_cols: int = 256
+    depth: int = 1
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
+        if self.run % self.depth:
+            raise UnsupportedError(WHERE, f"run = {self.run}", f"a multiple of {self.depth}")
         if self.cols % self.run or self.tile_cols % self.run or self.tile_rows % self.group:
             raise UnsupportedError(
                 WHERE,
@@ -103,13 +108,14 @@ class CompressedRowsFormat:
         run: int = 1,
         tile_rows: int = LANES,
         tile_cols: int = 256,
+        depth: int = 1,
     ) -> CompressedRowsFormat:
         """Return the format that stores exactly the nonzero runs of ``matrix``."""
         rows, cols = matrix.shape
-        probe = cls(rows, cols, 1, 1, group, run, tile_rows, tile_cols)
+        probe = cls(rows, cols, 1, 1, group, run, tile_rows, tile_cols, depth)
         counts = probe._used(matrix).sum(-1)
         entries, longest = max(1, int(counts.sum())), max(1, int(counts.max(initial=0)))
-        return cls(rows, cols, entries, longest, group, run, tile_rows, tile_cols)
+        return replace(probe, entries=entries, longest=longest)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it has other nonzero runs."""
@@ -135,7 +141,7 @@ class CompressedRowsFormat:
             at += len(found[1])
         ends = np.cumsum(np.take_along_axis(counts, order, axis=-1))
         arrays = {
-            "values": values,
+            "values": side_by_side(values, self.depth),
             "columns": columns,
             "starts": np.append(0, ends).astype(np.int32),
         }
@@ -145,7 +151,7 @@ class CompressedRowsFormat:
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
-        values, starts = arrays["values"], arrays["starts"]
+        values, starts = one_by_one(arrays["values"], self.depth), arrays["starts"]
         slot = np.repeat(np.arange(self.slots), np.diff(starts))
         tile, across = np.divmod(slot // self.tile_groups, self.col_tiles)
         group = arrays["groups"][slot] if self.tile_groups > 1 else 0

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.formats.arrays import aligned_empty, itemsize
+from tvm_sparse.formats.bank_slots import one_by_one, side_by_side
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT32
 
@@ -17,36 +18,86 @@ from tvm_sparse.numerics import FLOAT32
 class DenseFormat:
     """All values, ``lanes`` rows side by side; the last block of rows is padded with zeros.
 
-    :meth:`encode` gives ``values`` ``(row_blocks, cols, lanes)`` in the matrix's dtype.
+    ``depth`` columns of a row lie side by side, for machines that multiply and add up several
+    columns of a lane at once. Such groups lie within one of ``segments`` runs of columns; one that
+    would reach past the last column begins earlier (at the first column, if there are fewer), and
+    is zero where its neighbour is not.
+
+    :meth:`encode` gives ``values`` ``(row_blocks, groups, lanes * depth)`` in the matrix's dtype.
     """
 
     rows: int
     cols: int
     lanes: int = LANES
+    segments: int = 1
+    depth: int = 1
 
     @property
     def row_blocks(self) -> int:
         """Blocks of ``lanes`` rows."""
         return math.ceil(self.rows / self.lanes)
 
+    @property
+    def segment_cols(self) -> int:
+        """Columns of one segment."""
+        return self.cols // self.segments
+
+    @property
+    def segment_groups(self) -> int:
+        """Groups of ``depth`` columns of one segment."""
+        return math.ceil(self.segment_cols / self.depth)
+
+    @property
+    def groups(self) -> int:
+        """Groups of all columns."""
+        return self.segments * self.segment_groups
+
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of ``values`` of ``dtype``."""
-        return self.row_blocks * self.lanes * self.cols * itemsize(dtype)
+        return self.row_blocks * self.lanes * self.groups * self.depth * itemsize(dtype)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the array of ``matrix`` ``(rows, cols)``."""
-        values = aligned_empty((self.row_blocks, self.cols, self.lanes), matrix.dtype)
+        if self.depth > 1:
+            matrix = self._grouped(matrix)
+        columns = self.groups * self.depth
+        values = aligned_empty((self.row_blocks, columns, self.lanes), matrix.dtype)
         whole, rest = divmod(self.rows, self.lanes)
-        blocks = matrix[: self.rows - rest].reshape(whole, self.lanes, self.cols)
+        blocks = matrix[: self.rows - rest].reshape(whole, self.lanes, columns)
         values[:whole] = blocks.transpose(0, 2, 1)
         if rest:
             values[whole, :, :rest] = matrix[-rest:].T
             values[whole, :, rest:] = 0
-        return {"values": values}
+        return {"values": side_by_side(values, self.depth)}
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
-        return arrays["values"].transpose(0, 2, 1).reshape(-1, self.cols)[: self.rows].copy()
+        values = one_by_one(arrays["values"], self.depth)
+        columns = self.groups * self.depth
+        matrix = values.transpose(0, 2, 1).reshape(-1, columns)[: self.rows]
+        if self.depth == 1:
+            return matrix.copy()
+        stored, column = self._places()
+        restored = np.empty((self.rows, self.cols), matrix.dtype)
+        restored[:, column] = matrix[:, stored]
+        return restored
+
+    def _grouped(self, matrix: np.ndarray) -> np.ndarray:
+        """Return ``matrix`` with the columns of each group side by side, as they are stored."""
+        stored, column = self._places()
+        grouped = np.zeros((self.rows, self.groups * self.depth), matrix.dtype)
+        grouped[:, stored] = matrix[:, column]
+        return grouped
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return where each column is stored, and the column."""
+        own = np.arange(self.segment_cols)
+        group = own // self.depth
+        start = np.minimum(group * self.depth, max(0, self.segment_cols - self.depth))
+        place = group * self.depth + own - start
+        segment = np.arange(self.segments)[:, None]
+        stored = segment * self.segment_groups * self.depth + place
+        return stored.ravel(), (segment * self.segment_cols + own).ravel()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,41 @@ def plain_lookup(bank: int) -> Lookup:
 
     def lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
         lanes = int(index.ty.dtype.lanes)
+        index = tirx.Cast(f"int32x{lanes}", index)
         inner = tirx.bitwise_and(index, tirx.Broadcast(tirx.const(bank - 1, "int32"), lanes))
         return buffer[(*row, tirx.Broadcast(tirx.Cast("int32", start), lanes) + inner)]
+
+    return lookup
+
+
+def repeated(buffer: Any, row: tuple[Any, ...], start: Any, bank: int, lanes: int) -> Any:
+    """Return a bank of ``buffer[row]`` as often as it fits ``lanes`` lanes."""
+    table = buffer[(*row, tirx.Ramp(start, 1, bank))]
+    at = [tirx.const(lane, "int32") for lane in range(lanes)]
+    return table if bank == lanes else tirx.Shuffle([table] * (lanes // bank), at)
+
+
+def shuffled_bytes(name: str, bits: int) -> Lookup:
+    """Return the lookup in banks of 16 bytes by ``name``, an instruction on vectors of ``bits``.
+
+    It gives zero where the top bit of an index is set, so only the low four bits are handed over.
+    """
+    bank, size = 16, bits // 8
+
+    def lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+        lanes = int(index.ty.dtype.lanes)
+        table = repeated(buffer, row, start, bank, size)
+        inner = tirx.bitwise_and(index, tirx.Broadcast(tirx.const(bank - 1, "uint8"), lanes))
+        parts = [
+            tirx.call_llvm_pure_intrin(
+                f"uint8x{size}",
+                name,
+                table,
+                tirx.Shuffle([inner], [tirx.const(first + i, "int32") for i in range(size)]),
+            )
+            for first in range(0, lanes, size)
+        ]
+        whole = [tirx.const(lane, "int32") for lane in range(lanes)]
+        return parts[0] if len(parts) == 1 else tirx.Shuffle(parts, whole)
 
     return lookup

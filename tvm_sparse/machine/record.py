@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.dot import Dot, plain_dot
 from tvm_sparse.machine.lookup import Lookup, plain_lookup
 from tvm_sparse.machine.vector import VECTOR_BITS
 
@@ -41,6 +42,8 @@ class Machine:
         Bits of the vectors between which code may choose.
     lookups
         ``(dtype, columns, lookup)``: how to look up in a bank that registers hold, smallest first.
+    dots
+        ``(dtype, dot)``: how to multiply activations that lie side by side in a lane.
     costs
         What steps cost on a chip that has no costs of its own.
     chips
@@ -56,6 +59,7 @@ class Machine:
     widths: tuple[int, ...]
     costs: Costs
     lookups: tuple[tuple[str, int, Lookup], ...] = ()
+    dots: tuple[tuple[str, Dot], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()
 
@@ -72,3 +76,7 @@ class Machine:
         """Return the fastest lookup in a bank of ``bank`` columns."""
         fast = (f for known, columns, f in self.lookups if (known, columns) == (dtype, bank))
         return next(fast, plain_lookup(bank))
+
+    def dot(self, dtype: str) -> Dot:
+        """Return the fastest dot product of activations of ``dtype``."""
+        return next((dot for known, dot in self.dots if known == dtype), plain_dot)

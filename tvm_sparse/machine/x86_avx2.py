@@ -8,7 +8,8 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.machine.costs import FROM_MEMORY, Costs
-from tvm_sparse.machine.lookup import plain_lookup
+from tvm_sparse.machine.dot import fused_dot, widened_dot
+from tvm_sparse.machine.lookup import plain_lookup, shuffled_bytes
 from tvm_sparse.machine.record import Machine
 
 
@@ -33,7 +34,18 @@ AVX2 = Machine(
     sums=12,
     widths=(512,),  # LLVM cuts them in two
     costs=Costs("shipped for AVX2", lookup=((16, 2.4),)),
-    lookups=(("float32", 16, lookup_16),),
+    lookups=(
+        ("float32", 16, lookup_16),
+        ("uint8", 16, shuffled_bytes("llvm.x86.avx2.pshuf.b", 256)),
+    ),
+    dots=(("uint8", widened_dot("llvm.x86.avx2.pmadd.wd", 256)),),
+)
+
+AVX_VNNI = replace(
+    AVX2,
+    name="AVX-VNNI",
+    features=("avx2", "avxvnni"),
+    dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.256", 256)),),
 )
 
 AVX = replace(
@@ -41,5 +53,6 @@ AVX = replace(
     name="AVX",
     features=("avx",),
     costs=Costs("shipped for AVX", lookup=((16, FROM_MEMORY),)),
-    lookups=(("float32", 16, plain_lookup(16)),),
+    lookups=(("float32", 16, plain_lookup(16)), ("uint8", 16, plain_lookup(16))),
+    dots=(),
 )

@@ -8,6 +8,8 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.dot import fused_dot, widened_dot
+from tvm_sparse.machine.lookup import Lookup, repeated, shuffled_bytes
 from tvm_sparse.machine.record import Machine
 
 
@@ -23,6 +25,18 @@ def lookup_32(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
     low, high = (buffer[(*row, tirx.Ramp(start + first, 1, 16))] for first in (0, 16))
     name = "llvm.x86.avx512.vpermi2var.ps.512"
     return tirx.call_llvm_pure_intrin("float32x16", name, low, index, high)
+
+
+def bytes_lookup(bank: int) -> Lookup:
+    """Return the lookup in ``bank`` bytes by one ``vpermb``: low six bits of each index count."""
+
+    def lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+        table = repeated(buffer, row, start, bank, 64)
+        return tirx.call_llvm_pure_intrin(
+            "uint8x64", "llvm.x86.avx512.permvar.qi.512", table, index
+        )
+
+    return lookup
 
 
 ZEN_4 = Costs("shipped for Zen 4", lookup=((16, 0.45), (32, 0.95)))
@@ -42,4 +56,26 @@ AVX512 = Machine(
     costs=ZEN_4,
     lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32)),
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
+)
+
+AVX512_BW = replace(
+    AVX512,
+    name="AVX-512 BW",
+    features=("avx512f", "avx512bw"),
+    lookups=(*AVX512.lookups, ("uint8", 16, shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512))),
+    dots=(("uint8", widened_dot("llvm.x86.avx512.pmaddw.d.512", 512)),),
+)
+
+AVX512_VNNI = replace(
+    AVX512_BW,
+    name="AVX-512 VNNI",
+    features=("avx512f", "avx512bw", "avx512vnni"),
+    dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.512", 512)),),
+)
+
+AVX512_VBMI = replace(
+    AVX512_VNNI,
+    name="AVX-512 VNNI VBMI",
+    features=("avx512f", "avx512bw", "avx512vnni", "avx512vbmi"),
+    lookups=(*AVX512.lookups, *(("uint8", bank, bytes_lookup(bank)) for bank in (16, 32, 64))),
 )

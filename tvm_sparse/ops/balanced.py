@@ -12,12 +12,15 @@ from tvm.target import Target
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.emit import first_column
 from tvm_sparse.ops.loop_nest import At, Step, loop_nest
 from tvm_sparse.ops.marks import flat, int64
 
 
 def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, Y)``.
+
+    With ``depth`` columns a lane, a step is as many lookups and products, all in one vector.
 
     ``Y[..., o] = sum_gk values[o // L, g, k, o % L] * X[..., start(g) + index(o, g, k)]``, with
     ``L`` lanes: a reduction step is one lookup in a bank of activations and one multiply-add, both
@@ -51,33 +54,35 @@ class BalancedWeights:
     @property
     def steps(self) -> tuple[int, ...]:
         """Taps, banks of a tap, slots of a bank."""
-        return (*self.contraction.taps, self.storage.segment_banks, self.storage.keep)
+        return (*self.contraction.taps, self.storage.segment_banks, self.storage.slots)
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values`` and ``indices``."""
         s = self.storage
-        shape = int64((s.row_blocks, s.banks, s.keep, s.lanes))
+        wide = s.lanes * s.depth
+        shape = int64((s.row_blocks, s.banks, s.slots, wide))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
-        words = int64((self.extents[0], s.words, s.lanes))
-        self._indices = T.arg("I", T.Buffer(words, "int32"))
+        words = int64((self.extents[0], s.words, wide))
+        self._indices = T.arg("I", T.Buffer(words, str(s.index_dtype)))
 
     def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""
-        s, lanes = self.storage, tirx.Ramp(0, 1, self.storage.lanes)
+        s, wide = self.storage, self.storage.lanes * self.storage.depth
+        lanes = tirx.Ramp(0, 1, wide)
         *taps, bank, slot = at.steps
-        row, start = c.input_index(at.lead, taps), _start(s, bank)
+        row, start = c.input_index(at.lead, taps), first_column(bank, s.bank, s.segment_cols)
         position = flat(taps, c.taps) * s.segment_banks + bank
         word, shift = _index_slot(s, position, bank, slot)
         vector = at.block * s.share + at.member
-        index = tirx.shift_right(
-            self._indices[at.block, word, lanes],
-            tirx.Broadcast(tirx.Cast("int32", shift), s.lanes),
-        )
+        index = self._indices[at.block, word, lanes]
+        if s.slots_per_word > 1:
+            amount = tirx.Cast(str(s.index_dtype), shift)
+            index = tirx.shift_right(index, tirx.Broadcast(amount, wide))
         return Step(
             reads=[
                 x[(*row, slice(start, start + s.bank))],
-                self._values[vector, position, slot, 0 : s.lanes],
-                self._indices[at.block, word, 0 : s.lanes],
+                self._values[vector, position, slot, 0:wide],
+                self._indices[at.block, word, 0:wide],
             ],
             vector=vector,
             weights=engine.weights(self._values[vector, position, slot, lanes]),
@@ -85,18 +90,10 @@ class BalancedWeights:
         )
 
 
-def _start(s: BalancedFormat, bank: Any) -> Any:
-    """First column of a bank's window within its segment."""
-    first = bank * s.bank
-    if s.segment_cols % s.bank:
-        return tirx.min(first, tirx.const(s.segment_cols - s.bank, "int64"))
-    return first
-
-
 def _index_slot(s: BalancedFormat, position: Any, bank: Any, slot: Any) -> tuple[Any, Any]:
     """Word that holds a slot's index, and the shift of the index inside it."""
     if s.words_per_bank > 1:
         word = position * s.words_per_bank + slot // s.slots_per_word
         return word, slot % s.slots_per_word * s.index_bits
-    inner = bank % s.banks_per_word * s.keep + slot
+    inner = bank % s.banks_per_word * s.slots + slot
     return position // s.banks_per_word, inner * s.index_bits

@@ -48,27 +48,29 @@ class BlockWeights:
     @property
     def steps(self) -> tuple[int, ...]:
         """Entries, and the columns of each."""
-        return self.storage.longest, self.storage.run
+        return self.storage.longest, self.storage.run // self.storage.depth
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values``, ``columns`` and ``starts``."""
         s = self.storage
-        self._values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), engine.held))
+        shape = int64((s.entries, s.run // s.depth, s.group * s.depth))
+        self._values = T.arg("V", T.Buffer(shape, engine.held))
         self._entries = Entries.declare(s, s.entries)
 
     def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
         """Return one column of one block, and its activation for all lanes."""
-        (step, k), first = at.steps, at.member * self.lanes
+        (step, k), depth = at.steps, self.storage.depth
+        first, wide = at.member * self.lanes * depth, self.lanes * depth
         entry = self._entries.entry(at.block, step)
         row, column = self._entries.place(c, at.lead, entry)
         return Step(
             reads=[
                 whole(x),
-                self._values[entry, k, first : first + self.lanes],
+                self._values[entry, k, first : first + wide],
                 *self._entries.reads(at.block, entry),
             ],
             vector=at.block * self.extents[1] + at.member,
-            weights=engine.weights(self._values[entry, k, tirx.Ramp(first, 1, self.lanes)]),
-            activations=engine.broadcast(x[(*row, column + k)], self.lanes),
+            weights=engine.weights(self._values[entry, k, tirx.Ramp(first, 1, wide)]),
+            activations=engine.broadcast(x, row, column + k * depth, self.lanes),
             exists=self._entries.exists(at.block, step),
         )

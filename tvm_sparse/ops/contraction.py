@@ -26,7 +26,8 @@ class Contraction:
     the operator takes that many zeros before each spatial axis, and as many behind as it needs.
     ``depthwise`` convolutions read, for each output channel, the input channel of the same number
     only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``).
-    ``numerics`` are the types of input, weights, sums and output.
+    ``numerics`` are the types of input, weights, sums and output; ``zero_point`` is the input, an
+    integer then, that means zero.
     """
 
     lead: tuple[Extent, ...]
@@ -39,6 +40,7 @@ class Contraction:
     numerics: Numerics = FLOAT32
     borders: tuple[int, ...] = ()
     depthwise: bool = False
+    zero_point: int = 0
 
     @property
     def dtype(self) -> str:
@@ -94,14 +96,14 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
 
     Returns
     -------
-    The output, of ``contraction.output_shape``, float64.
+    The output, of ``contraction.output_shape``, float64: exact for integers, which stay below 2^53.
     """
     c = contraction
     lead = c.lead
     weight = matrix.astype(np.float64).reshape(c.features, *c.taps, -1)
     out = np.zeros((*lead, c.features))
     plain = len(lead) - len(c.taps)
-    x = _with_borders(c, x.astype(np.float64), plain)
+    x = _with_borders(c, x.astype(np.float64) - c.zero_point, plain)
     for tap in np.ndindex(*c.taps):
         window = tuple(
             slice(k * d, k * d + (n - 1) * s + 1, s)

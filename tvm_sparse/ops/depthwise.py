@@ -28,10 +28,15 @@ def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
         *lead, channel = index
         offsets = [t.var for t in taps]
         row = c.input_index(list(lead), offsets)
-        return te.sum(x[(*row, channel)] * w[flat(offsets, c.taps), channel], axis=taps)
+        pixel, weight = x(*row, channel), w(flat(offsets, c.taps), channel)
+        return te.sum(engine.wide(pixel, engine.shift) * engine.wide(weight), axis=taps)
 
     attrs = {OPERATOR: "depthwise", ROWS: row_axis(c.lead)}
     acc = te.compute(int64(c.output_shape), product, name="contract", attrs=attrs)
-    y = te.compute(int64(c.output_shape), lambda *i: acc[i], name="store")
-    func = te.create_prim_func([x, w, y]).with_attr("op_pattern", OUT_FUSABLE)
+    own = int64((c.features,)), c.numerics.accumulate
+    z = [te.placeholder(*own, "Z")] if engine.corrected else []
+    y = te.compute(
+        int64(c.output_shape), lambda *i: sum((o(i[-1]) for o in z), acc(*i)), name="store"
+    )
+    func = te.create_prim_func([x, w, *z, y]).with_attr("op_pattern", OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)

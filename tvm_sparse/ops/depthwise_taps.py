@@ -75,6 +75,6 @@ class TapWeights:
             ],
             vector=at.block,
             weights=engine.weights(self._values[entry, 0, tirx.Ramp(0, 1, lanes)]),
-            activations=x[(*c.input_index(at.lead, tap), channels)],
+            activations=engine.view(x)[(*c.input_index(at.lead, tap), channels)],
             exists=self._entries.exists(at.block, step),
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 
 def unravel(position: Any, extents: tuple[Any, ...]) -> list[Any]:
     """Return the row-major index of ``position`` in ``extents``; the inverse of ``flat``."""
@@ -17,3 +19,14 @@ def unravel(position: Any, extents: tuple[Any, ...]) -> list[Any]:
 def whole(buffer: Any) -> Any:
     """Return all of ``buffer``, for ``T.reads``."""
     return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
+
+
+def first_column(number: Any, size: int, columns: int) -> Any:
+    """Return the first of ``columns`` that a window of ``size`` has; the last one ends with them.
+
+    The windows of fewer columns begin at the first.
+    """
+    first = number * size
+    if columns % size:
+        return tirx.min(first, tirx.const(max(0, columns - size), "int64"))
+    return first

@@ -54,31 +54,35 @@ class JointWeights:
     @property
     def steps(self) -> tuple[int, ...]:
         """Entries, and the slots of each."""
-        return self.storage.longest, self.storage.keep
+        return self.storage.longest, self.storage.slots
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values``, ``indices``, ``columns`` and ``starts``."""
         s = self.storage
-        self._values = T.arg("V", T.Buffer(int64((s.entries, s.keep, self.lanes)), engine.held))
-        words = int64((s.entries, s.words, self.lanes))
+        wide = self.lanes * s.depth
+        self._values = T.arg("V", T.Buffer(int64((s.entries, s.slots, wide)), engine.held))
+        words = int64((s.entries, s.words, wide))
         self._indices = T.arg("I", T.Buffer(words, str(s.index_dtype)))
         self._entries = Entries.declare(s.outer, s.entries)
 
     def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""
-        s, (step, k), lanes = self.storage, at.steps, tirx.Ramp(0, 1, self.lanes)
+        s, (step, k), wide = self.storage, at.steps, self.lanes * self.storage.depth
+        lanes = tirx.Ramp(0, 1, wide)
         entry = self._entries.entry(at.block, step)
         row, start = self._entries.place(c, at.lead, entry)
-        shift = tirx.Cast("int32", k % s.slots_per_word * s.index_bits)
-        word = self._indices[entry, k // s.slots_per_word, lanes]
-        if str(s.index_dtype) != "int32":
-            word = tirx.Cast(f"int32x{self.lanes}", word)
-        index = tirx.shift_right(word, tirx.Broadcast(shift, self.lanes))
+        index = self._indices[entry, k // s.slots_per_word, lanes]
+        word = str(s.index_dtype) if s.depth > 1 else "int32"
+        if word != str(s.index_dtype):
+            index = tirx.Cast(f"{word}x{wide}", index)
+        if s.slots_per_word > 1:
+            amount = tirx.Cast(word, k % s.slots_per_word * s.index_bits)
+            index = tirx.shift_right(index, tirx.Broadcast(amount, wide))
         return Step(
             reads=[
                 whole(x),
-                self._values[entry, k, 0 : self.lanes],
-                self._indices[entry, k // s.slots_per_word, 0 : self.lanes],
+                self._values[entry, k, 0:wide],
+                self._indices[entry, k // s.slots_per_word, 0:wide],
                 *self._entries.reads(at.block, entry),
             ],
             vector=at.block,

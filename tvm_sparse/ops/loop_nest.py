@@ -81,6 +81,9 @@ class Weights(Protocol):
 def loop_nest(c: Contraction, weights: Weights, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: the sums of all steps, stored as features side by side.
 
+    Integers have a parameter ``Z`` before ``Y``: what :mod:`tvm_sparse.formats.offsets` makes of
+    zero points, to be added to each feature.
+
     Raises
     ------
     UnsupportedError
@@ -93,13 +96,21 @@ def loop_nest(c: Contraction, weights: Weights, target: Target) -> tirx.PrimFunc
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         weights.declare(engine)
+        offsets = declare_offsets(c, engine)
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             shape = int64((*c.lead, blocks * members, lanes))
             sums = T.sblock_alloc_buffer(shape, c.numerics.accumulate)
             _contract(c, weights, engine, x, sums)
-            _store(c, lanes, sums, y)
+            _store(c, lanes, sums, offsets, y)
     return builder.get()
+
+
+def declare_offsets(c: Contraction, engine: Engine) -> Any:
+    """Emit the parameter that has a number to add to each feature; ``None`` if there is none."""
+    if not engine.corrected:
+        return None
+    return T.arg("Z", T.Buffer(int64((c.features,)), c.numerics.accumulate))
 
 
 def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: Any) -> None:
@@ -125,11 +136,12 @@ def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: An
                 T.buffer_store(sums, total, list(here))
 
 
-def _store(c: Contraction, lanes: int, sums: Any, y: Any) -> None:
+def _store(c: Contraction, lanes: int, sums: Any, offsets: Any, y: Any) -> None:
     """Emit the block ``store``: unpack lanes of features into the output's last axis."""
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-        value = sums[(*lead, out // lanes, out % lanes)]
-        T.reads(value)
+        parts = [sums[(*lead, out // lanes, out % lanes)]]
+        parts += [] if offsets is None else [offsets[out]]
+        T.reads(*parts)
         T.writes(y[(*lead, out)])
-        T.buffer_store(y, value, [*lead, out])
+        T.buffer_store(y, sum(parts[1:], parts[0]), [*lead, out])

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
-from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
+from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import fits, tiles, winograd, work
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import candidates as cuda
+from tvm_sparse.selection.narrow import stored
 from tvm_sparse.selection.operators import OPERATORS
 
 
@@ -48,10 +49,11 @@ def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     if target.kind.name == "cuda":
         return cuda.dense_candidate(contraction, target)
     if contraction.depthwise:
-        taps = DenseTapFormat(*contraction.matrix_shape)
+        taps = stored(DenseTapFormat(*contraction.matrix_shape), contraction, target)
         return Candidate("dense", taps, depthwise(contraction, target), 1.0)
-    storage = DenseFormat(*contraction.matrix_shape)
-    return Candidate("dense", storage, dense(contraction, storage, target), 1.0)
+    storage = dense_format(contraction, target)
+    func = dense(contraction, storage, target)
+    return Candidate("dense", stored(storage, contraction, target), func, 1.0)
 
 
 def sparse_candidates(

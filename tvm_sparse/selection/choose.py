@@ -161,7 +161,9 @@ class Chooser:
             rng = np.random.default_rng(0)
             x = samples(rng, static.input_shape, static.dtype)
             functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
-            data = Data(x, lambda name: list(packed[name].values()), static.output_shape)
+            data = Data(
+                x, lambda name: list(packed[name].values()), static.output_shape, static.out_dtype
+            )
             self._times[key] = measure(functions, data, self.target, self.first, known=self.known)
         return self._times[key]
 

@@ -52,7 +52,7 @@ def timer(target: Target) -> Measure:
         arrays = {
             name: list(found.storage.encode(matrix).values()) for name, found in candidates.items()
         }
-        data = Data(x, arrays.__getitem__, c.output_shape)
+        data = Data(x, arrays.__getitem__, c.output_shape, c.out_dtype)
         functions = {name: found.func for name, found in candidates.items()}
         return measure(functions, data, target, rounds=ROUNDS_EACH)
 

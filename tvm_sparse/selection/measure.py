@@ -22,7 +22,7 @@ MIN_SECONDS = 0.003
 
 @dataclass(frozen=True)
 class Data:
-    """What operators are timed on: their input, the packed arrays of each, the output's shape.
+    """What operators are timed on: input, packed arrays of each, shape and type of the output.
 
     ``arrays`` returns those of an operator by its name; it is asked only if there is need to.
     """
@@ -30,6 +30,7 @@ class Data:
     x: np.ndarray
     arrays: Callable[[str], list[np.ndarray]]
     output_shape: tuple[int, ...]
+    output_dtype: str
 
 
 def measure(
@@ -56,7 +57,7 @@ def measure(
             return before
     device = tvm.cpu()
     x = argument_of(data.x)
-    out = tvm.runtime.empty(data.output_shape, str(data.x.dtype), device)
+    out = tvm.runtime.empty(data.output_shape, data.output_dtype, device)
     timers = {}
     for name, module in modules.items():
         built = build_scheduled(module, target).mod

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import supported
+from tvm_sparse.engine.registry import engine_of, supported
 from tvm_sparse.formats.narrow import NarrowFormat, exact
+from tvm_sparse.formats.offsets import OffsetFormat
 from tvm_sparse.formats.protocol import ExactFormat, Format
 from tvm_sparse.numerics import HALVES
 from tvm_sparse.ops.contraction import Contraction
@@ -26,7 +27,7 @@ def narrowest(contraction: Contraction, scan: Scan, target: Target) -> Contracti
     """
     c = contraction
     rows = math.prod(e if isinstance(e, int) else 1 for e in c.lead)
-    if c.numerics.weight != c.numerics.accumulate or rows > FEW_ROWS:
+    if not c.numerics.floating or c.numerics.weight != c.numerics.accumulate or rows > FEW_ROWS:
         return c
     for half in HALVES:
         numerics = c.numerics.with_weights(half)
@@ -40,7 +41,12 @@ def _exact_halves(scan: Scan) -> tuple[str, ...]:
     return tuple(half for half in HALVES if exact(scan.weight, half))
 
 
-def narrowed(storage: ExactFormat, contraction: Contraction) -> Format:
-    """Return ``storage`` with its values in half precision, if ``contraction`` has it so."""
-    weight = contraction.numerics.weight
-    return NarrowFormat(storage, weight) if weight in HALVES else storage
+def stored(storage: ExactFormat, contraction: Contraction, target: Target) -> Format:
+    """Return ``storage`` as ``contraction`` reads it: values in half precision, or with offsets."""
+    c = contraction
+    if c.numerics.weight in HALVES:
+        return NarrowFormat(storage, c.numerics.weight)
+    engine = engine_of(c.numerics, target)
+    if engine.corrected:
+        return OffsetFormat(storage, c.features, c.zero_point + engine.shift)
+    return storage

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 import numpy as np
 from tvm.target import Target
 
+from tvm_sparse.engine.cpu import Engine
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.fitted import costs_of
-from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.compressed_rows import output_rows
-from tvm_sparse.selection.narrow import narrowed, narrowest
+from tvm_sparse.selection.narrow import narrowest, stored
 
 LOOKUP_ROWS = 4
 """Rows of input from which on lookups take time; with fewer, loading weights takes longer."""
@@ -35,10 +36,11 @@ def balanced_candidates(
     if c.depthwise:
         return
     segments = math.prod(c.taps)
-    banks = machine_of(target).banks(c.dtype)
+    engine = engine_of(c.numerics, target)
+    banks = engine.banks
     try:
         found = [
-            _storage(scan.weight, bank, segments)
+            _storage(scan.weight, bank, segments, engine.depth)
             for bank in banks
             if bank == banks[0] or bank <= c.columns
         ]
@@ -48,19 +50,23 @@ def balanced_candidates(
     loaded = output_rows(c) < LOOKUP_ROWS
 
     def time(storage: BalancedFormat) -> float:
-        return storage.nbytes() if loaded else _work(storage) * _penalty(storage, target)
+        return storage.nbytes() if loaded else _work(storage) * _penalty(storage, engine, target)
 
     storage = min(found, key=time)
     narrow = narrowest(c, scan, target)
     func = balanced(narrow, storage, target)
-    penalty = _penalty(storage, target)
-    yield Candidate("balanced", narrowed(storage, narrow), func, _work(storage), penalty)
+    penalty = _penalty(storage, engine, target)
+    held = stored(storage, narrow, target)
+    yield Candidate("balanced", held, func, _work(storage), penalty)
 
 
-def _storage(matrix: np.ndarray, bank: int, segments: int) -> BalancedFormat:
+def _storage(matrix: np.ndarray, bank: int, segments: int, depth: int) -> BalancedFormat:
     """Return the storage in banks of ``bank`` columns that most rows share without padding."""
-    alone = BalancedFormat.of(matrix, bank=bank, segments=segments)
-    shared = (BalancedFormat.of(matrix, bank=bank, share=s, segments=segments) for s in (4, 2))
+    alone = BalancedFormat.of(matrix, bank=bank, segments=segments, depth=depth)
+    shared = (
+        BalancedFormat.of(matrix, bank=bank, share=s, segments=segments, depth=depth)
+        for s in (4, 2)
+    )
     size = alone.keep, alone.row_blocks
     return next((s for s in shared if (s.keep, s.row_blocks) == size), alone)
 
@@ -69,6 +75,7 @@ def _work(storage: BalancedFormat) -> float:
     return storage.keep / storage.bank
 
 
-def _penalty(storage: BalancedFormat, target: Target) -> float:
+def _penalty(storage: BalancedFormat, engine: Engine, target: Target) -> float:
     """Return the cost of a multiply-add; rows that share columns look up once."""
-    return 1 + costs_of(target).of_lookup(storage.bank) / storage.share
+    lookup = costs_of(target).of_lookup(engine.words(storage.bank))
+    return 1 + lookup / storage.share

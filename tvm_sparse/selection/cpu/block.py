@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of
@@ -22,7 +23,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
     output_rows,
     rows_penalty,
 )
-from tvm_sparse.selection.narrow import narrowed, narrowest
+from tvm_sparse.selection.narrow import narrowest, stored
 
 GROUPS = (LANES, 2 * LANES, 4 * LANES)
 SMALL_GROUPS = (2, 4, 8)
@@ -47,12 +48,15 @@ def block_candidates(
     c = contraction
     if c.depthwise:
         return
-    costs = costs_of(target)
-    runs = tuple(run for run in RUNS if c.columns % run == 0)
+    costs, depth = costs_of(target), engine_of(c.numerics, target).depth
+    runs = tuple(run for run in RUNS if c.columns % run == run % depth == 0)
+    if not runs:
+        yield f"block needs a multiple of {depth} columns a tap, found {c.columns}"
+        return
     wide = min(
         covers(scan, GROUPS, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
     )
-    if c.columns >= LANES and batch_in_lanes(c):
+    if depth == 1 and c.columns >= LANES and batch_in_lanes(c):
         tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
             (k.fraction * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)
@@ -62,13 +66,17 @@ def block_candidates(
             yield compressed_candidate("block", c, scan, small, target)
             return
     storage = CompressedRowsFormat.of(
-        scan.weight, group=wide.group, run=wide.run, tile_rows=wide.group, tile_cols=scan.cols
+        scan.weight,
+        group=wide.group,
+        run=wide.run,
+        tile_rows=wide.group,
+        tile_cols=scan.cols,
+        depth=depth,
     )
     narrow = narrowest(c, scan, target)
     func = block(narrow, storage, target)
-    yield Candidate(
-        "block", narrowed(storage, narrow), func, wide.fraction, penalty(c, wide, costs)
-    )
+    held = stored(storage, narrow, target)
+    yield Candidate("block", held, func, wide.fraction, penalty(c, wide, costs))
 
 
 def penalty(c: Contraction, cover: Cover, costs: Costs) -> float:

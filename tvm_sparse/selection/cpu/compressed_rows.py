@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
+from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.registry import machine_of
@@ -42,6 +43,9 @@ def unstructured_candidates(
     """Yield the storage that keeps exactly the nonzeros of a weight."""
     c = contraction
     if c.depthwise:
+        return
+    if engine_of(c.numerics, target).depth > 1:
+        yield f"unstructured has one column a lane, {c.dtype} several: see balanced and joint"
         return
     if c.columns < LANES:
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"

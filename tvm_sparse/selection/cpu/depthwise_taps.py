@@ -13,6 +13,7 @@ from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
+from tvm_sparse.selection.narrow import stored
 
 
 def depthwise_taps_candidates(
@@ -35,4 +36,5 @@ def depthwise_taps_candidates(
         scan.weight, group=best.group, tile_rows=best.group, tile_cols=scan.cols
     )
     func = depthwise_taps(c, storage, target)
-    yield Candidate("depthwise_taps", storage, func, best.fraction, costs[best.group])
+    held = stored(storage, c, target)
+    yield Candidate("depthwise_taps", held, func, best.fraction, costs[best.group])
