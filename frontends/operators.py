@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from tvm import relax
 
-from tvm_sparse.ops.integers import power, shift
+from tvm_sparse.ops.integers import common_divisor, power, shift
+from tvm_sparse.ops.polynomials import RECURRENCES, polynomial
 from tvm_sparse.ops.scan import log_sums, running_extremes
 from tvm_sparse.ops.window_maxima import Windows, window_maxima
+from tvm_sparse.ops.zeta import zeta
 
 Converter = Callable[[Any, torch.fx.Node], Any]
 """Called with the importer and a node of the graph; returns a Relax expression, or ``None`` where
@@ -21,7 +23,9 @@ CONVERTERS: dict[str, Converter] = {}
 _SCATTERS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
-def _converter(*names: str) -> Callable[[Converter], Converter]:
+def converter(*names: str) -> Callable[[Converter], Converter]:
+    """Return a decorator that enters a function as the converter of the operators ``names``."""
+
     def register(function: Converter) -> Converter:
         CONVERTERS.update(dict.fromkeys(names, function))
         return function
@@ -29,37 +33,37 @@ def _converter(*names: str) -> Callable[[Converter], Converter]:
     return register
 
 
-@_converter("scatter.src")
+@converter("scatter.src")
 def _scatter(importer: Any, node: torch.fx.Node) -> Any:
     x, dim, index, source = importer.retrieve_args(node)
-    return _emit(importer, relax.op.scatter_elements(x, index, source, dim))
+    return emit(importer, relax.op.scatter_elements(x, index, source, dim))
 
 
-@_converter("scatter_reduce.two")
+@converter("scatter_reduce.two")
 def _scatter_reduce(importer: Any, node: torch.fx.Node) -> Any:
     x, dim, index, source, reduce = importer.retrieve_args(node)
-    return _emit(importer, relax.op.scatter_elements(x, index, source, dim, _SCATTERS[reduce]))
+    return emit(importer, relax.op.scatter_elements(x, index, source, dim, _SCATTERS[reduce]))
 
 
-@_converter("embedding.default")
+@converter("embedding.default")
 def _embedding(importer: Any, node: torch.fx.Node) -> Any:
     """TVM's converter cuts indices to 32 bits: wild ones would become right ones."""
     weight, index = importer.retrieve_args(node)[:2]
-    rows = _emit(importer, relax.op.reshape(index, [-1]))
-    found = _emit(importer, relax.op.take(weight, rows, axis=0))
+    rows = emit(importer, relax.op.reshape(index, [-1]))
+    found = emit(importer, relax.op.take(weight, rows, axis=0))
     shape = [*index.ty.shape.values, weight.ty.shape.values[-1]]
-    return _emit(importer, relax.op.reshape(found, shape))
+    return emit(importer, relax.op.reshape(found, shape))
 
 
-@_converter("prod.dim_int")
+@converter("prod.dim_int")
 def _product(importer: Any, node: torch.fx.Node) -> Any:
     x, dim, *keep = importer.retrieve_args(node)
     dtype = _dtype(node)
-    x = x if str(x.ty.dtype) == dtype else _emit(importer, relax.op.astype(x, dtype))
-    return _emit(importer, relax.op.prod(x, dim, bool(keep and keep[0])))
+    x = x if str(x.ty.dtype) == dtype else emit(importer, relax.op.astype(x, dtype))
+    return emit(importer, relax.op.prod(x, dim, bool(keep and keep[0])))
 
 
-@_converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
+@converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
     extents = [int(e) for e in x.ty.shape][-len(counts) :]
@@ -89,7 +93,7 @@ def _maxima(importer: Any, x: Any, axes: list[Windows]) -> Any:
     call = importer.block_builder.call_te(
         lambda x: window_maxima(x, axes), x, primfunc_name_hint="window_maxima"
     )
-    return _emit(importer, call)
+    return emit(importer, call)
 
 
 def _filled(given: Sequence[Any], defaults: Sequence[Any]) -> list[Any]:
@@ -103,7 +107,7 @@ def _each(value: Any, rank: int) -> list[int]:
     return values * rank if len(values) == 1 else values
 
 
-@_converter("convolution.default")
+@converter("convolution.default")
 def _convolution(importer: Any, node: torch.fx.Node) -> Any | None:
     """Transposed in three dimensions; the others are TVM's."""
     x, weight, bias, stride, padding, dilation, transposed, extra, groups = importer.retrieve_args(
@@ -115,16 +119,16 @@ def _convolution(importer: Any, node: torch.fx.Node) -> Any | None:
         x, weight, _each(stride, 3), _each(padding, 3), _each(extra, 3), _each(dilation, 3), groups
     )
     if bias is None:
-        return _emit(importer, result)
-    column = _emit(importer, relax.op.reshape(bias, [1, -1, 1, 1, 1]))
-    return _emit(importer, relax.op.add(_emit(importer, result), column))
+        return emit(importer, result)
+    column = emit(importer, relax.op.reshape(bias, [1, -1, 1, 1, 1]))
+    return emit(importer, relax.op.add(emit(importer, result), column))
 
 
-@_converter("cummax.default", "cummin.default")
+@converter("cummax.default", "cummin.default")
 def _running_extremes(importer: Any, node: torch.fx.Node) -> Any:
     x, axis = importer.retrieve_args(node)
     largest = "max" in str(node.target)
-    return _emit(
+    return emit(
         importer,
         importer.block_builder.call_te(
             lambda x: running_extremes(x, axis, largest=largest), x, primfunc_name_hint="running"
@@ -132,25 +136,50 @@ def _running_extremes(importer: Any, node: torch.fx.Node) -> Any:
     )
 
 
-@_converter("logcumsumexp.default")
+@converter("logcumsumexp.default")
 def _log_sums(importer: Any, node: torch.fx.Node) -> Any:
     x, axis = importer.retrieve_args(node)
-    return _emit(importer, importer.block_builder.call_te(lambda x: log_sums(x, axis), x))
+    return emit(importer, importer.block_builder.call_te(lambda x: log_sums(x, axis), x))
 
 
-@_converter("pow.Tensor_Tensor")
+@converter("pow.Tensor_Tensor")
 def _power(importer: Any, node: torch.fx.Node) -> Any | None:
     return _of_integers(importer, node, power)
 
 
-@_converter("bitwise_left_shift.Tensor", "__lshift__.Tensor")
+@converter("bitwise_left_shift.Tensor", "__lshift__.Tensor")
 def _left_shift(importer: Any, node: torch.fx.Node) -> Any | None:
     return _of_integers(importer, node, lambda x, by: shift(x, by, left=True))
 
 
-@_converter("bitwise_right_shift.Tensor", "__rshift__.Tensor")
+@converter("bitwise_right_shift.Tensor", "__rshift__.Tensor")
 def _right_shift(importer: Any, node: torch.fx.Node) -> Any | None:
     return _of_integers(importer, node, lambda x, by: shift(x, by, left=False))
+
+
+@converter("gcd.default")
+def _common_divisor(importer: Any, node: torch.fx.Node) -> Any | None:
+    return _of_integers(importer, node, common_divisor)
+
+
+@converter(*(f"special_{name}.default" for name in RECURRENCES))
+def _polynomial(importer: Any, node: torch.fx.Node) -> Any:
+    family = RECURRENCES[str(node.target).split(".")[1].removeprefix("special_")]
+    return _in_double(importer, node, lambda x, n: polynomial(x, n, family))
+
+
+@converter("special_zeta.default")
+def _zeta(importer: Any, node: torch.fx.Node) -> Any:
+    return _in_double(importer, node, zeta)
+
+
+def _in_double(importer: Any, node: torch.fx.Node, define: Callable[..., Any]) -> Any:
+    """Call the function that ``define`` describes on float64 operands of the result's shape."""
+    shape = [int(extent) for extent in node.meta["val"].shape]
+    operands = [emit(importer, relax.op.astype(x, "float64")) for x in importer.retrieve_args(node)]
+    operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
+    found = emit(importer, importer.block_builder.call_te(define, *operands))
+    return emit(importer, relax.op.astype(found, _dtype(node)))
 
 
 def _of_integers(importer: Any, node: Any, define: Callable[..., Any]) -> Any | None:
@@ -158,15 +187,16 @@ def _of_integers(importer: Any, node: Any, define: Callable[..., Any]) -> Any | 
     dtype = _dtype(node)
     if "int" not in dtype:
         return None
-    operands = [_emit(importer, relax.op.astype(x, dtype)) for x in importer.retrieve_args(node)]
+    operands = [emit(importer, relax.op.astype(x, dtype)) for x in importer.retrieve_args(node)]
     shapes = [list(a.meta["val"].shape) for a in node.args]
     if shapes[0] != shapes[1]:
         shape = [int(extent) for extent in node.meta["val"].shape]
-        operands = [_emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
-    return _emit(importer, importer.block_builder.call_te(define, *operands))
+        operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
+    return emit(importer, importer.block_builder.call_te(define, *operands))
 
 
-def _emit(importer: Any, expr: Any) -> Any:
+def emit(importer: Any, expr: Any) -> Any:
+    """Add an expression to the program under construction and return its variable."""
     return importer.block_builder.emit(expr)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.ops.polynomials import RECURRENCES
 
 
 @rule(aten.sinh.default)
@@ -118,3 +119,45 @@ def _left_shift(x: Tensor, places: int) -> Tensor:
 @rule(aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar)
 def _right_shift(x: Tensor, places: int) -> Tensor:
     return aten.bitwise_right_shift.Tensor(x, torch.full((), places, dtype=x.dtype))
+
+
+@rule(aten.clamp.Tensor)
+def _clamp(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    for bound, choose in ((low, torch.maximum), (high, torch.minimum)):
+        if bound is not None:
+            dtype = torch.result_type(x, bound)
+            x = choose(x.to(dtype), bound.to(dtype))
+    return x
+
+
+@rule(aten.clamp_min.Tensor)
+def _at_least(x: Tensor, low: Tensor) -> Tensor:
+    return _clamp(x, low)
+
+
+@rule(aten.clamp_max.Tensor)
+def _at_most(x: Tensor, high: Tensor) -> Tensor:
+    return _clamp(x, None, high)
+
+
+@rule(aten.heaviside.default)
+def _heaviside(x: Tensor, values: Tensor) -> Tensor:
+    return torch.where(x == 0, values, (x > 0).to(values.dtype))
+
+
+def _polynomials() -> None:
+    """Let degrees and points that are numbers be tensors."""
+    for name in RECURRENCES:
+        packet = getattr(aten, f"special_{name}")
+
+        def of_number(x: Any, degree: Any, packet: Any = packet) -> Tensor:
+            x, degree = (
+                v if isinstance(v, Tensor) else torch.full((), v, dtype=torch.float64)
+                for v in (x, degree)
+            )
+            return packet.default(x, degree).to(torch.get_default_dtype())
+
+        rule(packet.x_scalar, packet.n_scalar)(of_number)
+
+
+_polynomials()

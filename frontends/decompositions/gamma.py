@@ -77,7 +77,12 @@ def digamma(x: Tensor) -> Tensor:
 
 @rule(aten.polygamma.default)
 def _polygamma(n: int, x: Tensor) -> Any:
-    return {0: torch.digamma, 1: _trigamma}.get(n, lambda _: NotImplemented)(x)
+    if n < 2:
+        return _trigamma(x) if n else torch.digamma(x)
+    factor = (-1) ** (n + 1) * math.factorial(n)
+    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    point = x.to(torch.float64)
+    return (torch.special.zeta(torch.full_like(point, n + 1), point) * factor).to(dtype)
 
 
 @wide
@@ -155,3 +160,18 @@ def _erfinv(x: Tensor) -> Tensor:
 @wide
 def _ndtri(p: Tensor) -> Tensor:
     return math.sqrt(2) * _inverse_error(2 * p - 1, 4 * p * (1 - p))
+
+
+@rule(aten.special_zeta.default)
+def _zeta(x: Tensor, first: Tensor) -> Any:
+    return NotImplemented
+
+
+@rule(aten.special_zeta.other_scalar)
+def _zeta_from_number(x: Tensor, first: Any) -> Tensor:
+    return torch.special.zeta(x, torch.full((), first, dtype=torch.float64)).to(x.dtype)
+
+
+@rule(aten.special_zeta.self_scalar)
+def _zeta_of_number(x: Any, first: Tensor) -> Tensor:
+    return torch.special.zeta(torch.full((), x, dtype=torch.float64), first).to(first.dtype)

@@ -33,3 +33,12 @@ def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
     rank = found.dim() - len(others)
     before = list(range(rank, rank + axes[0]))
     return found.permute(*before, *range(rank), *range(rank + axes[0], found.dim()))
+
+
+@rule(aten.index_select.default)
+def _index_select(x: Tensor, dim: int, index: Tensor) -> Any:
+    if x.dim():
+        return (
+            NotImplemented if index.dim() else aten.index_select.default(x, dim, index.reshape(1))
+        )
+    return x.clone()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -37,7 +38,18 @@ def _average(rank: int) -> None:
             list(zip(x.shape[-rank:], window, strides, before, strict=True))
         ):
             borders += [p, p + (_beyond(extent + 2 * p, extent + p, k, s) if ceil_mode else 0)]
-        return operator(pad(x, borders), window, strides) * (math.prod(window) / divisor_override)
+        area = math.prod(window)
+        if x.is_floating_point():
+            return operator(pad(x, borders), window, strides) * (area / divisor_override)
+        sums = operator(pad(x.to(torch.float64), borders), window, strides) * area
+        return torch.div(sums.round().to(x.dtype), divisor_override, rounding_mode="trunc")
+
+
+@rule(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default)
+def _adaptive(x: Tensor, shape: Sequence[int]) -> Any:
+    if x.dim() == 4:
+        return NotImplemented
+    return aten._adaptive_avg_pool2d.default(x.unsqueeze(0), shape).squeeze(0)
 
 
 def _each(values: Sequence[int], rank: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,3 +115,21 @@ def _iota(
     length: int, *, start: int, step: int, dtype: torch.dtype, device: Any, requires_grad: bool
 ) -> Tensor:
     return torch.arange(start, start + length * step, step, dtype=dtype, device=device)
+
+
+@rule(prims.empty_strided.default)
+def _empty(shape: Sequence[int], stride: Sequence[int], *, dtype: torch.dtype, **_: Any) -> Tensor:
+    return torch.zeros(tuple(shape), dtype=dtype)
+
+
+@rule(aten.arange.start_step)
+def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Any:
+    """TVM counts the elements of a negative or broken step wrongly."""
+    if not all(isinstance(v, int | float) for v in (start, end, step)) or step == 1:
+        return NotImplemented
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+    count = max(0, math.ceil((end - start) / step))
+    places = torch.arange(count)
+    wide = places if whole else places.to(torch.float64)
+    return (wide * step + start).to(dtype)

@@ -22,6 +22,11 @@ def _sum(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return scaled + (x if beta == 1 else x * beta)
 
 
+@rule(aten.addmm.default)
+def _addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return NotImplemented if x.is_floating_point() else _sum(x, a @ b, beta, alpha)
+
+
 @rule(aten.addmv.default)
 def _addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     return _sum(x, (mat @ vec.unsqueeze(-1)).squeeze(-1), beta, alpha)
@@ -80,9 +85,10 @@ def _norm(sizes: Tensor, p: float) -> Tensor:
     return sizes.pow(p).sum(-1).pow(1 / p)
 
 
-@rule(aten.mm.default, aten.bmm.default)
+@rule(aten.mm.default, aten.bmm.default, aten.matmul.default)
 def _product(x: Tensor, other: Tensor) -> Any:
     """Return zeros, the sums of no terms, where the common extent is zero."""
-    if x.shape[-1] != 0:
+    if x.shape[-1] != 0 or min(x.dim(), other.dim()) < 2:
         return NotImplemented
-    return x.new_zeros((*x.shape[:-1], other.shape[-1]))
+    lead = torch.broadcast_shapes(x.shape[:-2], other.shape[:-2])
+    return x.new_zeros((*lead, x.shape[-2], other.shape[-1]))

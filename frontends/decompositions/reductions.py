@@ -1,4 +1,4 @@
-"""Extrema along axes."""
+"""Extrema and norms along axes."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def _largest_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, 
 @rule(aten.min.dim)
 def _smallest_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     return torch.amin(x, dim, keepdim), torch.argmin(x, dim, keepdim)
+
+
+@rule(aten.linalg_vector_norm.default)
+def _norm(
+    x: Tensor,
+    order: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    if order != 0:
+        return NotImplemented
+    axes = tuple(range(x.dim())) if dim is None else tuple(dim)
+    return (x != 0).to(dtype or x.dtype).sum(axes, keepdim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,25 @@ def _variance_and_mean(
     dims = tuple(dim) if dim else tuple(range(x.dim()))
     mean = x.mean(dims, keepdim=keepdim)
     return torch.var(x, dims, correction=correction, keepdim=keepdim), mean
+
+
+@rule(aten.var.correction)
+def _variance(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Any:
+    """Return NaN or infinity, the sum over zero, where there are too few elements."""
+    dims = tuple(dim) if dim else tuple(range(x.dim()))
+    count = math.prod(x.shape[d] for d in dims)
+    if not isinstance(count, int) or count > (1 if correction is None else correction):
+        return NotImplemented
+    if count == 0:
+        return x.sum(dims, keepdim) * math.nan
+    away = x - x.mean(dims, keepdim=True)
+    return (away * away).sum(dims, keepdim) * math.inf
 
 
 @rule(aten.argmax.default, aten.argmin.default)
@@ -65,7 +85,7 @@ def _histogram(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Te
     return aten.scatter_add(x.new_zeros(bins + 1), 0, places, torch.ones_like(x))[:bins]
 
 
-@rule(aten.sum.dim_IntList, aten.mean.dim)
+@rule(aten.sum.dim_IntList)
 def _sum(
     x: Tensor,
     dim: Sequence[int] | None,
@@ -76,3 +96,17 @@ def _sum(
     if x.dim():
         return NotImplemented
     return x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64), copy=True)
+
+
+@rule(aten.mean.dim)
+def _mean(
+    x: Tensor,
+    dim: Sequence[int] | None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    if 0 in x.shape:
+        # The mean of nothing is NaN.
+        return x.to(dtype or x.dtype).sum(tuple(dim or range(x.dim())), keepdim) * math.nan
+    return NotImplemented if x.dim() else x.to(dtype or x.dtype, copy=True)

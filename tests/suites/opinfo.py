@@ -18,7 +18,15 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
-from tests.suites.outcomes import RIGHT, Arrays, Result, outcome_of
+from tests.suites.outcomes import (
+    RIGHT,
+    WRONG,
+    Arrays,
+    Result,
+    difference,
+    first_line,
+    outcome_of,
+)
 
 TITLE = "PyTorch's OpInfo samples"
 VERSION = f"torch {torch.__version__.split('+')[0]}"
@@ -40,6 +48,10 @@ UNDEFINED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empt
 TIES = {"argsort": 0, "kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
 """Operators that may return the place of any of several equal elements as their last output, and
 the position of the axis in their arguments: we compare the elements at these places."""
+
+
+EITHER_SIGN = ("linalg.eigh",)
+"""Operators whose last output has columns of either sign."""
 
 
 @cache
@@ -103,25 +115,44 @@ def check(key: str) -> Result | None:
             expected = _comparable(name, call, _arrays(call(*inputs)))
         except Exception:
             return None
+        found: list[Arrays] = []
         outcome, reason = outcome_of(
-            lambda: _compiled(name, call),
-            expected,
-            rtol=RTOL,
-            atol=ATOL,
+            lambda: _compiled(name, call, found), expected, rtol=RTOL, atol=ATOL
         )
+        if outcome == WRONG and found and not _more_exact(name, call, found[0], expected):
+            outcome = RIGHT
     return Result(key, name, outcome, reason if outcome != RIGHT else "")
 
 
-def _compiled(name: str, call: Call) -> Callable[[], Arrays]:
+def _compiled(name: str, call: Call, found: list[Arrays]) -> Callable[[], Arrays]:
+    """Return a function that runs the compiled call and keeps its outputs in ``found``."""
     # nn.Module finds no tensors in a plain tuple, so the inputs do not become constants.
     library = ts.compile(call, call.inputs, config=CONFIG)
-    return lambda: _comparable(name, call, _arrays(library(*call.inputs)))
+
+    def run() -> Arrays:
+        found.append(_comparable(name, call, _arrays(library(*call.inputs))))
+        return found[0]
+
+    return run
+
+
+def _more_exact(name: str, call: Call, found: Arrays, expected: Arrays) -> str:
+    """Return what differs from what PyTorch computes in float64: near a pole it is off itself."""
+    try:
+        wide = [x.double() if x.dtype == torch.float32 else x for x in call.inputs]
+        arrays = _comparable(name, call, _arrays(call(*wide)))
+    except Exception as error:
+        return first_line(error)
+    exact = [a.astype(e.dtype) for a, e in zip(arrays, expected, strict=True)]
+    return difference(found, exact, rtol=RTOL, atol=ATOL)
 
 
 def _comparable(name: str, call: Call, outputs: Arrays) -> Arrays:
     """Return what is determined of ``outputs``: places as the elements there, or only shapes."""
     if name.startswith(UNDEFINED):
         return [np.zeros_like(output) for output in outputs]
+    if name in EITHER_SIGN:
+        return [*outputs[:-1], np.abs(outputs[-1])]
     if name not in TIES or call.inputs[0].dim() == 0 or (len(outputs) < 2 and name != "argsort"):
         return outputs
     _, args, kwargs = pytree.tree_unflatten(call.leaves, call.spec)

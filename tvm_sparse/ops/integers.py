@@ -1,4 +1,4 @@
-"""Quotients, powers and shifts of integers, with PyTorch's values at the edges."""
+"""Quotients, divisors, powers and shifts of integers, with PyTorch's values at the edges."""
 
 from __future__ import annotations
 
@@ -75,6 +75,24 @@ def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
         return builder.get()
 
     return te.extern([x.shape], [x, exponent], emit, name="power", dtype=dtype)
+
+
+def common_divisor(x: te.Tensor, other: te.Tensor) -> te.Tensor:
+    """Return the greatest common divisor of tensors of one shape, by Euclid's algorithm."""
+    dtype = str(x.dtype)
+
+    def emit(inputs: Any, outputs: Any) -> Any:
+        first, second, results = (T.buffer_proxy(b) for b in (*inputs, *outputs))
+        with IRBuilder() as builder, T.parallel(0, math.prod(x.shape)) as i:
+            divisor, rest, kept = (variable(dtype) for _ in range(3))
+            divisor[0], rest[0] = first[i], second[i]
+            with T.While(rest[0] != 0):
+                kept[0] = remainder(tirx.truncmod, divisor[0], rest[0])
+                divisor[0], rest[0] = rest[0], kept[0]
+            results[i] = divisor[0] if dtype.startswith("u") else tirx.abs(divisor[0])
+        return builder.get()
+
+    return te.extern([x.shape], [x, other], emit, name="common_divisor", dtype=dtype)
 
 
 def shift(x: te.Tensor, by: te.Tensor, *, left: bool) -> te.Tensor:

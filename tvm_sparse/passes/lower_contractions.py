@@ -221,7 +221,7 @@ def _view_step(
     if name == "permute_dims":
         axes = call.attrs.axes
         order = range(len(shape))[::-1] if axes is None else axes
-        return name, tuple(int(a) for a in order)
+        return name, tuple(int(a) % len(shape) for a in order)
     begins = _begins(call, before, shape)
     return None if begins is None else (name, (*begins, *shape))
 
