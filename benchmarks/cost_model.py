@@ -19,7 +19,7 @@ SLACK = 1.1
 """Time over the best up to which a choice is as good."""
 
 GOAL = 0.9
-"""Share of layers in which the model has to be right."""
+"""Fraction of layers in which the model has to be right."""
 
 
 def right(layer: dict[str, Any]) -> bool:

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import environment, save
+from benchmarks.papers.cifar_networks import NETWORKS
 from benchmarks.papers.training import Run, device, load
-from tvm_sparse.demo.cifar_networks import NETWORKS
 from tvm_sparse.pruning import Exponential, JointPruning, Pruner
 
 BATCH = 64

@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from benchmarks.papers.cifar import augmented, load_cifar
+from benchmarks.papers.imagenet import load_imagenet
 from benchmarks.papers.output import tell
-from tvm_sparse.demo.cifar import augmented, load_cifar
-from tvm_sparse.demo.imagenet import load_imagenet
 from tvm_sparse.pruning import Pruner
 
 TEST_BATCH = 256

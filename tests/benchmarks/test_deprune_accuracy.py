@@ -4,7 +4,7 @@ import torch
 from benchmarks import common
 from benchmarks.papers import deprune_accuracy
 from tests import zoo
-from tests.demo.test_imagenet import noise, write
+from tests.benchmarks.test_imagenet import noise, write
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 from benchmarks import common
 from benchmarks.papers import joint_accuracy
 from benchmarks.papers.training import Run
-from tests.demo.test_cifar import records
+from tests.benchmarks.test_cifar import records
 
 
 @pytest.fixture

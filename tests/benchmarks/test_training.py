@@ -1,8 +1,8 @@
 import torch
 
 from benchmarks.papers.training import load
-from tests.demo.test_cifar import records
-from tests.demo.test_imagenet import noise, write
+from tests.benchmarks.test_cifar import records
+from tests.benchmarks.test_imagenet import noise, write
 
 
 def same(first, second):

@@ -12,24 +12,16 @@ import numpy as np
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.patterns.balanced import Balanced
-from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.patterns.ranking import kept_count
 from tvm_sparse.pruning.layers import Selection
-from tvm_sparse.pruning.methods.base import (
-    Criterion,
-    Importance,
-    Method,
-    Proposal,
-    check_order,
-    check_sparsity,
-    scores_of,
-)
+from tvm_sparse.pruning.methods.base import Criterion, Importance, MatrixMethod, Proposal
 
 Rounding = Literal["nearest", "reach"]
 
 
 @dataclass(frozen=True)
-class BalancedPruning(Method):
+class BalancedPruning(MatrixMethod):
     """Keep the ``k`` best of every ``bank`` consecutive columns (Yao et al., AAAI 2019).
 
     Every bank of a layer keeps the same ``k``, so only the sparsities ``1 - k / bank`` exist.
@@ -64,16 +56,10 @@ class BalancedPruning(Method):
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no mask."""
-        check_sparsity(self.sparsity)
-        check_order(self.order)
+        super().__post_init__()
         Balanced(self.bank, self.bank)
         if self.share < 1:
             raise InputError("share", str(self.share), "1 or more rows")
-
-    @property
-    def gradients(self) -> bool:
-        """Only Taylor scores need gradients."""
-        return self.criterion == "taylor"
 
     @property
     def local(self) -> bool:
@@ -90,10 +76,10 @@ class BalancedPruning(Method):
     ) -> dict[str, Proposal]:
         """Return one balanced mask a layer at ``due * sparsity``."""
         target = due * self.sparsity
-        scores = {}
-        for layer in selection:
-            matrix = lower(scores_of(layer, self.criterion, importance), self.order)
-            scores[layer.key] = shared_scores(matrix, self.share)
+        scores = {
+            layer.key: shared_scores(self.scores(layer, importance), self.share)
+            for layer in selection
+        }
         if self.rounding == "reach":
             keeps = reaching_keeps(scores, self.bank, target)
         else:

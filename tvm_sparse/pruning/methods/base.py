@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import nn
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.lowering import ORDERS
+from tvm_sparse.patterns.lowering import ORDERS, lower
 from tvm_sparse.pruning.layers import MATRIX, PrunableLayer, Selection, select
 
 Criterion = Literal["magnitude", "taylor"]
@@ -67,6 +67,36 @@ class Method(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return a phrase for reports, with the parameters."""
+
+
+class MatrixMethod(Method):
+    """A method that masks each layer as a matrix, by the scores of ``criterion``.
+
+    A subclass has the fields. ``order`` is the order of a convolution's columns.
+    """
+
+    sparsity: float
+    order: str
+    criterion: Criterion
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that describe no mask."""
+        check_sparsity(self.sparsity)
+        check_order(self.order)
+
+    @property
+    def gradients(self) -> bool:
+        """Only Taylor scores need gradients."""
+        return self.criterion == "taylor"
+
+    @property
+    def local(self) -> bool:
+        """Every layer is masked by itself."""
+        return True
+
+    def scores(self, layer: PrunableLayer, importance: Importance) -> np.ndarray:
+        """Return the scores of ``layer`` as a matrix."""
+        return lower(scores_of(layer, self.criterion, importance), self.order)
 
 
 def scores_of(

@@ -14,16 +14,15 @@ from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.methods.base import (
     Criterion,
     Importance,
-    Method,
+    MatrixMethod,
     Proposal,
-    check_order,
     check_sparsity,
     scores_of,
 )
 
 
 @dataclass(frozen=True)
-class JointPruning(Method):
+class JointPruning(MatrixMethod):
     """Mask = vector-wise fine mask AND block-wise coarse mask (Guo et al., section III).
 
     The fine mask ranks magnitudes in vectors of ``K`` columns, the coarse mask sums of Taylor
@@ -58,9 +57,8 @@ class JointPruning(Method):
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no mask."""
-        check_sparsity(self.sparsity)
+        super().__post_init__()
         check_sparsity(self.mix, "mix")
-        check_order(self.order)
         Block(*self.block)
         if self.vectors_per_row < 1 or (self.vector is not None and self.vector < 1):
             raise InputError(
@@ -70,12 +68,7 @@ class JointPruning(Method):
     @property
     def gradients(self) -> bool:
         """Taylor scores of the coarse mask need gradients; pure fine masks have no such scores."""
-        return self.criterion == "taylor" and self.mix < 1
-
-    @property
-    def local(self) -> bool:
-        """Every layer is masked by itself."""
-        return True
+        return super().gradients and self.mix < 1
 
     @property
     def columns(self) -> int:
@@ -99,8 +92,7 @@ class JointPruning(Method):
         pattern = Joint(bank, Block(*self.block))
         mask = bank.project(magnitude)
         if coarse > 0:
-            scores = scores_of(layer, self.criterion, importance)
-            mask = mask & pattern.block.project(lower(scores, self.order), coarse)
+            mask = mask & pattern.block.project(self.scores(layer, importance), coarse)
         whole = self._whole_blocks(magnitude.shape) / magnitude.size
         note = "" if whole == 1 or coarse == 0 else f"{1 - whole:.1%} edge outside the blocks"
         return Proposal(

@@ -9,16 +9,16 @@ import numpy as np
 
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
-from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.patterns.ranking import keep_largest, kept_count
 from tvm_sparse.patterns.unstructured import Unstructured
 from tvm_sparse.pruning.layers import Selection
 from tvm_sparse.pruning.methods.base import (
     Criterion,
     Importance,
+    MatrixMethod,
     Method,
     Proposal,
-    check_order,
     check_sparsity,
     scores_of,
 )
@@ -27,7 +27,7 @@ Scope = Literal["layer", "global"]
 
 
 @dataclass(frozen=True)
-class PatternPruning(Method):
+class PatternPruning(MatrixMethod):
     """Project the scores of every layer onto ``pattern`` (block sparsity and others).
 
     Parameters
@@ -47,21 +47,6 @@ class PatternPruning(Method):
     order: str = "ihw"
     criterion: Criterion = "magnitude"
 
-    def __post_init__(self) -> None:
-        """Refuse parameters that describe no mask."""
-        check_sparsity(self.sparsity)
-        check_order(self.order)
-
-    @property
-    def gradients(self) -> bool:
-        """Only Taylor scores need gradients."""
-        return self.criterion == "taylor"
-
-    @property
-    def local(self) -> bool:
-        """Every layer is masked by itself."""
-        return True
-
     @property
     def columns(self) -> int | None:
         """A block is decided at once; of another pattern nothing is known."""
@@ -74,8 +59,8 @@ class PatternPruning(Method):
         target = due * self.sparsity
         proposals = {}
         for layer in selection:
-            scores = lower(scores_of(layer, self.criterion, importance), self.order)
-            mask = raise_(self.pattern.project(scores, target), layer.shape, self.order)
+            mask = self.pattern.project(self.scores(layer, importance), target)
+            mask = raise_(mask, layer.shape, self.order)
             proposals[layer.key] = Proposal(mask, self.pattern.describe(), target)
         return proposals
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from tvm_sparse.demo.cifar import DEVIATION, MEAN, augmented, load_cifar
+from benchmarks.papers.cifar import DEVIATION, MEAN, augmented, load_cifar
 from tvm_sparse.errors import InputError
 
 

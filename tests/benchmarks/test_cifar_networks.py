@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from tvm_sparse.demo.cifar_networks import NETWORKS
+from benchmarks.papers.cifar_networks import NETWORKS
 from tvm_sparse.pruning import balanced
 
 

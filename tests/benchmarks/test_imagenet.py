@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from tvm_sparse.demo.imagenet import DEVIATION, MEAN, load_imagenet
+from benchmarks.papers.imagenet import DEVIATION, MEAN, load_imagenet
 from tvm_sparse.errors import InputError
 
 Image = pytest.importorskip("PIL.Image")
