@@ -17,6 +17,7 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import inside, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import fp32
+from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
 
@@ -47,9 +48,7 @@ def choose_plane(c: Contraction, lanes: int) -> Plane:
     return Plane(height, width, lanes)
 
 
-def depthwise_taps(
-    c: Contraction, s: DepthwiseTapsFormat, tile: Plane, scope: str = "shared.dyn"
-) -> tirx.PrimFunc:
+def depthwise_taps(c: Contraction, s: DepthwiseTapsFormat, tile: Plane) -> tirx.PrimFunc:
     """Return ``f(X, values, taps, order, Y)``; every channel sums over its own taps, in fp32.
 
     ``s`` has one bucket of groups of ``tile.lanes`` channels. A tile's window of the input is
@@ -73,7 +72,7 @@ def depthwise_taps(
             tiles = (c.lead[0], plane[0] // tile.height, plane[1] // tile.width, s.groups)
             size = math.prod(window(c, (tile.height, tile.width)))
             staged = int64((*tiles, size, s.lanes))
-            xs = T.sblock_alloc_buffer(staged, FLOAT_SUMS, scope=scope)
+            xs = T.sblock_alloc_buffer(staged, FLOAT_SUMS, scope=SHARED)
             places = T.sblock_alloc_buffer(int64((channels, slots)), "int32")
             weights = T.sblock_alloc_buffer(int64((channels, slots)), FLOAT_SUMS)
             acc = T.sblock_alloc_buffer(int64((c.lead[0], *plane, channels)), FLOAT_SUMS)

@@ -9,7 +9,6 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
-from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.ops.cuda.weights import BalancedOperand, DenseTiles
 from tvm_sparse.ops.marks import int64
@@ -24,14 +23,12 @@ class JointOperand(DenseTiles):
 
     storage: KeptTilesFormat
     tile: ThreadBlockTile
-    scope: str = "shared.dyn"
-    intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
     _banks: BalancedOperand = field(init=False)
     _kept: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Take the banks for a matrix of their own."""
-        self._banks = BalancedOperand(self.storage.banks, self.tile, self.scope, self.intrinsics)
+        self._banks = BalancedOperand(self.storage.banks, self.tile)
 
     @property
     def blocks(self) -> int:

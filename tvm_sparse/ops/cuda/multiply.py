@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm import tirx
@@ -13,6 +13,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.numerics import FLOAT_SUMS, Numerics
 from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OPERATOR, TILE, int64
 
 LANES = 32
@@ -28,6 +29,9 @@ Region = Callable[[Any, Any, Any], Any]
 
 Load = Callable[[tuple[Any, Any], Any, Any, Any], Any]
 """Ends of the registers, address, lane and pitch -> the call that loads a tile."""
+
+Emit = Callable[[tuple[Any, Any], Any, Any, str], Any]
+"""Ends of the sums, both fragments and their dtype -> the call that multiplies."""
 
 Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 """Lane, pair of registers, and which of the pair -> row and feature in the tile."""
@@ -49,10 +53,6 @@ class Right:
 class Multiplier(Protocol):
     """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
-    @property
-    def scope(self) -> str:
-        """Memory in which both lie."""
-
     def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
         """Emit the product and return the buffer ``[row, block * features + feature]``.
 
@@ -60,11 +60,8 @@ class Multiplier(Protocol):
         """
 
 
-@dataclass(frozen=True)
 class Scalar:
     """One multiply-add an element: any dtype, exact fp32; the block is called ``contract``."""
-
-    scope: str = "shared.dyn"
 
     def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
         """Emit ``contract``; the result is fp32, whatever is wanted, since it is in registers."""
@@ -86,38 +83,42 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class TensorCore:
-    """``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, written lane by lane.
+class Instruction:
+    """What a warp multiplies at a time: 16 rows, ``features`` and ``columns``, lane by lane.
 
-    A block instance is one lane of one 16 x 16 tile. Tiles, warps and the depth of the pipeline
+    A block instance is one lane of one such product. Tiles, warps and the depth of the pipeline
     are then ordinary schedule decisions, and fragments are ordinary registers.
     """
 
-    scope: str = "shared.dyn"
-    intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
+    operator: str
+    features: int
+    columns: int
+    held: tuple[int, int, int]
+    """Elements of activations, of weights and of sums that a lane holds."""
 
-    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
-        """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds."""
-        blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // EDGE
-        across = tile[1] // EDGE
-        dtype = str(xs.dtype)
-        held = (LANES, REGISTERS)
-        a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *held)), dtype)
-        b = T.sblock_alloc_buffer(int64((blocks, across, columns, *held)), dtype)
-        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *held)), FLOAT_SUMS)
+    load: Load
+    emit: Emit
+    place: Place
+
+    def multiply(
+        self, xs: Any, load_weights: Callable[[Any], None], tile: Extents, result: str
+    ) -> Any:
+        """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds.
+
+        ``load_weights`` emits ``load_b``, which fills the fragment that it is given.
+        """
+        blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // self.columns
+        across, dtype = tile[1] // self.features, str(xs.dtype)
+        lanes = [(LANES, held) for held in self.held]
+        a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *lanes[0])), dtype)
+        b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), dtype)
+        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *lanes[2])), FLOAT_SUMS)
         out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
-        left = self._load(ptx.Form.LEFT)
-        load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k)], a, self.scope, left)
-        form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
-        right = self._load(form)
-        load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, self.scope, right)
+        load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k, self.columns)], a, self.load)
+        load_weights(b)
         self._contract(a, b, acc, tile)
-        unfold(acc, out, (EDGE, EDGE), _place)
+        unfold(acc, out, (EDGE, self.features), self.place)
         return out
-
-    def _load(self, form: ptx.Form) -> Load:
-        """Return the call of one ``ldmatrix``: a 16 x 16 tile to the registers of a warp."""
-        return functools.partial(self.intrinsics.load, form)
 
     def _contract(self, a: Any, b: Any, acc: Any, tile: Extents) -> None:
         """Emit the product of two fragments."""
@@ -126,19 +127,35 @@ class TensorCore:
             with T.sblock("contract"):
                 row, block, feature, lane, k = T.axis.remap("SSSSR", axes)
                 here = (row, block, feature, lane)
-                T.reads(
-                    a[block, row, k, lane, 0:REGISTERS], b[block, feature, k, lane, 0:REGISTERS]
-                )
-                T.writes(acc[(*here, slice(0, REGISTERS))])
-                T.sblock_attr({OPERATOR: "tile_tensor_core", TILE: list(tile)})
+                left, right = (block, row, k, lane), (block, feature, k, lane)
+                parts = [slice(0, held) for held in self.held]
+                T.reads(a[(*left, parts[0])], b[(*right, parts[1])])
+                T.writes(acc[(*here, parts[2])])
+                T.sblock_attr({OPERATOR: self.operator, TILE: list(tile)})
                 zero_sums(acc, here)
-                ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, REGISTERS - 1)]))
-                left = T.address_of(a[block, row, k, lane, 0])
-                right = T.address_of(b[block, feature, k, lane, 0])
-                T.evaluate(self.intrinsics.multiply(ends, left, right, str(a.dtype)))
+                ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, self.held[2] - 1)]))
+                operands = (T.address_of(a[(*left, 0)]), T.address_of(b[(*right, 0)]))
+                T.evaluate(self.emit(ends, *operands, str(a.dtype)))
 
 
-def load_tile(name: str, source: Region, fragment: Any, scope: str, load: Load) -> None:
+class TensorCore:
+    """``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, twice for each 16 x 16 tile."""
+
+    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
+        """Emit the product of fragments."""
+        load = functools.partial(ptx.load, ptx.Form.LEFT)
+        held = (REGISTERS, REGISTERS, REGISTERS)
+        mma = Instruction("tile_tensor_core", EDGE, EDGE, held, load, ptx.multiply, _place)
+        form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
+
+        def load_weights(b: Any) -> None:
+            load = functools.partial(ptx.load, form)
+            load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, load)
+
+        return mma.multiply(xs, load_weights, tile, result)
+
+
+def load_tile(name: str, source: Region, fragment: Any, load: Load) -> None:
     """Emit the block that takes tiles in shared memory to the registers of warps."""
     held = int(fragment.shape[4])
     with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
@@ -155,7 +172,7 @@ def load_tile(name: str, source: Region, fragment: Any, scope: str, load: Load) 
             str(fragment.dtype),
             strides=[pitch, unit],
             offset_factor=REGISTERS,
-            scope=scope,
+            scope=SHARED,
         )
         first = fragment[block, tile, k, lane, one * held]
         last = fragment[block, tile, k, lane, one * held + held - 1]

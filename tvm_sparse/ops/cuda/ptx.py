@@ -1,4 +1,8 @@
-"""The tensor-core instructions that TVM's own code generator does not emit, as inline PTX."""
+"""Instructions that TVM's own code generator does not emit, as functions of inline PTX.
+
+Those that write fragments take the first and the last element that they write (``ends``), so that
+buffer compaction keeps whatever lies between.
+"""
 
 from __future__ import annotations
 
@@ -83,16 +87,16 @@ __device__ __forceinline__ void {name}(float* c, const void*, const void* rows,
 """
 
 _DECODE = """
-{device} {name}({shared}{type}* out, {shared}const {type}* values, {shared}const int* words,
+__device__ __forceinline__ void {name}({type}* out, const {type}* values, const int* words,
   int bank) {{
 #pragma unroll
-  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i) (({shared}{piece}*)out)[i] = {zero};
+  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i)
+    ((uint4*)out)[i] = make_uint4(0, 0, 0, 0);
 #pragma unroll
   for (int i = {keep} - 1; i >= 0; --i) {{  // backwards: unused slots, zeros of column 0, are last
     int slot = bank * {keep} + i;
     out[words[slot / {per_word}] >> slot % {per_word} * {bits} & {mask}] = values[slot];
   }}
-  {end}
 }}
 """
 
@@ -115,10 +119,10 @@ class BankDecoder:
         """Name of the function that decodes it."""
         return f"ts_decode_{self.bank}_{self.keep}_{self.dtype}"
 
-    def source(self, **words: str) -> str:
-        """Return the function's source; ``words`` are what languages spell differently."""
+    def source(self) -> str:
+        """Return the function's source."""
         numbers = {"per_word": 32 // self.bits, "mask": (1 << self.bits) - 1}
-        return _DECODE.format(name=self.name, **asdict(self), **numbers, **words)
+        return _DECODE.format(name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers)
 
 
 class Form(enum.Enum):
@@ -143,61 +147,51 @@ class Form(enum.Enum):
         return lane % 16, lane // 16 * 8
 
 
-class Intrinsics:
-    """``ldmatrix`` and ``mma`` on fragments of eight registers a lane.
+def load(form: Form, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
+    """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
+    row, column = form.place(lane)
+    transposed = form is Form.RIGHT_TRANSPOSED
+    name = "ts_ldmatrix_t" if transposed else "ts_ldmatrix"
+    code = _LOAD.format(name=name, modifier=".trans" if transposed else "")
+    return T.cuda.func_call(name, *ends, source, row * pitch + column, source_code=code)
 
-    Each takes the first and the last element that it writes (``ends``), so that buffer compaction
-    keeps whatever lies between.
+
+def multiply(ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
+    """Return the call that adds a 16 x 16 x 16 product to eight fp32 registers."""
+    name = f"ts_mma_{dtype}"
+    code = _MULTIPLY.format(name=name, kind=_KINDS[dtype])
+    return T.cuda.func_call(name, *ends, left, right, source_code=code)
+
+
+def load_wide(ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
+    """Return the call that reads a tile of 16 rows x 32 columns: eight rows, then eight more.
+
+    The right operand of ``mma.sp.m16n8k32``: registers in the order of columns.
     """
+    place = (*ends, source, lane % 8 * pitch + lane // 8 * 8, pitch * 8)
+    return T.cuda.func_call("ts_ldmatrix_wide", *place, source_code=_LOAD_WIDE)
 
-    def load(self, form: Form, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
-        """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
-        row, column = form.place(lane)
-        transposed = form is Form.RIGHT_TRANSPOSED
-        name = "ts_ldmatrix_t" if transposed else "ts_ldmatrix"
-        code = _LOAD.format(name=name, modifier=".trans" if transposed else "")
-        return T.cuda.func_call(name, *ends, source, row * pitch + column, source_code=code)
 
-    def multiply(self, ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
-        """Return the call that adds a 16 x 16 x 16 product to eight fp32 registers."""
-        name = f"ts_mma_{dtype}"
-        code = _MULTIPLY.format(name=name, kind=_KINDS[dtype])
-        return T.cuda.func_call(name, *ends, left, right, source_code=code)
+def load_kept(ends: tuple[Any, Any], values: Any, metadata: Any, lane: Any) -> Any:
+    """Return the call that reads a lane's values of a 2:4 piece, and its word of metadata."""
+    name, place = "ts_load_kept", tirx.Cast("int32", lane)
+    return T.cuda.func_call(name, *ends, values, metadata, place, source_code=_LOAD_KEPT)
 
-    def load_wide(self, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
-        """Return the call that reads a tile of 16 rows x 32 columns: eight rows, then eight more.
 
-        The right operand of ``mma.sp.m16n8k32``: registers in the order of columns.
-        """
-        place = (*ends, source, lane % 8 * pitch + lane // 8 * 8, pitch * 8)
-        return T.cuda.func_call("ts_ldmatrix_wide", *place, source_code=_LOAD_WIDE)
+def multiply_kept(ends: tuple[Any, Any], rows: Any, features: Any, dtype: str) -> Any:
+    """Return the call that adds a product of 16 rows, 32 features and 32 columns.
 
-    def load_kept(self, ends: tuple[Any, Any], values: Any, metadata: Any, lane: Any) -> Any:
-        """Return the call that reads a lane's values of a 2:4 piece, and its word of metadata."""
-        name, place = "ts_load_kept", tirx.Cast("int32", lane)
-        return T.cuda.func_call(name, *ends, values, metadata, place, source_code=_LOAD_KEPT)
+    Halves of the features first, as the metadata is selected, then halves of the rows.
+    """
+    name = f"ts_mma_sp_{dtype}"
+    code = _MULTIPLY_KEPT.format(name=name, kind=_KINDS[dtype])
+    return T.cuda.func_call(name, *ends, rows, features, source_code=code)
 
-    def multiply_kept(self, ends: tuple[Any, Any], rows: Any, features: Any, dtype: str) -> Any:
-        """Return the call that adds a product of 16 rows, 32 features and 32 columns.
 
-        Halves of the features first, as the metadata is selected, then halves of the rows.
-        """
-        name = f"ts_mma_sp_{dtype}"
-        code = _MULTIPLY_KEPT.format(name=name, kind=_KINDS[dtype])
-        return T.cuda.func_call(name, *ends, rows, features, source_code=code)
+def decode(out: Any, values: Any, words: Any, place: Any, bank: BankDecoder) -> Any:
+    """Return the call that clears a bank of shared memory and fills in its values.
 
-    def decode(self, out: Any, values: Any, words: Any, place: Any, bank: BankDecoder) -> Any:
-        """Return the call that clears a bank of shared memory and fills in its values.
-
-        ``out`` is the bank; ``values`` and ``words`` belong to all banks of its row, of which it is
-        number ``place``.
-        """
-        code = bank.source(
-            device="__device__ __forceinline__ void",
-            shared="",
-            type=_TYPES[bank.dtype],
-            piece="uint4",
-            zero="make_uint4(0, 0, 0, 0)",
-            end="",
-        )
-        return T.cuda.func_call(bank.name, out, values, words, place, source_code=code)
+    ``out`` is the bank; ``values`` and ``words`` belong to all banks of its row, of which it is
+    number ``place``.
+    """
+    return T.cuda.func_call(bank.name, out, values, words, place, source_code=bank.source())

@@ -20,7 +20,7 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Multiplier, fp32
-from tvm_sparse.ops.cuda.tile import COPIES, ThreadBlockTile, round_up, store, unflat
+from tvm_sparse.ops.cuda.tile import COPIES, ThreadBlockTile, round_up, staged, unflat
 from tvm_sparse.ops.cuda.weights import DenseOperand
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
@@ -81,26 +81,13 @@ def pointwise(
     neighbours in one image row. ``shape.strip`` divides the rows of a tile and the width of the
     image, ``storage.lanes`` are the features of a tile. ``X`` has :func:`whole_images`.
     """
-    tile = shape.tile
-    weights = DenseOperand(storage, tile)
-    rows = round_up(math.prod(c.lead), tile.rows)
-    require_gpu(c.numerics)
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        images = (whole_images(c, tile), *c.input_shape[1:])
-        x = T.arg("X", T.Buffer(int64(images), c.dtype))
-        weights.declare(c.dtype)
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
-        with T.sblock("root"):
-            staged = (weights.blocks, rows, weights.columns)
-            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=multiplier.scope)
-            _stage_strips(c, shape, x, xs)
-            right = weights.right(c.dtype, multiplier.scope)
-            extents = (tile.rows, tile.features, tile.columns)
-            out = multiplier.multiply(xs, right, extents, c.out_dtype)
-            store(c, out, y)
-    return builder.get()
+
+    def stage(x: Any, xs: Any) -> None:
+        _stage_strips(c, shape, x, xs)
+
+    images = (whole_images(c, shape.tile), *c.input_shape[1:])
+    weights = DenseOperand(storage, shape.tile)
+    return staged(c, images, weights, shape.tile, multiplier, stage=stage)
 
 
 def whole_images(c: Contraction, tile: ThreadBlockTile) -> int:

@@ -8,17 +8,20 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.marks import VECTOR
 
+SHARED = "shared.dyn"
+"""Scope of a thread block's shared memory."""
 
-def pointer(region: Any, extent: int, scope: str, mode: str) -> Any:
+
+def pointer(region: Any, extent: int, mode: str) -> Any:
     """Return the address of a one-dimensional region; passes see what is done there."""
     dtype = str(region.source.dtype)
-    view = T.match_buffer(region, (extent,), dtype, scope=scope, offset_factor=1)
+    view = T.match_buffer(region, (extent,), dtype, scope=SHARED, offset_factor=1)
     return view.access_ptr(mode)
 
 
-def copied(name: str, source: Any, scope: str) -> Any:
-    """Emit a plain copy of ``source`` to ``scope``, and return it."""
-    out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=scope)
+def copied(name: str, source: Any) -> Any:
+    """Emit a plain copy of ``source`` to shared memory, and return it."""
+    out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=SHARED)
     with T.grid(*source.shape) as axes, T.sblock(name):
         place = list(T.axis.remap("S" * len(source.shape), axes))
         T.reads(source[tuple(place)])

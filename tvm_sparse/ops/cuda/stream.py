@@ -21,6 +21,7 @@ from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
+from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
@@ -91,9 +92,7 @@ def stage_dtype(c: Contraction, storage: LaneBanksFormat) -> str:
     return FLOAT_SUMS if size <= FP32_STAGE_BYTES else c.dtype
 
 
-def stream_balanced(
-    c: Contraction, s: LaneBanksFormat, warps: Warps, scope: str = "shared.dyn"
-) -> tirx.PrimFunc:
+def stream_balanced(c: Contraction, s: LaneBanksFormat, warps: Warps) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, Y)`` for a contraction without taps.
 
     ``X`` is staged so that column ``e`` of bank ``l + 32 t`` lies at ``(t * bank + e) * 32 + l``:
@@ -112,7 +111,7 @@ def stream_balanced(
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             weights = round_up(s.rows, warps.block)
-            xs = T.sblock_alloc_buffer(int64((staged_columns(s), rows)), dtype, scope=scope)
+            xs = T.sblock_alloc_buffer(int64((staged_columns(s), rows)), dtype, scope=SHARED)
             gathered = T.sblock_alloc_buffer(int64((weights, *slots, rows)), dtype)
             part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), FLOAT_SUMS)
             _stage(c, s, x, xs)

@@ -7,6 +7,7 @@ kinds differ in how they stage it (:mod:`tvm_sparse.ops.cuda.weights`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Multiplier
+from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 
 VECTOR_BITS = 128
@@ -62,7 +64,7 @@ class RightOperand(Protocol):
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return what :meth:`column` reads."""
 
-    def right(self, dtype: str, scope: str) -> Any:
+    def right(self, dtype: str) -> Any:
         """Emit the blocks that stage a tile, and return what a multiplier multiplies."""
 
 
@@ -74,19 +76,39 @@ def tiled(
     Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are
     filled up with zeros to whole tiles on chip only.
     """
+
+    def stage(x: Any, xs: Any) -> None:
+        stage_activations(c, x, xs, weights)
+
+    return staged(c, c.input_shape, weights, tile, multiplier, stage=stage)
+
+
+def staged(
+    c: Contraction,
+    input_shape: tuple[Any, ...],
+    weights: RightOperand,
+    tile: ThreadBlockTile,
+    multiplier: Multiplier,
+    *,
+    stage: Callable[[Any, Any], None],
+) -> tirx.PrimFunc:
+    """Return :func:`tiled` for an input of ``input_shape`` that ``stage`` brings on chip.
+
+    ``stage`` gets the input and ``xs[block, row, k]``, which it fills.
+    """
     rows = round_up(math.prod(c.lead), tile.rows)
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        x = T.arg("X", T.Buffer(int64(input_shape), c.dtype))
         weights.declare(c.dtype)
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            staged = (weights.blocks, rows, weights.columns)
-            xs = T.sblock_alloc_buffer(int64(staged), c.dtype, scope=multiplier.scope)
-            stage_activations(c, x, xs, weights)
-            right = weights.right(c.dtype, multiplier.scope)
+            shape = int64((weights.blocks, rows, weights.columns))
+            xs = T.sblock_alloc_buffer(shape, c.dtype, scope=SHARED)
+            stage(x, xs)
+            right = weights.right(c.dtype)
             extents = (tile.rows, tile.features, tile.columns)
             out = multiplier.multiply(xs, right, extents, c.out_dtype)
             store(c, out, y)

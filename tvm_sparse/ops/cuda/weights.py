@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
@@ -14,12 +14,28 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import Right
-from tvm_sparse.ops.cuda.staging import copied, pointer
+from tvm_sparse.ops.cuda.staging import SHARED, copied, pointer
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.ops.marks import VECTOR, int64
 
 EDGE = 8
 """Columns of the widest vector that activations are copied in."""
+
+
+class PackedTiles(Protocol):
+    """A format that stores a matrix tile by tile."""
+
+    @property
+    def row_blocks(self) -> int:
+        """Tiles down."""
+
+    @property
+    def steps(self) -> int:
+        """Tiles across."""
+
+    @property
+    def step(self) -> int:
+        """Columns of a tile."""
 
 
 class AllColumns:
@@ -46,6 +62,42 @@ class AllColumns:
         return []
 
 
+class PackedOperand(AllColumns):
+    """Values and indices of equally many columns a tile, which are copied as they are stored."""
+
+    storage: PackedTiles
+    _packed: tuple[Any, Any]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Values, and words of indices, of a tile."""
+        raise NotImplementedError
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        return self.storage.row_blocks
+
+    @property
+    def columns(self) -> int:
+        """All columns, up to a whole step."""
+        return self.storage.steps * self.storage.step
+
+    def declare(self, dtype: str) -> None:
+        """Emit the parameters for values and for indices."""
+        tiles = (self.storage.row_blocks, self.storage.steps)
+        values, indices = (int64((*tiles, size)) for size in self.sizes)
+        self._packed = (
+            T.arg("V", T.Buffer(values, dtype)),
+            T.arg("I", T.Buffer(indices, "int32")),
+        )
+
+    def stage_packed(self) -> tuple[Any, Any]:
+        """Emit ``stage_v`` and ``stage_i``, plain copies, and return what they fill."""
+        values, indices = self._packed
+        return copied("stage_v", values), copied("stage_i", indices)
+
+
 class DenseTiles:
     """Weights whose tile is dense once it is staged."""
 
@@ -70,11 +122,11 @@ class DenseTiles:
         """Emit the blocks that fill the tile ``ws``."""
         raise NotImplementedError
 
-    def right(self, dtype: str, scope: str) -> Right:
+    def right(self, dtype: str) -> Right:
         """Emit the blocks that stage a tile, and return it."""
         sides = (self.columns, self.tile.features)
         sides = sides[::-1] if self.features_first else sides
-        ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=scope)
+        ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=SHARED)
         self.stage(ws)
         return Right(ws, self.features_first)
 
@@ -122,7 +174,7 @@ class DenseOperand(AllColumns, DenseTiles):
 
 
 @dataclass
-class BalancedOperand(AllColumns, DenseTiles):
+class BalancedOperand(PackedOperand, DenseTiles):
     """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
 
     ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
@@ -130,14 +182,7 @@ class BalancedOperand(AllColumns, DenseTiles):
 
     storage: TileBanksFormat
     tile: ThreadBlockTile
-    scope: str = "shared.dyn"
-    intrinsics: ptx.Intrinsics = field(default_factory=ptx.Intrinsics)
     _packed: tuple[Any, Any] = field(init=False, default=(None, None))
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of ``tile.features`` rows."""
-        return self.storage.row_blocks
 
     @property
     def features_first(self) -> bool:
@@ -145,26 +190,13 @@ class BalancedOperand(AllColumns, DenseTiles):
         return True
 
     @property
-    def columns(self) -> int:
-        """All columns, up to a whole step."""
-        return self.storage.steps * self.storage.step
-
-    def declare(self, dtype: str) -> None:
-        """Emit the parameters ``values`` and ``indices``."""
-        s = self.storage
-        tiles = (s.row_blocks, s.steps)
-        self._packed = (
-            T.arg("V", T.Buffer(int64((*tiles, s.lanes * s.slots)), dtype)),
-            T.arg("I", T.Buffer(int64((*tiles, s.lanes * s.words)), "int32")),
-        )
+    def sizes(self) -> tuple[int, int]:
+        """Of all rows of a tile."""
+        return self.storage.lanes * self.storage.slots, self.storage.lanes * self.storage.words
 
     def stage(self, ws: Any) -> None:
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
-        names = ("stage_v", "stage_i")
-        values, indices = (
-            copied(name, source, self.scope)
-            for name, source in zip(names, self._packed, strict=True)
-        )
+        values, indices = self.stage_packed()
         s, per_step = self.storage, self.storage.step // self.storage.bank
         grid = int64((s.row_blocks, s.lanes, s.steps * per_step))
         with T.grid(*grid) as axes, T.sblock("decode_w"):
@@ -179,10 +211,10 @@ class BalancedOperand(AllColumns, DenseTiles):
             # A call, because TVM would put a barrier between clearing a bank and filling it,
             # although one thread does both.
             T.evaluate(
-                self.intrinsics.decode(
-                    pointer(written, s.bank, self.scope, "w"),
-                    pointer(read, s.slots, self.scope, "r"),
-                    pointer(packed, s.words, self.scope, "r"),
+                ptx.decode(
+                    pointer(written, s.bank, "w"),
+                    pointer(read, s.slots, "r"),
+                    pointer(packed, s.words, "r"),
                     tirx.Cast("int32", bank),
                     ptx.BankDecoder(s.bank, s.keep, s.index_bits, str(ws.dtype)),
                 )
