@@ -86,3 +86,11 @@ def test_a_slice_of_a_weight_tells_which():
         lambda e: names.append(name_of(e)) if isinstance(e, GenericConst) else None,
     )
     assert sorted(names) == ["lstm.weight", "lstm.weight[1:2]"]
+
+
+def test_the_type_is_the_call_s():
+    """``zeros_like`` and ``ones_like`` can have a type of their own."""
+    body = module(lambda x: R.multiply(x, R.ones_like(constant(W), "int32")), (2, 3), dtype="int32")
+    (binding,) = FoldConstants()(body)["main"].body.blocks[0].bindings[:1]
+    assert op_name(binding.value) == "multiply"
+    assert binding.value.args[1].value.dtype == "int32"

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.profile import Kernel
 from tvm_sparse.report.html import render, write
 
 
@@ -50,3 +51,12 @@ def test_written_with_times_of_this_machine(compiled, tmp_path):
     page = (tmp_path / "small.html").read_text(encoding="utf-8")
     assert "Report of small" in page
     assert not re.search(r'class="n">0\.0</td><td><div', page), "a kernel without a time"
+
+
+def test_leftovers_are_what_general_rules_took(compiled):
+    """Not what records or rules of GPUs scheduled: those are made for one sort of operator."""
+    library, _ = compiled
+    rules = ("Tuned", "Shipped", "Winograd", "Stream", "Generic", "Stock", None)
+    kernels = [Kernel(f"kernel{i}", "", rule, 1.0) for i, rule in enumerate(rules)]
+    _, listed = render(library, kernels).split("Left to general rules", 1)
+    assert [f"kernel{i}" in listed for i in range(len(rules))] == [False] * 4 + [True] * 3

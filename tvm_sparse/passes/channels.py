@@ -12,22 +12,9 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.formats.arrays import chunks
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import op_name, shape_of, static_shape
 
-UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "nn.relu": lambda v: np.maximum(v, 0),
-    "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
-    "nn.silu": lambda v: v / (1 + np.exp(-v)),
-    "tanh": np.tanh,
-}
-BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
 POOLING = ("nn.max_pool2d", "nn.avg_pool2d", "mean", "reshape")
 """Keep a channel a channel, where they do so at all (see :func:`treatment_of`)."""
 
@@ -107,9 +94,14 @@ def treatment_of(call: Any, value: Callable[[Any], Any]) -> str:
         groups, features = int(call.attrs.groups), (shape_of(call) or [0])[-1]
         depth = (shape_of(call.args[1]) or [0])[-1]
         return "linear" if groups == 1 else "depthwise" if groups == features and depth == 1 else ""
-    if name in UNARY or name in BINARY:
+    if is_followed(name):
         return "same" if all(_aligned(call, a, value) for a in call.args) else ""
     return "same" if name in POOLING and _keeps_channels(call, name) else ""
+
+
+def is_followed(name: str) -> bool:
+    """Whether constants are followed through the element-wise operator ``name``."""
+    return name in ELEMENTWISE and ELEMENTWISE[name].numpy is not None
 
 
 def _aligned(call: Any, operand: Any, value: Callable[[Any], Any]) -> bool:
@@ -175,12 +167,11 @@ def read_columns(weight: np.ndarray, live: np.ndarray) -> np.ndarray:
 
 
 def _same(name: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:
-    if name in UNARY:
-        return UNARY[name](operands[0])
-    if name in BINARY:
-        a, b = operands
-        result = BINARY[name](a, b)
-        return np.where((a == 0) | (b == 0), 0.0, result) if name == "multiply" else result
+    traits = ELEMENTWISE.get(name)
+    if traits is not None and traits.numpy is not None:
+        result = traits.numpy(*operands)
+        zero = np.any([x == 0 for x in operands], 0) if name == "multiply" else False
+        return np.where(zero, 0.0, result)
     x = operands[0]
     return np.where(x != 0, np.nan, x) if padded and name == "nn.avg_pool2d" else x
 

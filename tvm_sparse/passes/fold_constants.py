@@ -11,23 +11,8 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.memory import array_of
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
-
-_BINARY: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
-_UNARY: dict[str, Callable[..., np.ndarray]] = {
-    "negative": np.negative,
-    "sqrt": np.sqrt,
-    "exp": np.exp,
-    "zeros_like": np.zeros_like,
-    "ones_like": np.ones_like,
-}
 
 
 def _permute(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -85,22 +70,21 @@ class _Fold:
 
     def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
         name = op_name(call)
-        if name in _BINARY:
-            operands = list(call.args)
-        elif name in _UNARY or name in _SHAPED:
+        traits = ELEMENTWISE.get(name)
+        if name in _SHAPED:
             operands = list(call.args)[:1]
+        elif traits is not None and traits.numpy is not None and traits.exact:
+            operands = list(call.args)
         else:
             return None
         constants = [c for a in operands if (c := sweep.constant(a)) is not None]
         if len(constants) < len(operands) or static_shape(call) is None:
             return None
-        if name in _SHAPED:
+        if name in _SHAPED or traits is None or traits.numpy is None:
             return self._shaped(name, call, constants[0])
         values = [array_of(c) for c in constants]
         label = next((name_of(c) for c in constants if name_of(c)), "")
-        if name in _BINARY:
-            return constant(_BINARY[name](*values).astype(values[0].dtype, copy=False), label)
-        return constant(_UNARY[name](values[0]), label)
+        return constant(_astype(call, traits.numpy(*values)), label)
 
     def _shaped(self, name: str, call: Any, const: Any) -> Any:
         where = (const.value.data_ptr(), name_of(const), str(const.ty))

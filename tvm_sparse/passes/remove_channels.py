@@ -14,9 +14,9 @@ from tvm.ir import GenericConst
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
-    BINARY,
     ChannelFacts,
     constants_through,
+    is_followed,
     is_padded,
     read_columns,
     treatment_of,
@@ -74,7 +74,7 @@ class ChannelAnalysis:
             return
         x = value.args[0]
         if treatment == "same":
-            tensors = list(value.args) if op_name(value) in BINARY else [x]
+            tensors = list(value.args) if is_followed(op_name(value)) else [x]
             operands = [self.known(a, shape[-1]) for a in tensors]
         else:
             weight = weight_matrix(value, array_of(self.value(value.args[1])))

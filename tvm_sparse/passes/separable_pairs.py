@@ -15,31 +15,11 @@ from tvm.ir import GenericConst
 from tvm_sparse.engine.registry import ON_GPU
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.convolution import convolution, numerics_of
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import count_uses, layer_name, op_name, same_shape, shape_of
 from tvm_sparse.selection.layer import Layer
 
-ELEMENTWISE = frozenset(
-    {
-        "add",
-        "astype",
-        "clip",
-        "divide",
-        "erf",
-        "exp",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negative",
-        "nn.gelu",
-        "nn.leakyrelu",
-        "nn.relu",
-        "nn.relu6",
-        "nn.silu",
-        "sigmoid",
-        "subtract",
-        "tanh",
-    }
-)
+BETWEEN = frozenset(name for name, traits in ELEMENTWISE.items() if traits.fuses)
 """Operators that may stand between the two, beside constants of one value or one a channel."""
 
 
@@ -105,7 +85,7 @@ class Pairs:
             value = self._value(var)
             if any(var.same_as(seen) for seen in (*order, *sources)):
                 return
-            if op_name(value) not in ELEMENTWISE:
+            if op_name(value) not in BETWEEN:
                 sources.append(var)
                 return
             for operand in value.args:

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.memory import array_of
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import (
     constant,
     name_of,
@@ -274,14 +275,6 @@ def _slice(call: Any, flags: list[bool]) -> bool:
         return False
     return all(int(getattr(axis, "value", axis)) % rank != 0 for axis in axes)
 
-
-ELEMENTWISE = (
-    *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where"),
-    *("abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round", "rsqrt"),
-    *("sigmoid", "sign", "sin", "sqrt", "square", "tanh", "astype"),
-    *("nn.relu", "nn.relu6", "nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.leakyrelu", "nn.softplus"),
-    *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"),
-)
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _always),

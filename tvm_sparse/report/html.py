@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvm_sparse.report.page import page
+from tvm_sparse.schedules.cpu.generic import GenericRule
+from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.targets import parse_target
 
 if TYPE_CHECKING:
     from tvm_sparse.compiler import Library
     from tvm_sparse.profile import Kernel
 
-OWN_RULES = ("Contraction", "Depthwise", "Rows", "Block", "CompressedRows")
-"""Schedule rules made for one sort of operator; others are the leftovers that a report lists."""
+GENERIC = frozenset(rule.name for rule in (GenericRule(), *REST))
+"""Schedule rules that take what no operator's own rule takes: the leftovers that a report lists."""
 
 
 def write(library: Library, path: Path) -> None:
@@ -62,7 +64,7 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         costs=library.decisions.costs,
         kernels=_bars(kernels, total),
         total=total,
-        leftovers=[k for k in kernels if k.rule not in OWN_RULES],
+        leftovers=[k for k in kernels if k.rule is None or k.rule in GENERIC],
     )
 
 

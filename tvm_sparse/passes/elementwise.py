@@ -1,0 +1,65 @@
+"""The operators that compute each element by itself, with what passes need to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Function = Callable[..., np.ndarray]
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """One operator, whose elements depend on the operands' elements at the same place only.
+
+    Parameters
+    ----------
+    operands
+        Tensors that it reads; they may be broadcast.
+    numpy
+        The operator on arrays, ``None`` if no pass needs it. NaN stands for an unknown value there:
+        it must give NaN where the result depends on it.
+    exact
+        Whether ``numpy`` gives the operator's own bits, so that constants may be folded with it.
+    fuses
+        Whether a GPU kernel of two convolutions may compute it between them.
+    """
+
+    operands: int = 1
+    numpy: Function | None = None
+    exact: bool = False
+    fuses: bool = False
+
+
+def _two(function: Function) -> Elementwise:
+    return Elementwise(2, function, exact=True, fuses=True)
+
+
+PLAIN, FUSES = Elementwise(), Elementwise(fuses=True)
+
+ELEMENTWISE: dict[str, Elementwise] = {
+    "add": _two(np.add),
+    "subtract": _two(np.subtract),
+    "multiply": _two(np.multiply),
+    "divide": _two(np.divide),
+    "maximum": _two(np.maximum),
+    "minimum": _two(np.minimum),
+    "negative": Elementwise(1, np.negative, exact=True, fuses=True),
+    "sqrt": Elementwise(1, np.sqrt, exact=True),
+    "exp": Elementwise(1, np.exp, exact=True, fuses=True),
+    "zeros_like": Elementwise(1, np.zeros_like, exact=True),
+    "ones_like": Elementwise(1, np.ones_like, exact=True),
+    "nn.relu": Elementwise(1, lambda x: np.maximum(x, 0), fuses=True),
+    "nn.silu": Elementwise(1, lambda x: x / (1 + np.exp(-x)), fuses=True),
+    "sigmoid": Elementwise(1, lambda x: 1 / (1 + np.exp(-x)), fuses=True),
+    "tanh": Elementwise(1, np.tanh, fuses=True),
+    **dict.fromkeys(("astype", "clip", "erf", "nn.gelu", "nn.leakyrelu"), FUSES),
+    **dict.fromkeys(("abs", "ceil", "cos", "floor", "log", "round", "rsqrt", "sign"), PLAIN),
+    **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
+    **dict.fromkeys(("equal", "greater", "greater_equal", "less"), Elementwise(2)),
+    **dict.fromkeys(("less_equal", "not_equal", "power"), Elementwise(2)),
+    "where": Elementwise(3),
+}
+"""By the operator's name in Relax."""
