@@ -12,6 +12,9 @@ from tvm.target import Target
 
 SCHEDULED = "tirx.is_scheduled"
 
+WRITTEN = "Written"
+"""Instead of a rule's name: the definition says itself how it runs (a sort, a transposition)."""
+
 
 class ScheduleRule(ABC):
     """Turns one function's definition into code for a target (dlight's contract)."""
@@ -47,7 +50,7 @@ def first_schedule(
 
     A function that is one opaque block (a sort, a scan) has nothing to schedule.
     """
-    if not isinstance(func.body, s_tir.SBlockRealize) or func.body.block.name_hint != "root":
+    if is_written(func):
         return None
     for rule in rules:
         schedule = rule.apply(func, target, tunable=False)
@@ -58,12 +61,18 @@ def first_schedule(
     return None
 
 
+def is_written(func: tirx.PrimFunc) -> bool:
+    """Whether ``func`` is no nest of blocks but one opaque block."""
+    return not isinstance(func.body, s_tir.SBlockRealize) or func.body.block.name_hint != "root"
+
+
 @tvm.transform.module_pass(opt_level=0, name="ApplySchedules")
 class ApplySchedules:
     """Schedule every function that is not scheduled yet.
 
     before: ``PrimFunc`` definitions --> after: scheduled ``PrimFunc``, marked so. ``report`` is
-    called with the function's name and the rule's name (``None``: no rule took it).
+    called with the function's name and the rule's name (``None``: no rule took it; or
+    :data:`WRITTEN`).
     """
 
     def __init__(
@@ -81,7 +90,8 @@ class ApplySchedules:
             if not isinstance(func, tirx.PrimFunc) or SCHEDULED in func.attrs:
                 continue
             found = first_schedule(func, self.target, self.rules)
-            self.report(name.name_hint, found[1] if found else None)
+            written = WRITTEN if is_written(func) else None
+            self.report(name.name_hint, found[1] if found else written)
             if found:
                 result[name] = found[0].mod["main"].with_attr(SCHEDULED, True)
         return result

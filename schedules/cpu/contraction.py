@@ -13,7 +13,7 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
-from tvm_sparse.ops.marks import OPERATOR, ROWS
+from tvm_sparse.ops.marks import GROUP, OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -43,7 +43,9 @@ class _Nest:
     ``images`` of the leading loops go before the feature blocks. ``flops`` count what time they
     take: with few rows weights are loaded more than they are multiplied. A product of two
     activations has ``features`` in one loop, which is cut into blocks here. The steps of nests
-    ``in_vectors`` are whole vectors; others have a loop over lanes.
+    ``in_vectors`` are whole vectors; others have a loop over lanes. ``widest`` is the most vectors
+    that a tile may span: of a partial vector there is no block of its own, and other groups of
+    features read other columns.
     """
 
     operator: str
@@ -57,6 +59,7 @@ class _Nest:
     images: int
     features: int
     in_vectors: bool
+    widest: int
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> _Nest:
@@ -80,9 +83,9 @@ class _Nest:
         flops *= 1 + LOADED / rows
         others = [loop for i, loop in enumerate(lead) if i != axis]
         images = 0 if operator == "matmul" else images_first(sch, anchor, others, cache)
-        return cls(
-            operator, lead, axis, block, inner, reduce, share, flops, images, features, in_vectors
-        )
+        widest = max(1, int(annotations.get(GROUP, features // LANES)) // share)
+        axes, sizes = (block, inner, reduce), (share, flops, images, features)
+        return cls(operator, lead, axis, *axes, *sizes, in_vectors, widest)
 
     @property
     def others(self) -> list[Any]:
@@ -162,9 +165,8 @@ class ContractionRule(ScheduleRule):
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
-        # Tiles may overlap, but not stick out: of a partial vector there is no block of its own.
-        widest = max(1, nest.features // LANES)
-        default = default_tile(rows, blocks, nest.share, most=machine.accumulators, widest=widest)
+        most, widest = machine.accumulators, nest.widest
+        default = default_tile(rows, blocks, nest.share, most=most, widest=widest)
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])

@@ -11,6 +11,8 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.flat import last_loop, side_by_side, uses
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
@@ -30,8 +32,7 @@ class GenericRule(ScheduleRule):
             if not loops or len(loops) != len(axes):
                 continue
             if not b.is_reduction(sch, block):
-                if _contiguous(sch, block):
-                    simd.vectorise_last(sch, block)
+                _elementwise(sch, block)
                 cores.parallelise(sch, block)
             elif (axis := _reduced_last(sch, block)) is None:
                 _column_reduction(sch, block)
@@ -40,8 +41,22 @@ class GenericRule(ScheduleRule):
         return sch
 
 
-def _uses(expr: Any, var: Any) -> bool:
-    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
+def _elementwise(sch: s_tir.Schedule, block: BlockRV) -> None:
+    """Vectorise a block without a reduction, over as many axes as memory has side by side."""
+    most = side_by_side(sch, block, b.SPATIAL)
+    if not most:
+        if _contiguous(sch, block):
+            simd.vectorise_last(sch, block)
+        return
+    loops = sch.get_loops(block)
+    extent = b.extent(sch, loops[-1])
+    loop, lanes = last_loop(sch, loops, most)
+    if lanes % LANES and loop is loops[-1] and extent and extent > LANES:
+        lanes = LANES
+        overlap(sch, block)
+    if lanes > 1:
+        _, lane = sch.split(loop, [None, lanes])
+        sch.vectorize(lane)
 
 
 def _contiguous(sch: s_tir.Schedule, block: BlockRV) -> bool:
@@ -50,7 +65,7 @@ def _contiguous(sch: s_tir.Schedule, block: BlockRV) -> bool:
     var = body.iter_vars[-1].var
     for region in body.reads:
         extents = list(region.region)
-        outer = any(_uses(e.min, var) for e in extents[:-1])
+        outer = any(uses(e.min, var) for e in extents[:-1])
         if extents and outer:
             return False
     return True
@@ -63,7 +78,7 @@ def _reduced_last(sch: s_tir.Schedule, block: BlockRV) -> int | None:
     written = [w.source for w in body.writes]
     inputs = [r for r in body.reads if not any(r.source.same_as(w) for w in written)]
     last = [r.region[-1].min for r in inputs if len(r.region)]
-    return next((i for i, v in enumerate(reduced) if any(_uses(e, v) for e in last)), None)
+    return next((i for i, v in enumerate(reduced) if any(uses(e, v) for e in last)), None)
 
 
 def _split_axes(sch: s_tir.Schedule, block: BlockRV) -> tuple[list[Any], list[Any]]:
@@ -96,17 +111,27 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
 
 def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
     """Reduce the contiguous axis in a vector of partial results, combined at the end."""
+    most = side_by_side(sch, block, b.REDUCTION)
     spatial, reduced = _split_axes(sch, block)
-    extent = b.extent(sch, reduced[axis])
-    usable = extent and extent % LANES == 0 and extent > LANES
-    if not spatial or not usable or len(sch.get(block).writes) != 1:
+    last = axis == len(reduced) - 1
+    loop, lanes = last_loop(sch, reduced, most if last else 1) if last else (reduced[axis], 0)
+    if not last:
+        extent = b.extent(sch, loop)
+        lanes = LANES if extent and extent % LANES == 0 else 1
+    if lanes == 1 or b.extent(sch, loop) == lanes:
         return
-    _, lane = sch.split(reduced[axis], [None, LANES])
+    heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
+    _, lane = sch.split(loop, [None, lanes])
     partial = sch.rfactor(lane, factor_axis=len(spatial))
-    sch.compute_at(partial, spatial[-1], preserve_unit_loops=True)
-    lane, *rest = sch.get_loops(partial)[len(spatial) :]
-    sch.reorder(*rest, lane)
+    if spatial:
+        sch.compute_at(partial, spatial[-1], preserve_unit_loops=True)
+        lane, *rest = sch.get_loops(partial)[len(spatial) :]
+        sch.reorder(*rest, lane)
+    else:
+        *rest, lane = sch.get_loops(partial)
     sch.vectorize(lane)
+    if heavy and spatial:
+        cores.tasks(sch, spatial)
     sch.decompose_reduction(partial, rest[0])
 
 

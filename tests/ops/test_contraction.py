@@ -33,3 +33,16 @@ def test_convolution_reference_is_torchs():
     result = reference(contraction, padded, lower(weight, "hwi"))
     assert (result == expected.permute(0, 2, 3, 1).numpy()).all()
     assert contraction.input_shape == padded.shape
+
+
+def test_reference_of_groups_is_torchs():
+    rng = np.random.default_rng(0)
+    weight = integers(rng, (32, 4, 3, 2))
+    padded = integers(rng, (2, 9, 11, 8))
+    contraction = Contraction((2, 7, 10), 4, 32, (3, 2), (1, 1), (1, 1), (9, 11), groups=2)
+    x = torch.from_numpy(padded).permute(0, 3, 1, 2)
+    expected = torch.nn.functional.conv2d(x, torch.from_numpy(weight), groups=2)
+    result = reference(contraction, padded, lower(weight, "hwi"))
+    assert (result == expected.permute(0, 2, 3, 1).numpy()).all()
+    assert contraction.input_shape == padded.shape
+    assert [contraction.group_start(f) for f in (0, 15, 16, 31)] == [0, 0, 4, 4]

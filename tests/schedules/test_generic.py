@@ -7,7 +7,9 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import evaluate, module
+from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.rule import ApplySchedules
 from tvm_sparse.targets import parse_target
 
@@ -39,3 +41,47 @@ def test_one_step_is_no_work_for_threads():
     assert "T.parallel" not in after.script()
     x = np.random.default_rng(0).standard_normal((1, 128, 128, 16)).astype(np.float32)
     np.testing.assert_allclose(evaluate(after, x), x.mean((1, 2)), atol=1e-5)
+
+
+def lowered(body, *shapes):
+    target = parse_target("cpu").target
+    mod = relax.transform.LegalizeOps(DEFINITIONS)(module(body, *shapes))
+    return ApplySchedules(target, rules_for(target))(mod)
+
+
+AXES = [(0,), (1,), (3,), (2, 3), (0, 2), (1, 2, 3), (0, 1, 2, 3), (0, 3)]
+SHAPES = [(2, 3, 4, 16), (2, 3, 7, 7), (1, 6, 31, 33), (3, 2, 5, 37), (1, 16, 8, 8), (2, 4, 96, 80)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("axes", AXES)
+def test_reductions_over_any_axes(axes, shape):
+    x = np.random.default_rng(0).integers(-4, 5, shape).astype(np.float32)
+    after = lowered(lambda v: relax.op.add(relax.op.sum(v, axes), relax.op.max(v, axes)), shape)
+    found = OverlapTiles()(after)
+    np.testing.assert_array_equal(evaluate(found, x), x.sum(axes) + x.max(axes))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("other", [(1, 1, 1, 1), "row", "channels", "same"])
+def test_elementwise(other, shape):
+    sizes = {"row": shape[-1:], "channels": (shape[1], 1, 1), "same": shape}
+    other = sizes.get(other, other)
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-4, 5, s).astype(np.float32) for s in (shape, other))
+    after = OverlapTiles()(lowered(lambda a, b: relax.op.nn.relu(relax.op.add(a, b)), shape, other))
+    np.testing.assert_array_equal(evaluate(after, x, y), np.maximum(x + y, 0))
+    assert "T.vectorized" in after.script()
+
+
+def test_planes_are_one_loop_of_whole_vectors():
+    after = lowered(relax.op.add, (1, 8, 12, 12), (8, 1, 1))
+    assert "T.vectorized(T.int64(16))" in after.script()
+
+
+def test_positions_of_extremes_keep_vectors():
+    x = np.random.default_rng(0).integers(0, 9, (5, 96)).astype(np.float32)
+    x[1, 7] = np.nan
+    after = lowered(lambda v: relax.op.argmax(v, -1), (5, 96))
+    assert "T.vectorized" in after.script()
+    np.testing.assert_array_equal(evaluate(after, x), x.argmax(-1))

@@ -70,10 +70,11 @@ class BalancedWeights:
         s, wide = self.storage, self.storage.lanes * self.storage.depth
         lanes = tirx.Ramp(0, 1, wide)
         *taps, bank, slot = at.steps
+        vector = at.block * s.share + at.member
         row, start = c.input_index(at.lead, taps), first_column(bank, s.bank, s.segment_cols)
+        start += c.group_start(vector * s.lanes)
         position = flat(taps, c.taps) * s.segment_banks + bank
         word, shift = _index_slot(s, position, bank, slot)
-        vector = at.block * s.share + at.member
         index = self._indices[at.block, word, lanes]
         if s.slots_per_word > 1:
             amount = tirx.Cast(str(s.index_dtype), shift)

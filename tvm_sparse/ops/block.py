@@ -62,14 +62,16 @@ class BlockWeights:
         (step, k), depth = at.steps, self.storage.depth
         first, wide = at.member * self.lanes * depth, self.lanes * depth
         entry = self._entries.entry(at.block, step)
+        vector = at.block * self.extents[1] + at.member
         row, column = self._entries.place(c, at.lead, entry)
+        column += c.group_start(vector * self.lanes)
         return Step(
             reads=[
                 whole(x),
                 self._values[entry, k, first : first + wide],
                 *self._entries.reads(at.block, entry),
             ],
-            vector=at.block * self.extents[1] + at.member,
+            vector=vector,
             weights=engine.weights(self._values[entry, k, tirx.Ramp(first, 1, wide)]),
             activations=engine.broadcast(x, row, column + k * depth, self.lanes),
             exists=self._entries.exists(at.block, step),

@@ -16,16 +16,19 @@ Extent = Any
 
 @dataclass(frozen=True)
 class Contraction:
-    """A linear layer or an NHWC convolution with ``groups=1``, without its weight's storage.
+    """A linear layer or a channels-last convolution, without its weight's storage.
 
     ``lead`` are the extents of all output axes but the last: ``(..., rows)`` of a linear layer,
-    ``(batch, height, width)`` of a convolution. ``columns`` are the input features or channels,
-    ``features`` the outputs. ``taps``, ``strides`` and ``dilation`` have one entry a spatial
-    axis and are empty for linear layers. The input of a convolution is padded already; its
-    spatial extents are ``padded`` (at least what the windows touch). With ``borders`` it is not:
-    the operator takes that many zeros before each spatial axis, and as many behind as it needs.
+    ``(batch, height, width)`` of a convolution. ``columns`` are the input features or channels
+    (of each group), ``features`` the outputs. ``taps``, ``strides`` and ``dilation`` have one entry
+    a spatial axis and are empty for linear layers. The input of a convolution is padded already;
+    its spatial extents are ``padded`` (at least what the windows touch). With ``borders`` it is
+    not: the operator takes that many zeros before each spatial axis, and behind as many as it
+    needs.
     ``depthwise`` convolutions read, for each output channel, the input channel of the same number
-    only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``).
+    only (``features`` equals ``columns``, and the weight matrix is ``(features, taps)``). With
+    ``groups``, each group of features reads a group of channels; both hold whole lane vectors of
+    features, so that a vector of features reads one group.
     ``numerics`` are the types of input, weights, sums and output; ``zero_point`` is the input, an
     integer then, that means zero.
     """
@@ -41,6 +44,7 @@ class Contraction:
     borders: tuple[int, ...] = ()
     depthwise: bool = False
     zero_point: int = 0
+    groups: int = 1
 
     @property
     def dtype(self) -> str:
@@ -56,7 +60,7 @@ class Contraction:
     def input_shape(self) -> tuple[Extent, ...]:
         """Shape of the (padded) input."""
         plain = len(self.lead) - len(self.taps)
-        return (*self.lead[:plain], *self.padded, self.columns)
+        return (*self.lead[:plain], *self.padded, self.groups * self.columns)
 
     @property
     def output_shape(self) -> tuple[Extent, ...]:
@@ -77,6 +81,10 @@ class Contraction:
         borders = self.borders or (0,) * len(taps)
         window = zip(lead[plain:], taps, self.strides, self.dilation, borders, strict=True)
         return (*lead[:plain], *(y * s + k * d - b for y, k, s, d, b in window))
+
+    def group_start(self, feature: Any) -> Any:
+        """Return the input channel at which the group of an output feature begins."""
+        return 0 if self.groups == 1 else feature // (self.features // self.groups) * self.columns
 
     def flops(self, batch: int = 1) -> float:
         """Operations of the dense contraction; symbolic extents count as ``batch``."""
@@ -111,7 +119,11 @@ def reference(contraction: Contraction, x: np.ndarray, matrix: np.ndarray) -> np
         )
         patch = x[(slice(None),) * plain + window]
         factor = weight[(slice(None), *tap)]
-        out += patch * factor[:, 0] if c.depthwise else patch @ factor.T
+        if c.depthwise:
+            out += patch * factor[:, 0]
+            continue
+        parts = np.split(patch, c.groups, -1), np.split(factor, c.groups)
+        out += np.concatenate([p @ f.T for p, f in zip(*parts, strict=True)], -1)
     return out
 
 

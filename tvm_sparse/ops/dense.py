@@ -16,7 +16,7 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import first_column, whole
 from tvm_sparse.ops.loop_nest import At, Step, loop_nest
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, group_mark, int64, row_axis
 
 
 def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tirx.PrimFunc:
@@ -38,9 +38,11 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
         *lead, block, lane = index
         position = flat([t.var for t in taps], c.taps) * c.columns + column.var
         row = c.input_index(list(lead), [t.var for t in taps])
-        return te.sum(x[(*row, column.var)] * w[block, position, lane], axis=[*taps, column])
+        channel = c.group_start(block * lanes) + column.var
+        return te.sum(x[(*row, channel)] * w[block, position, lane], axis=[*taps, column])
 
-    attrs = {OPERATOR: "dense", ROWS: row_axis(c.lead)}
+    marks = {OPERATOR: "dense", ROWS: row_axis(c.lead)}
+    attrs = marks | group_mark(c.features, c.groups, lanes)
     shape = int64((*c.lead, storage.row_blocks, lanes))
     acc = te.compute(shape, product, name="contract", attrs=attrs)
     y = te.compute(
@@ -62,7 +64,7 @@ def _walked(c: Contraction, depth: int) -> tuple[int, ...]:
     Pixels side by side are one run of columns where that fills more groups of ``depth``: 7 of 3
     channels are 21 columns in 6 groups of 4.
     """
-    joined = c.taps and c.columns % depth and c.dilation[-1] == 1
+    joined = c.taps and c.columns % depth and c.dilation[-1] == c.groups == 1
     return c.taps[:-1] if joined else c.taps
 
 
@@ -103,7 +105,7 @@ class DenseWeights:
         *taps, group, _ = at.steps
         walked = _walked(c, s.depth)
         row = c.input_index(at.lead, [*taps, *[0] * (len(c.taps) - len(walked))])
-        start = first_column(group, s.depth, s.segment_cols)
+        start = first_column(group, s.depth, s.segment_cols) + c.group_start(at.block * s.lanes)
         position = flat(taps, walked) * s.segment_groups + group
         return Step(
             reads=[whole(x), self._values[at.block, position, 0:wide]],

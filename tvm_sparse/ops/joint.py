@@ -71,6 +71,7 @@ class JointWeights:
         lanes = tirx.Ramp(0, 1, wide)
         entry = self._entries.entry(at.block, step)
         row, start = self._entries.place(c, at.lead, entry)
+        start += c.group_start(at.block * self.lanes)
         index = self._indices[entry, k // s.slots_per_word, lanes]
         word = str(s.index_dtype) if s.depth > 1 else "int32"
         if word != str(s.index_dtype):

@@ -17,7 +17,7 @@ from tvm.target import Target
 from tvm_sparse.engine.cpu import Engine, Vector
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, int64, row_axis
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
 
 Expr: TypeAlias = Any
 """A scalar expression."""
@@ -124,7 +124,8 @@ def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: An
         own = (*at.lead, step.vector)
         T.reads(*step.reads)
         T.writes(sums[(*own, slice(0, lanes))])
-        T.sblock_attr({OPERATOR: weights.operator, ROWS: row_axis(c.lead)})
+        marks = {OPERATOR: weights.operator, ROWS: row_axis(c.lead)}
+        T.sblock_attr(marks | group_mark(c.features, c.groups, lanes))
         here = (*own, tirx.Ramp(0, 1, lanes))
         with T.init():
             T.buffer_store(sums, engine.zero(lanes), list(here))

@@ -14,6 +14,9 @@ Its key is part of what tuning records are found by, so it keeps its first name.
 ROWS = "ts.rows"
 """Block annotation: position of the axis of rows that a register tile should span."""
 
+GROUP = "ts.group"
+"""Block annotation: so many vectors of features read the same columns, the next ones others."""
+
 
 TILE = "ts.tile"
 """Block annotation of GPU operators: rows, features and columns that a thread block works on."""
@@ -23,12 +26,17 @@ VECTOR = "ts.vector"
 """Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
 
 PADDING = "ts.padding"
-"""Function attribute: the function does nothing but put so many zeros around its NHWC input:
-``[top, left, bottom, right]``."""
+"""Function attribute: the function does nothing but put so many zeros around its input, channels
+last: before all spatial axes, then behind them, like ``[top, left, bottom, right]``."""
 
 
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
+
+
+def group_mark(features: int, groups: int, lanes: int) -> dict[str, int]:
+    """Return the annotation :data:`GROUP` of a contraction with several groups."""
+    return {GROUP: features // groups // lanes} if groups > 1 else {}
 
 
 def row_axis(lead: tuple[object, ...]) -> int:

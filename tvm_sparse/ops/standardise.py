@@ -52,7 +52,7 @@ class Statistics:
         if self.grouped > 1:
             extents[self.axis] = self.grouped
             shape[self.axis] = shape[self.axis] // self.grouped
-        over = {a: te.reduce_axis((0, e), f"k{a}") for a, e in extents.items()}
+        over = {a: te.reduce_axis((0, e), f"k{a}") for a, e in sorted(extents.items())}
 
         def at(*place: Any) -> Any:
             rest, index = list(place), []

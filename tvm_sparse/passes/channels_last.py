@@ -1,4 +1,4 @@
-"""One activation layout for the whole network: NHWC, transposes only at the edges."""
+"""One activation layout for the whole network: channels last, transposes only at the edges."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.convolution import CONVOLUTIONS
 from tvm_sparse.passes.rewrite import op_name
 
 
 @tvm.transform.module_pass(opt_level=0, name="ChannelsLast")
 @dataclass(frozen=True)
 class ChannelsLast:
-    """Give every two-dimensional convolution NHWC activations and OHWI weights.
+    """Give every convolution channels-last activations and weights with input channels last.
 
     before: ``conv2d(x: NCHW, w: OIHW)`` --> after: ``conv2d(permute(x): NHWC, permute(w): OHWI)``
     with the permutes between layers cancelled.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
-        """Return ``mod`` in NHWC, or ``mod`` itself when it has no convolution."""
+        """Return ``mod`` with channels last, or ``mod`` itself when it has no convolution."""
         if not _has_convolution(mod):
             return mod
-        return relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(mod)
+        layouts = {f"relax.{name}": [form.data, form.kernel] for name, form in CONVOLUTIONS.items()}
+        return relax.transform.ConvertLayout(layouts)(mod)
 
 
 def _has_convolution(mod: tvm.IRModule) -> bool:
     found: list[bool] = []
 
     def look(expr: relax.Expr) -> None:
-        found.append(op_name(expr) == "nn.conv2d")
+        found.append(op_name(expr) in CONVOLUTIONS)
 
     for _name, func in mod.functions_items():
         if isinstance(func, relax.Function):

@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import relax, tirx
 
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.rewrite import shape_of
+from tvm_sparse.passes.rewrite import op_name, shape_of
+
+
+@dataclass(frozen=True)
+class Form:
+    """A convolution operator, and the layouts that our operators want of it."""
+
+    operator: Callable[..., Any]
+    data: str
+    kernel: str
+
+
+CONVOLUTIONS = {
+    "nn.conv1d": Form(relax.op.nn.conv1d, "NWC", "OWI"),
+    "nn.conv2d": Form(relax.op.nn.conv2d, "NHWC", "OHWI"),
+    "nn.conv3d": Form(relax.op.nn.conv3d, "NDHWC", "ODHWI"),
+}
+"""By the operator's name."""
+
+
+def is_channels_last(call: Any) -> bool:
+    """Whether ``call`` is a convolution in the layouts that our operators want."""
+    form = CONVOLUTIONS.get(op_name(call))
+    return form is not None and str(call.attrs.data_layout) == form.data
 
 
 def convolution(
     call: relax.Call, x: Any, kernel: tuple[int, ...], borders: tuple[int, ...]
 ) -> Contraction | None:
-    """Return the contraction of an NHWC ``nn.conv2d``, ``None`` if no operator of ours has it.
+    """Return the contraction of a channels-last call, ``None`` if no operator of ours has it.
 
     Parameters
     ----------
     x
         What the operator reads: the call's input, padded already unless there are ``borders``.
     kernel
-        Shape of the weight, ``(features, kh, kw, columns of a group)``.
+        Shape of the weight, ``(features, *taps, columns of a group)``.
     borders
         Zeros before each spatial axis that the operator takes itself, empty if none.
     """
     attrs, shape, inputs = call.attrs, shape_of(call) or [], shape_of(x) or []
     features, *taps, per_group = kernel
-    spatial, groups = inputs[1:3], int(attrs.groups)
-    if not all(isinstance(e, int) for e in (*spatial, *shape[1:3])):
+    spatial, groups = inputs[1:-1], int(attrs.groups)
+    if not all(isinstance(e, int) for e in (*spatial, *shape[1:-1])):
         return None
-    depthwise = groups == features == inputs[-1] and per_group == 1
-    if groups != 1 and not depthwise:
-        return None
+    depthwise = per_group == 1 and features == inputs[-1] > 1
+    joined = 1 if depthwise else joined_groups(features, groups)
     return Contraction(
         lead=tuple(extent(e) for e in shape[:-1]),
-        columns=features if depthwise else per_group,
+        columns=features if depthwise else per_group * joined,
         features=features,
         taps=tuple(taps),
         strides=tuple(int(s) for s in attrs.strides),
@@ -44,8 +68,19 @@ def convolution(
         padded=tuple(spatial),
         borders=borders,
         depthwise=depthwise,
+        groups=1 if depthwise else groups // joined,
         numerics=numerics_of(call),
     )
+
+
+def joined_groups(features: int, groups: int) -> int:
+    """Return how many groups become one, with zeros between them, so that vectors read one group.
+
+    All, if no number of them makes whole vectors of features.
+    """
+    each = features // groups
+    parts = (n for n in range(1, groups) if groups % n == 0 and each * n % LANES == 0)
+    return next(parts, groups)
 
 
 def numerics_of(call: relax.Call) -> Numerics:

@@ -71,7 +71,7 @@ def affine(params: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.nda
 
 
 def _is_conv(expr: Any) -> bool:
-    return op_name(expr) in ("nn.conv1d", "nn.conv2d")
+    return op_name(expr) in ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldBatchNorm")

@@ -70,6 +70,8 @@ class _Fold:
 
     def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
         name = op_name(call)
+        if name == "concat":
+            return _joined(sweep, call)
         traits = ELEMENTWISE.get(name)
         if name in _SHAPED:
             operands = list(call.args)[:1]
@@ -97,6 +99,19 @@ class _Fold:
                 label += f"[{':'.join(str(n) for row in call.args[2:4] for n in _numbers(row))}]"
             self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
+
+
+def _joined(sweep: Rewriter, call: Any) -> Any | None:
+    """Return constants side by side; parts of one weight have its name."""
+    pieces = sweep.resolve(call.args[0])
+    fields = pieces.fields if isinstance(pieces, relax.Tuple) else [None]
+    constants = [sweep.constant(field) for field in fields]
+    if None in constants:
+        return None
+    axis = None if call.attrs.axis is None else int(call.attrs.axis)
+    names = {name_of(c).partition("[")[0] for c in constants}
+    value = np.concatenate([array_of(c) for c in constants], axis)
+    return constant(value, names.pop() if len(names) == 1 else "")
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")

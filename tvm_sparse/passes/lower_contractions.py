@@ -15,7 +15,13 @@ from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
-from tvm_sparse.passes.convolution import convolution, extent, numerics_of
+from tvm_sparse.passes.convolution import (
+    CONVOLUTIONS,
+    convolution,
+    extent,
+    is_channels_last,
+    numerics_of,
+)
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     add_function,
@@ -32,7 +38,7 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.layer import Layer
 
-OPERATORS = ("matmul", "nn.conv2d")
+OPERATORS = ("matmul", *CONVOLUTIONS)
 """What the pass looks at; the chooser's ``done`` is called after each call of one."""
 
 
@@ -70,16 +76,16 @@ class _Lower:
         if name == "matmul":
             lowered = self._linear(sweep, call)
         else:
-            lowered = self._conv2d(sweep, call) if call.attrs.data_layout == "NHWC" else None
+            lowered = self._convolution(sweep, call) if is_channels_last(call) else None
         self.chooser.done()
         return lowered
 
     def _linear(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
         x_shape = shape_of(call.args[0])
-        if weight is None:
+        if weight is None or len(shape_of(weight) or ()) != 2:
             return self._matmul(sweep, call)
-        if x_shape is None or len(shape_of(weight) or ()) != 2:
+        if x_shape is None:
             return None
         numerics = self._numerics(call, weight, "linear") if len(x_shape) > 1 else None
         if numerics is None:
@@ -128,27 +134,28 @@ class _Lower:
             return None
         return self._product(sweep, call, (left, right, output), list(product.args[1].fields))
 
-    def _conv2d(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _convolution(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
-        shape = shape_of(call)
-        if weight is None or shape is None:
+        name = op_name(call).removeprefix("nn.")
+        if weight is None or shape_of(call) is None or self._numerics(call, weight, name) is None:
             return None
-        if self._numerics(call, weight, "conv2d") is None:
-            return None
-        value, groups = array_of(weight), int(call.attrs.groups)
+        value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
+        x = _repeated(sweep, call.args[0], value, groups)
         padding = [int(p) for p in call.attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
-        borders = tuple(padding[:2]) if self._on_gpu and any(padding) else ()
-        if groups not in (1, len(value)) or (groups > 1 and value.shape[-1] != 1):
-            reason = f"{groups} groups of {value.shape[-1]} channels: no operator of ours"
-            self.chooser.leave(layer_name(weight), "conv2d", value, reason)
-            return None
-        x = call.args[0] if borders else _pad(sweep, call.args[0], padding)
+        borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
+        x = x if borders else _pad(sweep, x, padding)
         contraction = convolution(call, x, value.shape, borders)
         if contraction is None:
             return None
-        operator = "depthwise" if contraction.depthwise else "conv2d"
-        layer = Layer(layer_name(weight), operator, contraction, np.moveaxis(value, -1, 1))
+        depthwise = contraction.depthwise
+        if self._on_gpu and (rank != 2 if depthwise else groups > 1):
+            reason = f"{groups} groups of {value.shape[-1]} channels: no operator of ours"
+            self.chooser.leave(layer_name(weight), name, value, reason)
+            return None
+        operator, joined = "depthwise" if depthwise else name, groups // contraction.groups
+        moved = np.moveaxis(value, -1, 1)
+        layer = Layer(layer_name(weight), operator, contraction, moved, 1 if depthwise else joined)
         return self._emit(sweep, call, weight, layer, x)
 
     @property
@@ -243,12 +250,23 @@ def _integers(values: relax.Tuple) -> list[Any]:
     return [int(v.value) if hasattr(v, "value") else None for v in values.fields]
 
 
+def _repeated(sweep: Rewriter, x: Any, weight: np.ndarray, groups: int) -> Any:
+    """Return ``x`` with each channel as often as features read it, where each reads a single one.
+
+    The convolution is then depthwise.
+    """
+    features, columns = weight.shape[0], weight.shape[-1]
+    if columns != 1 or groups in (1, features):
+        return x
+    return sweep.emit(relax.op.repeat(x, features // groups, axis=-1))
+
+
 def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
-    """Return ``x`` with zero borders ``[top, left, bottom, right]`` in NHWC."""
+    """Return channels-last ``x`` with zeros before all spatial axes and behind them."""
     if not any(padding):
         return x
-    top, left, bottom, right = padding
-    before, after = [0, top, left, 0], [0, bottom, right, 0]
+    rank = len(padding) // 2
+    before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
     return sweep.builder_.emit_te(
         lambda t: topi.nn.pad(t, before, after, name="pad"),
         x,

@@ -22,11 +22,13 @@ from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_lines import LowerLines
+from tvm_sparse.passes.lower_permutes import LowerPermutes
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.write_padding import WritePadding
@@ -49,6 +51,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         ChannelsLast(),
         Simplify(),
         FoldConstants(),
+        SinkPermutes(),
         Simplify(),
     ]
 
@@ -65,7 +68,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([FuseDepthwise(chooser)] if on_gpu else []),
         LowerContractions(chooser),
         LowerRows(),
-        *([relax.backend.DispatchSortScan()] if on_gpu else [LowerLines(), LowerConcatenate()]),
+        *(
+            [relax.backend.DispatchSortScan()]
+            if on_gpu
+            else [LowerLines(), LowerConcatenate(), LowerPermutes()]
+        ),
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),

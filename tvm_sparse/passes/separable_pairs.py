@@ -125,7 +125,7 @@ class Pairs:
         borders = tuple(padding[:2]) if any(padding) else ()
         value = array_of(weight)
         c = convolution(call, call.args[0], value.shape, borders)
-        if c is None:
+        if c is None or (int(call.attrs.groups) > 1 and not c.depthwise):
             return None
         operator = "depthwise" if c.depthwise else "conv2d"
         layer = Layer(layer_name(weight), operator, c, np.moveaxis(value, -1, 1))

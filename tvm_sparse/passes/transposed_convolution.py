@@ -2,126 +2,205 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.convolution import CONVOLUTIONS
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
-_FORWARD = {
-    "nn.conv1d_transpose": (relax.op.nn.conv1d, "W"),
-    "nn.conv2d_transpose": (relax.op.nn.conv2d, "HW"),
-    "nn.conv3d_transpose": (relax.op.nn.conv3d, "DHW"),
-}
+TRANSPOSED = {f"{name}_transpose": form for name, form in CONVOLUTIONS.items()}
+"""The forms of plain convolutions, by the names of transposed ones."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Every ``stride``-th output of a transposed convolution along one axis.
+
+    It is a plain convolution with ``taps`` of the kernel from ``first`` on, ``step`` apart and
+    turned around, of an input with ``before`` and ``after`` zeros around it (where negative, with
+    so many elements less).
+    """
+
+    taps: int
+    first: int = 0
+    step: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis of a transposed convolution."""
+
+    extent: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    output: int
+
+    @property
+    def steps(self) -> int:
+        """Outputs of each phase; those behind the last output are cut off."""
+        return -(-self.output // self.stride)
+
+    def phase(self, number: int) -> Phase:
+        """Return the phase of the outputs ``number``, ``number + stride`` and so on.
+
+        Output ``j`` meets tap ``t`` at the input ``j + shift - (t * dilation - rest) / stride``.
+        """
+        shift, rest = divmod(number + self.before, self.stride)
+        taps = [t for t in range(self.kernel) if (t * self.dilation - rest) % self.stride == 0]
+        if not taps:
+            return Phase(0)
+        first, last = ((t * self.dilation - rest) // self.stride for t in (taps[0], taps[-1]))
+        common = math.gcd(self.dilation, self.stride)
+        return Phase(
+            taps=len(taps),
+            first=taps[0],
+            step=self.stride // common,
+            dilation=self.dilation // common,
+            before=last - shift,
+            after=self.steps - 1 + shift - first - (self.extent - 1),
+        )
 
 
 def _lower(sweep: Rewriter, call: Any) -> Any | None:
-    if op_name(call) not in _FORWARD:
+    if op_name(call) not in TRANSPOSED:
         return None
-    convolution, axes = _FORWARD[op_name(call)]
-    attrs, shapes = call.attrs, [static_shape(a) for a in call.args]
+    form, attrs = TRANSPOSED[op_name(call)], call.attrs
+    axes = form.data[1:-1]
+    shapes = [static_shape(a) for a in (*call.args, call)]
     plain = (str(attrs.data_layout), str(attrs.kernel_layout)) == (f"NC{axes}", f"IO{axes}")
     if not plain or None in shapes:
         return None
-    layer = _Layer(sweep, attrs, *shapes)
-    x, weight = call.args
-    if layer.is_tiling():
-        return layer.tiles(convolution(x, layer.columns(weight)), call.ty.shape)
-    padded, padding = layer.spread(x)
-    return convolution(
-        padded,
-        layer.flipped(weight),
-        padding=padding,
-        dilation=layer.dilation,
-        groups=layer.groups,
-        out_dtype=attrs.out_dtype,
-    )
+    return _Layer(sweep, call, *shapes).lowered()
 
 
 class _Layer:
     """One transposed convolution of static shape."""
 
-    def __init__(self, sweep: Rewriter, attrs: Any, x: Any, weight: Any) -> None:
-        self.sweep, self.x, self.weight = sweep, x, weight
-        self.kernel, self.groups = weight[2:], int(attrs.groups)
-        self.strides, self.dilation = _ints(attrs.strides), _ints(attrs.dilation)
-        self.padding, self.extra = _ints(attrs.padding), _ints(attrs.output_padding)
+    def __init__(self, sweep: Rewriter, call: Any, x: Any, weight: Any, output: Any) -> None:
+        self.sweep, self.call, self.weight = sweep, call, weight
+        self.form, attrs = TRANSPOSED[op_name(call)], call.attrs
+        self.groups, self.rank = int(attrs.groups), len(x) - 2
+        lists = (attrs.strides, attrs.dilation, list(attrs.padding)[: self.rank])
+        numbers = ([int(v) for v in values] for values in lists)
+        found = zip(x[2:], weight[2:], *numbers, output[2:], strict=True)
+        self.axes = [Axis(*values) for values in found]
 
-    def is_tiling(self) -> bool:
-        """Whether each input pixel has a tile of the output for itself."""
-        plain = self.groups == 1 and not any(self.padding) and not any(self.extra)
-        return plain and tuple(self.strides) == tuple(self.kernel) and max(self.kernel) > 1
-
-    def columns(self, weight: Any) -> Any:
-        """``(in, out, *kernel)`` --> ``(out * taps, in, 1, ...)``: each tap is a feature."""
-        rank = len(self.kernel)
-        moved = self._emit(relax.op.permute_dims(weight, [1, *range(2, rank + 2), 0]))
-        taps = math.prod(self.kernel)
-        shape = [self.weight[1] * taps, self.weight[0], *(1 for _ in self.kernel)]
-        return self._emit(relax.op.reshape(moved, shape))
-
-    def tiles(self, y: Any, shape: Any) -> Any:
-        """``(n, out * taps, *pixels)`` --> the pixels of each tile side by side."""
-        rank = len(self.kernel)
-        split = [self.x[0], self.weight[1], *self.kernel, *self.x[2:]]
-        pairs = [i for axis in range(rank) for i in (2 + rank + axis, 2 + axis)]
-        parted = self._emit(relax.op.reshape(self._emit(y), split))
-        return relax.op.reshape(self._emit(relax.op.permute_dims(parted, [0, 1, *pairs])), shape)
-
-    def flipped(self, weight: Any) -> Any:
-        """``(in, out / groups, *kernel)`` --> ``(out, in / groups, *kernel)``, turned around."""
-        inputs, outputs = self.weight[0] // self.groups, self.weight[1]
-        for axis, extent in enumerate(self.kernel):
-            if extent > 1:
-                weight = self._emit(relax.op.flip(weight, axis + 2))
-        parted = self._emit(relax.op.reshape(weight, [self.groups, inputs, outputs, *self.kernel]))
-        rest = range(3, 3 + len(self.kernel))
-        swapped = self._emit(relax.op.permute_dims(parted, [0, 2, 1, *rest]))
-        return self._emit(relax.op.reshape(swapped, [self.groups * outputs, inputs, *self.kernel]))
-
-    def spread(self, x: Any) -> tuple[Any, list[int]]:
-        """Return ``x`` with zeros between its pixels, and the padding that is still to come."""
-        spatial, rank = self.x[2:], len(self.kernel)
-        if max(self.strides) > 1:
-            parted = [e for extent in spatial for e in (extent, 1)]
-            x = self._emit(relax.op.reshape(x, [*self.x[:2], *parted]))
-            width = [w for stride in self.strides for w in (0, 0, 0, stride - 1)]
-            x = self._emit(relax.op.nn.pad(x, [0, 0, 0, 0, *width]))
-            spatial = tuple(e * s for e, s in zip(spatial, self.strides, strict=True))
-            x = self._emit(relax.op.reshape(x, [*self.x[:2], *spatial]))
-        reach = [d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True)]
-        before = [r - p for r, p in zip(reach, self.padding[:rank], strict=True)]
-        after = [
-            r - p + e - (s - 1)
-            for r, p, e, s in zip(reach, self.padding[rank:], self.extra, self.strides, strict=True)
+    def lowered(self) -> Any:
+        """Return the outputs of all phases side by side."""
+        numbers = itertools.product(*(range(axis.stride) for axis in self.axes))
+        phases = [
+            [axis.phase(n) for axis, n in zip(self.axes, number, strict=True)] for number in numbers
         ]
-        if min(before + after) < 0:
-            begin = [max(0, -b) for b in before]
-            end = [e - max(0, -a) for e, a in zip(spatial, after, strict=True)]
-            axes = list(range(2, 2 + rank))
-            x = self._emit(relax.op.strided_slice(x, axes, begin, end))
-        return x, [max(0, p) for p in before + after]
+        last = [0, *range(2, self.rank + 2), 1]
+        x = self._emit(relax.op.permute_dims(self.call.args[0], last))
+        alike = all(_where(phase) == _where(phases[0]) for phase in phases)
+        if alike and self.groups == 1:
+            weights = [self._kernel(phase) for phase in phases]
+            weight = self._emit(relax.op.concat(weights, axis=0)) if phases[1:] else weights[0]
+            joined = self._convolution(x, weight, phases[0])
+        else:
+            parts = [self._output(x, phase) for phase in phases]
+            joined = self._emit(relax.op.concat(parts, axis=-1))
+        first = [0, self.rank + 1, *range(1, self.rank + 1)]
+        return relax.op.permute_dims(self._emit(self._tiles(joined)), first)
+
+    def _output(self, x: Any, phase: Sequence[Phase]) -> Any:
+        """Return what one phase gives, zeros where it has no taps."""
+        if all(p.taps for p in phase):
+            return self._convolution(x, self._kernel(phase), phase)
+        shape = [self.call.ty.shape[0], *(axis.steps for axis in self.axes), self._features]
+        return self._emit(relax.op.zeros(relax.ShapeExpr(shape), str(self.call.ty.dtype)))
+
+    @property
+    def _features(self) -> int:
+        return int(self.weight[1]) * self.groups
+
+    def _convolution(self, x: Any, weight: Any, phase: Sequence[Phase]) -> Any:
+        begins = [max(0, -p.before) for p in phase]
+        ends = [a.extent - max(0, -p.after) for a, p in zip(self.axes, phase, strict=True)]
+        if any(begins) or ends != [axis.extent for axis in self.axes]:
+            axes = list(range(1, self.rank + 1))
+            x = self._emit(relax.op.strided_slice(x, axes, begins, ends))
+        padding = [max(0, p.before) for p in phase] + [max(0, p.after) for p in phase]
+        return self._emit(
+            self.form.operator(
+                x,
+                weight,
+                padding=padding,
+                dilation=[p.dilation for p in phase],
+                groups=self.groups,
+                data_layout=self.form.data,
+                kernel_layout=self.form.kernel,
+                out_dtype=self.call.attrs.out_dtype,
+            )
+        )
+
+    def _kernel(self, phase: Sequence[Phase]) -> Any:
+        """``(in, out / groups, *kernel)`` --> ``(out, *taps, in / groups)``, turned around."""
+        taps = [p.taps for p in phase]
+        inputs, outputs = self.weight[0] // self.groups, self.weight[1]
+        spatial = list(range(2, self.rank + 2))
+        weight = self.call.args[1]
+        if taps != list(self.weight[2:]):
+            first = [p.first for p in phase]
+            end = [p.first + (p.taps - 1) * p.step + 1 for p in phase]
+            step = [p.step for p in phase]
+            weight = self._emit(relax.op.strided_slice(weight, spatial, first, end, step))
+        for axis, extent in zip(spatial, taps, strict=True):
+            if extent > 1:
+                weight = self._emit(relax.op.flip(weight, axis))
+        parted = self._emit(relax.op.reshape(weight, [self.groups, inputs, outputs, *taps]))
+        moved = self._emit(relax.op.permute_dims(parted, [0, 2, *(a + 1 for a in spatial), 1]))
+        return self._emit(relax.op.reshape(moved, [self._features, *taps, inputs]))
+
+    def _tiles(self, joined: Any) -> Any:
+        """``(n, *steps, phases * out)`` --> ``(n, *outputs, out)``."""
+        steps, strides = ([getattr(a, n) for a in self.axes] for n in ("steps", "stride"))
+        batch, features = self.call.ty.shape[0], self._features
+        if self.rank > 1 and max(strides) > 1:
+            split = relax.op.reshape(joined, [batch, *steps, *strides, features])
+            pairs = [a for i in range(self.rank) for a in (1 + i, 1 + self.rank + i)]
+            order = [0, *pairs, 2 * self.rank + 1]
+            joined = self._emit(relax.op.permute_dims(self._emit(split), order))
+        whole = [s * n for s, n in zip(strides, steps, strict=True)]
+        tiles = relax.op.reshape(joined, [batch, *whole, features])
+        outputs = [axis.output for axis in self.axes]
+        if whole == outputs:
+            return tiles
+        axes = list(range(1, self.rank + 1))
+        return relax.op.strided_slice(self._emit(tiles), axes, [0] * self.rank, outputs)
 
     def _emit(self, expr: Any) -> Any:
         return self.sweep.emit(expr)
 
 
-def _ints(values: Any) -> list[int]:
-    return [int(v) for v in values]
+def _where(phase: Sequence[Phase]) -> list[tuple[int, ...]]:
+    """Return what phases must have in common to be features of one convolution."""
+    return [(p.taps, p.dilation, p.before, p.after) for p in phase if p.taps] or [()]
 
 
 @tvm.transform.module_pass(opt_level=0, name="TransposedConvolution")
 @dataclass(frozen=True)
 class TransposedConvolution:
-    """Write transposed convolutions of static shape with plain ones.
+    """Write transposed convolutions of static shape with plain ones, channels last.
 
-    before: ``conv2d_transpose(x, w, strides=2)`` --> after: ``conv2d(spread(x), flip(w))``
+    before: ``conv2d_transpose(x, w, strides=2)``
+    after:  ``tiles(concat(conv2d(x, w0), conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)))``
 
-    ``spread`` puts zeros between the pixels. Where strides and kernel are equal, the output is
-    made of tiles, one for each input pixel: ``tiles(conv2d(x, columns(w)))``.
+    Each output phase (outputs ``stride`` apart) is a convolution with a part of the taps, so no
+    zero is multiplied that was no weight, and zeros of the weight stay where they are. Phases that
+    read the same inputs are features of one convolution.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

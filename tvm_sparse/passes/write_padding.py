@@ -66,7 +66,7 @@ def _padding(mod: tvm.IRModule, call: Any) -> tuple[int, ...] | None:
 
 
 def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | None:
-    """Return scheduled ``func`` with zeros ``(top, left, bottom, right)`` around its NHWC output.
+    """Return scheduled ``func`` with zeros of widths ``padding`` around its channels-last output.
 
     ``None`` if the output is not stored by one element-wise block.
     """
@@ -86,39 +86,42 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
 def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]]:
     """Return a buffer with borders around ``inner``, a copy into it, and what zeroes the borders.
 
-    The borders are whole rows above and below, and the columns left and right between them.
+    The borders of the first spatial axis go all along the others; those of each later axis are
+    between the borders of the axes before it.
     """
-    top, left, bottom, right = padding
-    batch, height, width, channels = inner.shape
-    tall, wide = height + top + bottom, width + left + right
-    spans = (
-        ((top, wide), (0, 0)),
-        ((bottom, wide), (top + height, 0)),
-        ((height, left), (top, 0)),
-        ((height, right), (top, left + width)),
-    )
+    rank = len(padding) // 2
+    before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
+    extents = list(inner.shape)
+    whole = [b + e + a for b, e, a in zip(before, extents, after, strict=True)]
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        outer = T.arg("P", T.Buffer(int64((batch, tall, wide, channels)), inner.dtype))
+        outer = T.arg("P", T.Buffer(int64(tuple(whole)), inner.dtype))
         with T.sblock("root"):
-            for (rows, columns), (y0, x0) in spans:
-                _fill(outer, (batch, rows, columns, channels), (y0, x0))
+            for axis in range(1, rank + 1):
+                inside, around = extents[:axis], whole[axis + 1 :]
+                for width, start in (
+                    (before[axis], 0),
+                    (after[axis], before[axis] + extents[axis]),
+                ):
+                    first = [*before[:axis], start, *[0] * len(around)]
+                    _fill(outer, (*inside, width, *around), first)
             with T.grid(*inner.shape) as axes, T.sblock(INSIDE):
-                n, y, x, c = T.axis.remap("SSSS", axes)
-                T.reads(inner[n, y, x, c])
-                T.writes(outer[n, y + top, x + left, c])
-                T.buffer_store(outer, inner[n, y, x, c], [n, y + top, x + left, c])
+                index = list(T.axis.remap("S" * len(extents), axes))
+                moved = [i + b for i, b in zip(index, before, strict=True)]
+                T.reads(inner[tuple(index)])
+                T.writes(outer[tuple(moved)])
+                T.buffer_store(outer, inner[tuple(index)], moved)
     *borders, copy = builder.get().body.block.body.seq
     return outer, copy, borders
 
 
-def _fill(outer: Any, extents: tuple[Any, ...], start: tuple[Any, Any]) -> None:
-    """Emit zeros over a rectangle of rows and columns."""
+def _fill(outer: Any, extents: tuple[Any, ...], start: list[Any]) -> None:
+    """Emit zeros over a part of the buffer."""
     if any(isinstance(e, int) and e == 0 for e in extents):
         return
     with T.grid(*int64(extents)) as axes, T.sblock("border"):
-        n, y, x, c = T.axis.remap("SSSS", axes)
-        index = [n, y + start[0], x + start[1], c]
+        inside = T.axis.remap("S" * len(extents), axes)
+        index = [i + first for i, first in zip(inside, start, strict=True)]
         T.reads()
         T.writes(outer[tuple(index)])
         T.buffer_store(outer, tirx.const(0, outer.dtype), index)

@@ -94,7 +94,7 @@ class Chooser:
             # One copy in the order that detectors and formats want, instead of one in each.
             layer = layer.contiguous()
         analysis = layer.analysis()
-        scan = None if why else analysis.scan("hwi")
+        scan = None if why else layer.scan(analysis)
         candidates, left_out = self._candidates(layer, scan) if scan else (self._dense(layer), [])
         packed = _Packed(scan.weight if scan else layer.matrix, candidates)
         times = self._measure(layer, scan, candidates, packed)
@@ -119,6 +119,8 @@ class Chooser:
             return "compiled dense on request (sparse=False)"
         if self.config.forced(layer.name) in DENSE:
             return "dense on request (ignore or force)"
+        if layer.joined > 1:
+            return ""  # the zeros between its groups are worth a storage
         if not layer.sparsity:
             return "no zeros"
         few = layer.sparsity <= 1 - 1 / MARGIN and self.config.forced(layer.name) is None

@@ -11,35 +11,57 @@ from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.lowering import lower
+from tvm_sparse.patterns.scan import Scan
 
 
 @dataclass(frozen=True)
 class Layer:
     """A contraction of the network with its weight.
 
-    ``weight`` is ``(features, columns[, kh, kw])``, as in PyTorch.
+    ``weight`` is ``(features, columns[, *taps])``, as in PyTorch. So many groups of a convolution
+    as ``joined`` says are one group of ``contraction``, with zeros between them.
     """
 
     name: str
     operator: str
     contraction: Contraction
     weight: np.ndarray = field(repr=False)
+    joined: int = 1
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The weight as ``contraction`` has it: the weight itself, unless groups are joined."""
+        if self.joined == 1:
+            return self.weight
+        features, columns, *taps = self.weight.shape
+        groups = self.contraction.groups * self.joined
+        parts = self.weight.reshape(-1, self.joined, features // groups, columns, *taps)
+        full = np.zeros((*parts.shape[:3], self.joined, columns, *taps), self.weight.dtype)
+        for i in range(self.joined):
+            full[:, i, :, i] = parts[:, i]
+        return full.reshape(features, self.joined * columns, *taps)
 
     @property
     def matrix(self) -> np.ndarray:
-        """The weight as a matrix, columns in ``hwi`` order; of a linear layer, the weight itself.
+        """``stored`` as a matrix, columns in ``hwi`` order; of a linear layer, the weight itself.
 
         It is not copied if the weight is stored in that order, and need not be contiguous.
         """
-        return self.weight if self.weight.ndim == 2 else lower(self.weight, "hwi")
+        return self.weight if self.weight.ndim == 2 else lower(self.stored, "hwi")
 
     def analysis(self) -> Analysis:
         """Return an analysis of the weight, made anew: it holds a copy of the weight."""
         return Analysis(self.weight, depthwise=self.contraction.depthwise, name=self.name)
 
+    def scan(self, analysis: Analysis | None = None) -> Scan:
+        """Return the scan of ``matrix``; ``analysis`` is that of the weight, if it is made."""
+        if self.joined > 1:
+            return Analysis(self.stored, name=self.name).scan("hwi")
+        return (analysis or self.analysis()).scan("hwi")
+
     @property
     def sparsity(self) -> float:
-        """Fraction of zeros."""
+        """Fraction of zeros of the weight itself."""
         return zeros(self.weight)
 
     def static(self) -> Contraction:

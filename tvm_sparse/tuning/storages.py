@@ -75,7 +75,7 @@ def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> lis
         return []
     every = [
         *dense_candidates(layer.contraction, target),
-        *sparse_candidates(layer.contraction, layer.analysis().scan("hwi"), target),
+        *sparse_candidates(layer.contraction, layer.scan(), target),
     ]
     found = {c.name: c for c in every if isinstance(c, Candidate)}
     costs = choice.times or {name: c.cost for name, c in found.items()}

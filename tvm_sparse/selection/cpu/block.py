@@ -53,10 +53,12 @@ def block_candidates(
     if not runs:
         yield f"block needs a multiple of {depth} columns a tap, found {c.columns}"
         return
+    each = c.features // c.groups
+    groups = tuple(group for group in GROUPS if c.groups == 1 or each % group == 0)
     wide = min(
-        covers(scan, GROUPS, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
+        covers(scan, groups, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
     )
-    if depth == 1 and c.columns >= LANES and batch_in_lanes(c):
+    if c.groups == depth == 1 and c.columns >= LANES and batch_in_lanes(c):
         tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
             (k.fraction * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)

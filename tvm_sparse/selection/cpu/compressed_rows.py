@@ -47,6 +47,9 @@ def unstructured_candidates(
     if engine_of(c.numerics, target).depth > 1:
         yield f"unstructured has one column a lane, {c.dtype} several: see balanced and joint"
         return
+    if c.groups > 1:
+        yield "unstructured has no groups: lanes of pixels would meet other channels in each"
+        return
     if c.columns < LANES:
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return

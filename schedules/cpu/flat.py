@@ -1,0 +1,81 @@
+"""Axes of a block that memory has side by side: they may be one loop, and that one vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import s_tir, tirx
+
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+
+WIDEST = 2 * LANES
+"""Most lanes of a vector that is no whole number of registers."""
+
+
+def uses(expr: Any, var: Any) -> bool:
+    """Whether ``expr`` depends on ``var``."""
+    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
+
+
+def side_by_side(sch: s_tir.Schedule, block: BlockRV, kind: int) -> int:
+    """Return how many of the last axes of ``kind`` are the last ones of every tensor, in order.
+
+    A tensor that does not depend on any of them does not count.
+    """
+    body = sch.get(block)
+    axes = [v for v in body.iter_vars if int(v.iter_type) == kind]
+    written = list(body.writes)
+    tensors = [r for r in body.reads if not any(r.source.same_as(w.source) for w in written)]
+    if kind == b.SPATIAL:
+        tensors += written
+    count = 0
+    for number in range(1, len(axes) + 1):
+        if not all(_walks(tensor, axes[-number:]) for tensor in tensors):
+            break
+        count = number
+    return count
+
+
+def _walks(region: Any, axes: Sequence[Any]) -> bool:
+    """Whether a tensor's last indices are ``axes``, or none of its indices depends on them."""
+    index, shape = [part.min for part in region.region], region.source.ty.shape
+    if any(not hasattr(part.extent, "value") or int(part.extent) != 1 for part in region.region):
+        return False
+    head, tail = index[: -len(axes)], index[-len(axes) :]
+    used = [any(uses(i, axis.var) for axis in axes) for i in index]
+    if not any(used):
+        return True
+    if len(tail) < len(axes) or any(used[: len(head)]):
+        return False
+    same = all(i.same_as(axis.var) for i, axis in zip(tail, axes, strict=True))
+    inner = zip(shape[len(head) + 1 :], axes[1:], strict=True)
+    return same and all(_equal(extent, axis.dom.extent) for extent, axis in inner)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return hasattr(a, "value") and hasattr(b, "value") and int(a) == int(b)
+
+
+def last_loop(sch: s_tir.Schedule, loops: list[LoopRV], most: int) -> tuple[LoopRV, int]:
+    """Fuse as many of the last ``most`` loops as make whole vectors; return the loop and its lanes.
+
+    One lane if no divisor of any of them is a vector.
+    """
+    extents = [b.extent(sch, loop) for loop in loops]
+    found = [(1, 1)]
+    for count in range(1, most + 1):
+        if None in extents[-count:]:
+            break
+        found.append((_lanes(math.prod(extents[-count:])), count))
+    lanes, count = max(found, key=lambda f: (f[0] % LANES == 0, f[0]))
+    return sch.fuse(*loops[-count:]) if count > 1 else loops[-1], lanes
+
+
+def _lanes(extent: int) -> int:
+    if extent % LANES == 0:
+        return LANES
+    return max((d for d in range(4, WIDEST) if extent % d == 0), default=1)

@@ -1,0 +1,57 @@
+"""Transpositions of whole tiles against NumPy, and which ones these are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te
+
+from tests.kernels import run
+from tvm_sparse.ops.permute import PARALLEL_POINTS, Permutation, permute
+
+
+@pytest.mark.parametrize(
+    "shape, axes, plain",
+    [
+        ((1, 64, 7, 8), (0, 2, 3, 1), ((64, 56), (1, 0))),
+        ((2, 64, 7, 8), (0, 2, 3, 1), ((2, 64, 56), (0, 2, 1))),
+        ((2, 3, 4, 5), (0, 1, 2, 3), ((120,), (0,))),
+        ((5, 1, 6), (1, 2, 0), ((5, 6), (1, 0))),
+        ((3, 4, 5), (2, 1, 0), ((3, 4, 5), (2, 1, 0))),
+        ((2, 3, 4, 5), (2, 3, 0, 1), ((6, 20), (1, 0))),
+    ],
+)
+def test_as_few_axes_as_possible(shape, axes, plain):
+    assert Permutation.of(shape, axes) == Permutation(*plain)
+
+
+@pytest.mark.parametrize(
+    "shape, axes, expected",
+    [((16, 16), (1, 0), True), ((15, 16), (1, 0), False), ((16, 17, 18), (1, 0, 2), False)],
+)
+def test_what_turns_tiles(shape, axes, expected):
+    assert Permutation.of(shape, axes).turns_tiles() is expected
+
+
+def check(shape, axes):
+    plain = Permutation.of(shape, axes)
+    assert plain.turns_tiles()
+    x = te.placeholder(plain.shape, "float32", "X")
+    func = te.create_prim_func([x, permute(x, plain.axes)])
+    value = np.arange(np.prod(shape), dtype=np.float32)
+    after = [plain.shape[axis] for axis in plain.axes]
+    got = run(func, [value.reshape(plain.shape)], tuple(after))
+    np.testing.assert_array_equal(got.ravel(), value.reshape(shape).transpose(axes).ravel())
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.tuples(st.integers(1, 3), st.integers(16, 40), st.integers(1, 4), st.integers(16, 40)))
+def test_any_shape(shape):
+    check(shape, (0, 2, 3, 1))
+    check(shape, (0, 3, 2, 1))
+
+
+def test_threads():
+    check((2, PARALLEL_POINTS // 64 + 1, 33), (0, 2, 1))

@@ -1,0 +1,65 @@
+"""SinkPermutes: fewer transpositions, the same values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.sink_permutes import SinkPermutes
+
+SHAPE = (2, 5, 3, 4)
+BIAS = np.arange(5, dtype=np.float32).reshape(1, 5, 1, 1)
+
+
+def permute(x, *axes):
+    return relax.op.permute_dims(x, axes)
+
+
+def first(x):
+    return permute(x, 0, 3, 1, 2)
+
+
+def last(x):
+    return permute(x, 0, 2, 3, 1)
+
+
+CHAINS = {
+    "cancel": (lambda x: first(last(x)), 0),
+    "merge": (lambda x: permute(last(x), 1, 2, 0, 3), 1),
+    "through": (lambda x: first(relax.op.nn.relu(last(x))), 0),
+    "bias": (lambda x: last(relax.op.add(first(last(x)), constant(BIAS))), 1),
+    "row": (lambda x: first(relax.op.multiply(last(x), constant(BIAS.reshape(5)))), 0),
+    "number": (lambda x: first(relax.op.multiply(last(x), relax.const(2.0))), 0),
+    "both": (lambda x: first(relax.op.add(relax.op.exp(last(x)), last(x))), 0),
+    "apart": (lambda x: first(relax.op.add(last(x), permute(x, 0, 2, 3, 1))), 0),
+    "other operand": (
+        lambda x: relax.op.add(permute(x, 0, 1, 3, 2), relax.op.reshape(x, (2, 5, 4, 3))),
+        1,
+    ),
+    "broadcast": (
+        lambda x: relax.op.add(
+            permute(relax.op.sum(x, [2, 3], keepdims=True), 0, 3, 2, 1),
+            constant(BIAS.reshape(5, 1)),
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name):
+    body, count = CHAINS[name]
+    before = module(body, SHAPE)
+    after = SinkPermutes()(before)
+    x = np.random.default_rng(0).integers(-3, 4, SHAPE).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
+    if count is not None:
+        assert operators(after).get("permute_dims", 0) == count
+
+
+def test_axes_of_extent_one_are_moved_by_a_reshape():
+    after = SinkPermutes()(module(lambda x: permute(x, 0, 2, 1, 3), (2, 1, 3, 4)))
+    assert operators(after) == {"reshape": 1}
