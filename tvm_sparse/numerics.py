@@ -92,5 +92,8 @@ INTEGERS = tuple(
 )
 """Quantised networks: sums are exact, and what follows scales and rounds them."""
 
+BFLOATS = tuple(Numerics.uniform("bfloat16", output) for output in (FLOAT_SUMS, "bfloat16"))
+"""Networks in half precision: what is multiplied has eight bits, sums are those of floats."""
+
 HALVES = ("bfloat16", "float16")
 """The types in half precision, smaller rounding errors last."""

@@ -17,7 +17,7 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.winograd import WinogradFormat
-from tvm_sparse.numerics import FLOAT32, Numerics
+from tvm_sparse.numerics import BFLOATS, FLOAT32, INTEGERS, Numerics
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.block import block
@@ -82,7 +82,15 @@ def test_gpu_kernels_refuse_integers():
 
 def test_winograd_does_not_fit_integers():
     assert fits(PLANE, host())
-    assert not fits(replace(PLANE, numerics=INT16), host())
+    for numerics in (INT16, *INTEGERS, *BFLOATS):
+        assert not fits(replace(PLANE, numerics=numerics), host())
+
+
+@pytest.mark.parametrize("name", ["compressed rows", "winograd", "matmul"])
+@pytest.mark.parametrize("numerics", [*INTEGERS, *BFLOATS], ids=str)
+def test_operators_of_one_column_a_lane_refuse_several(name, numerics):
+    with pytest.raises(UnsupportedError, match="with one column a lane"):
+        BUILDERS[name](numerics, host())
 
 
 def test_third_parties_add_a_pair():

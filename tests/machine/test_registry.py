@@ -27,7 +27,8 @@ ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-
 @pytest.mark.parametrize(
     ("cpu", "name"),
     [
-        ("znver4", "AVX-512 VNNI VBMI"),
+        ("znver4", "AVX-512 VNNI VBMI BF16"),
+        ("icelake-server", "AVX-512 VNNI VBMI"),
         ("cascadelake", "AVX-512 VNNI"),
         ("skylake-avx512", "AVX-512 BW"),
         ("alderlake", "AVX-VNNI"),

@@ -7,8 +7,14 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from tvm import relax
 
 import tvm_sparse as ts
+from tests.kernels import host
+from tests.passes.modules import evaluate, operators
+from tvm_sparse.passes.lower_contractions import LowerContractions
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import Decisions
 
 
 class Attention(nn.Module):
@@ -83,3 +89,51 @@ def test_results_are_written_where_their_only_reader_puts_them(use, threads, mon
     torch.testing.assert_close(library(a, b), model(a, b), rtol=0, atol=0)
     kernels = [kernel.function for kernel in library.kernels]
     assert len(kernels) == count, kernels
+
+
+def test_bfloat16_is_multiplied_as_such():
+    """Sums of small integers are exact, so rounding them once leaves one right result."""
+    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Conv1d(1, 32, 3)).eval().bfloat16()
+    x = torch.randint(-4, 5, (1, 64)).bfloat16()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randint(-1, 2, parameter.shape))
+        model[0].weight[:, :16] = 0
+    config = ts.Config(measure=False, force={"0": "balanced"})
+    library = ts.compile(model, (x,), config=config)
+    assert next(iter(library.decisions)).chosen == "balanced"
+    torch.testing.assert_close(library(x), model(x), rtol=0.01, atol=0.02)
+
+
+def products(left, right):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(left, "int8"))
+    y = relax.Var("y", relax.TensorType(right, "int8")) if isinstance(right, tuple) else None
+    with builder.function("main", [x] if y is None else [x, y]):
+        with builder.dataflow():
+            other = relax.const(right) if y is None else y
+            product = relax.op.matmul(x, other, out_dtype="int32")
+            out = builder.emit_output(builder.emit(product))
+        builder.emit_func_output(out)
+    return builder.finalize()
+
+
+def lowered(module):
+    chooser = Chooser(host("x86-64"), ts.Config(measure=False), Decisions())
+    return LowerContractions(chooser)(module), chooser.decisions
+
+
+def test_integers_with_a_constant_weight_are_ours():
+    rng = np.random.default_rng(0)
+    x, weight = (rng.integers(-128, 128, shape, np.int8) for shape in ((5, 64), (64, 37)))
+    module, decisions = lowered(products(x.shape, weight))
+    assert [d.chosen for d in decisions] == ["dense"]
+    assert "matmul" not in operators(module)
+    expected = x.astype(np.int64) @ weight.astype(np.int64)
+    np.testing.assert_array_equal(evaluate(module, x), expected)
+
+
+def test_integers_of_two_activations_stay_with_tvm():
+    module, decisions = lowered(products((4, 16), (16, 8)))
+    assert not [*decisions]
+    assert operators(module)["matmul"] == 1

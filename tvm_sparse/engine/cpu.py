@@ -34,6 +34,11 @@ class Engine(ABC):
         return 0
 
     @property
+    def code(self) -> str:
+        """Functions in LLVM's language that products call."""
+        return dict(self.machine.code).get(self.numerics.activation, "")
+
+    @property
     def corrected(self) -> bool:
         """Whether a constant for each feature is added to the sums."""
         return False

@@ -9,10 +9,11 @@ from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.floats import FloatEngine
+from tvm_sparse.engine.halves import HalfEngine
 from tvm_sparse.engine.integers import IntegerEngine
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, HALVES, INTEGERS, Numerics
+from tvm_sparse.numerics import BFLOATS, FLOAT32, FLOAT_SUMS, HALVES, INTEGERS, Numerics
 
 Pair: TypeAlias = tuple[Numerics, str]
 """Numerics, and the name of a machine."""
@@ -24,6 +25,7 @@ ENGINES: dict[Pair, type[Engine]] = {
     (numerics, machine.name): engine
     for engine, pairs in (
         (FloatEngine, (FLOAT32, *(FLOAT32.with_weights(half) for half in HALVES))),
+        (HalfEngine, BFLOATS),
         (IntegerEngine, INTEGERS),
     )
     for numerics in pairs
@@ -48,6 +50,19 @@ def engine_of(numerics: Numerics, target: Target) -> Engine:
     if engine is None:
         raise untested(numerics, machine.name)
     return engine(numerics, machine)
+
+
+def single_engine_of(numerics: Numerics, target: Target) -> Engine:
+    """Return the same for operators that give each lane one column at a time."""
+    engine = engine_of(numerics, target)
+    if engine.depth > 1:
+        raise untested(numerics, f"{engine.machine.name} with one column a lane")
+    return engine
+
+
+def supported_singly(numerics: Numerics, target: Target) -> bool:
+    """Whether there are operators for ``numerics`` that give each lane one column at a time."""
+    return supported(numerics, target) and engine_of(numerics, target).depth == 1
 
 
 def supported(numerics: Numerics, target: Target) -> bool:

@@ -29,6 +29,30 @@ def plain_dot(sums: Any, activations: Any, weights: Any) -> Any:
     return sums
 
 
+def plain_half_dot(sums: Any, activations: Any, weights: Any) -> Any:
+    """Multiply pairs of bfloat16, given by their bits, in the type of the sums, which is wider."""
+    lanes = int(sums.ty.dtype.lanes)
+    bits = SUM_BITS // 2
+    parts = [tirx.reinterpret(f"uint{SUM_BITS}x{lanes}", v) for v in (activations, weights)]
+    low = [tirx.shift_left(v, _words(bits, v)) for v in parts]
+    high = [tirx.bitwise_and(v, _words((1 << SUM_BITS) - (1 << bits), v)) for v in parts]
+    for left, right in (low, high):
+        dtype = str(sums.ty.dtype)
+        sums = sums + tirx.reinterpret(dtype, left) * tirx.reinterpret(dtype, right)
+    return sums
+
+
+def _words(value: int, like: Any) -> Any:
+    return tirx.Broadcast(tirx.const(value, f"uint{SUM_BITS}"), int(like.ty.dtype.lanes))
+
+
+def imported_dot(name: str) -> Dot:
+    """Return the dot product by ``name``, a function that :attr:`Machine.code` defines."""
+    return lambda sums, activations, weights: tirx.call_extern(
+        sums.ty.dtype, name, sums, activations, weights
+    )
+
+
 def widened_dot(name: str, bits: int) -> Dot:
     """Return the dot product of unsigned and signed bytes by products of 16 bits, which are exact.
 

@@ -13,5 +13,9 @@ PLAIN = Machine(
     sums=12,
     widths=(512,),  # LLVM cuts them in four
     costs=Costs("shipped for plain CPUs", lookup=((16, FROM_MEMORY),)),
-    lookups=(("float32", 16, plain_lookup(16)), ("uint8", 16, plain_lookup(16))),
+    lookups=(
+        ("float32", 16, plain_lookup(16)),
+        ("bfloat16", 16, plain_lookup(16)),
+        ("uint8", 16, plain_lookup(16)),
+    ),
 )

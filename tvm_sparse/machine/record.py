@@ -44,6 +44,9 @@ class Machine:
         ``(dtype, columns, lookup)``: how to look up in a bank that registers hold, smallest first.
     dots
         ``(dtype, dot)``: how to multiply activations that lie side by side in a lane.
+    code
+        ``(dtype, text)``: functions in LLVM's language that the dot product of ``dtype`` calls,
+        where TVM has no way to call an instruction.
     costs
         What steps cost on a chip that has no costs of its own.
     chips
@@ -60,6 +63,7 @@ class Machine:
     costs: Costs
     lookups: tuple[tuple[str, int, Lookup], ...] = ()
     dots: tuple[tuple[str, Dot], ...] = ()
+    code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()
 
@@ -77,6 +81,6 @@ class Machine:
         fast = (f for known, columns, f in self.lookups if (known, columns) == (dtype, bank))
         return next(fast, plain_lookup(bank))
 
-    def dot(self, dtype: str) -> Dot:
+    def dot(self, dtype: str, otherwise: Dot = plain_dot) -> Dot:
         """Return the fastest dot product of activations of ``dtype``."""
-        return next((dot for known, dot in self.dots if known == dtype), plain_dot)
+        return next((dot for known, dot in self.dots if known == dtype), otherwise)

@@ -9,10 +9,13 @@ from tvm_sparse.machine.aarch64_neon import NEON
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.x86_avx2 import AVX, AVX2, AVX_VNNI
-from tvm_sparse.machine.x86_avx512 import AVX512, AVX512_BW, AVX512_VBMI, AVX512_VNNI
+from tvm_sparse.machine.x86_avx512 import AVX512, AVX512_BF16, AVX512_BW, AVX512_VBMI, AVX512_VNNI
 from tvm_sparse.table import Table
 
-_OWN = (PLAIN, NEON, AVX, AVX2, AVX_VNNI, AVX512, AVX512_BW, AVX512_VNNI, AVX512_VBMI)
+_OWN = (
+    *(PLAIN, NEON, AVX, AVX2, AVX_VNNI),
+    *(AVX512, AVX512_BW, AVX512_VNNI, AVX512_VBMI, AVX512_BF16),
+)
 
 MACHINES: Table[Machine] = Table("machine", {m.name: m for m in _OWN})
 """A target is the last one whose features it has: what third parties add is asked first."""

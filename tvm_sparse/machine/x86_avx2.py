@@ -36,6 +36,7 @@ AVX2 = Machine(
     costs=Costs("shipped for AVX2", lookup=((16, 2.4),)),
     lookups=(
         ("float32", 16, lookup_16),
+        ("bfloat16", 16, plain_lookup(16)),
         ("uint8", 16, shuffled_bytes("llvm.x86.avx2.pshuf.b", 256)),
     ),
     dots=(("uint8", widened_dot("llvm.x86.avx2.pmadd.wd", 256)),),
@@ -53,6 +54,10 @@ AVX = replace(
     name="AVX",
     features=("avx",),
     costs=Costs("shipped for AVX", lookup=((16, FROM_MEMORY),)),
-    lookups=(("float32", 16, plain_lookup(16)), ("uint8", 16, plain_lookup(16))),
+    lookups=(
+        ("float32", 16, plain_lookup(16)),
+        ("bfloat16", 16, plain_lookup(16)),
+        ("uint8", 16, plain_lookup(16)),
+    ),
     dots=(),
 )

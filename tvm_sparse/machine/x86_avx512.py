@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.machine.costs import Costs
-from tvm_sparse.machine.dot import fused_dot, widened_dot
+from tvm_sparse.machine.dot import fused_dot, imported_dot, widened_dot
 from tvm_sparse.machine.lookup import Lookup, repeated, shuffled_bytes
 from tvm_sparse.machine.record import Machine
 
@@ -58,11 +58,40 @@ AVX512 = Machine(
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
 )
 
+
+def halves_lookup(bank: int) -> Lookup:
+    """Return the lookup in ``bank`` halves by one ``vpermw``: low five bits of an index count."""
+
+    def lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+        table = repeated(buffer, row, start, bank, 32)
+        name = "llvm.x86.avx512.permvar.hi.512"
+        return tirx.call_llvm_pure_intrin("uint16x32", name, table, index)
+
+    return lookup
+
+
+BFLOAT16_DOT = """
+declare <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float>, <32 x bfloat>, <32 x bfloat>)
+define <16 x float> @ts_dot_bfloat16(
+    <16 x float> %sums, <32 x i16> %a, <32 x i16> %b) alwaysinline {
+  %x = bitcast <32 x i16> %a to <32 x bfloat>
+  %y = bitcast <32 x i16> %b to <32 x bfloat>
+  %r = call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(
+      <16 x float> %sums, <32 x bfloat> %x, <32 x bfloat> %y)
+  ret <16 x float> %r
+}
+"""
+"""TVM turns vectors of bfloat16 into vectors of float32 before it makes code: this takes bits."""
+
 AVX512_BW = replace(
     AVX512,
     name="AVX-512 BW",
     features=("avx512f", "avx512bw"),
-    lookups=(*AVX512.lookups, ("uint8", 16, shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512))),
+    lookups=(
+        *AVX512.lookups,
+        *(("bfloat16", bank, halves_lookup(bank)) for bank in (16, 32)),
+        ("uint8", 16, shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512)),
+    ),
     dots=(("uint8", widened_dot("llvm.x86.avx512.pmaddw.d.512", 512)),),
 )
 
@@ -77,5 +106,17 @@ AVX512_VBMI = replace(
     AVX512_VNNI,
     name="AVX-512 VNNI VBMI",
     features=("avx512f", "avx512bw", "avx512vnni", "avx512vbmi"),
-    lookups=(*AVX512.lookups, *(("uint8", bank, bytes_lookup(bank)) for bank in (16, 32, 64))),
+    lookups=(
+        *(entry for entry in AVX512_VNNI.lookups if entry[0] != "uint8"),
+        *(("uint8", bank, bytes_lookup(bank)) for bank in (16, 32, 64)),
+    ),
 )
+
+AVX512_BF16 = replace(
+    AVX512_VBMI,
+    name="AVX-512 VNNI VBMI BF16",
+    features=(*AVX512_VBMI.features, "avx512bf16"),
+    dots=(*AVX512_VBMI.dots, ("bfloat16", imported_dot("ts_dot_bfloat16"))),
+    code=(("bfloat16", BFLOAT16_DOT),),
+)
+"""Cooper Lake has bfloat16 without VBMI: it multiplies in float32."""

@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.engine.registry import single_engine_of
 from tvm_sparse.numerics import FLOAT32, Numerics
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
@@ -105,7 +105,7 @@ def batch_matmul(
     ``A`` and ``B`` have the views' base shapes; leading axes of ``B`` broadcast as NumPy's do. A
     right operand whose rows are not contiguous is packed first. ``output`` keeps rows.
     """
-    engine = engine_of(numerics, target)
+    engine = single_engine_of(numerics, target)
     a_base = te.placeholder(int64(left.shape), numerics.activation, "A")
     b_base = te.placeholder(int64(right.shape), engine.held, "B")
     a = left.apply(a_base, "left")

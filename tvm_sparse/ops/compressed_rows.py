@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.engine.registry import single_engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
@@ -35,7 +35,7 @@ def compressed_rows(
     in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
     """
     c = contraction
-    plan = _Plan(c, storage, engine_of(c.numerics, target), vectors)
+    plan = _Plan(c, storage, single_engine_of(c.numerics, target), vectors)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})

@@ -19,6 +19,9 @@ from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
 
+IMPORT = "pragma_import_llvm"
+"""TVM's annotation: functions in LLVM's language that the block calls."""
+
 Expr: TypeAlias = Any
 """A scalar expression."""
 
@@ -126,6 +129,8 @@ def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: An
         T.writes(sums[(*own, slice(0, lanes))])
         marks = {OPERATOR: weights.operator, ROWS: row_axis(c.lead)}
         T.sblock_attr(marks | group_mark(c.features, c.groups, lanes))
+        if engine.code:
+            T.sblock_attr({IMPORT: engine.code})
         here = (*own, tirx.Ramp(0, 1, lanes))
         with T.init():
             T.buffer_store(sums, engine.zero(lanes), list(here))
@@ -145,4 +150,6 @@ def _store(c: Contraction, lanes: int, sums: Any, offsets: Any, y: Any) -> None:
         parts += [] if offsets is None else [offsets[out]]
         T.reads(*parts)
         T.writes(y[(*lead, out)])
-        T.buffer_store(y, sum(parts[1:], parts[0]), [*lead, out])
+        total = sum(parts[1:], parts[0])
+        narrow = c.out_dtype != c.numerics.accumulate
+        T.buffer_store(y, tirx.Cast(c.out_dtype, total) if narrow else total, [*lead, out])

@@ -73,8 +73,9 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
     Floats are multiplied by the inverse of the scale, rounded once, as PyTorch does; or divided
     by the scale, as ONNX says.
     """
-    step = np.float32(scale.scale)
-    inverse = tirx.const(float(np.float32(1) / step), FLOAT_SUMS)
+    single = np.dtype(FLOAT_SUMS).type
+    step = single(scale.scale)
+    inverse = tirx.const(float(single(1) / step), FLOAT_SUMS)
     low, high = (float(limit - scale.zero_point) for limit in scale.limits)
 
     def value(*index: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of, supported
+from tvm_sparse.engine.registry import single_engine_of, supported_singly
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
@@ -27,7 +27,7 @@ def fits(contraction: Contraction, target: Target) -> bool:
     if not (plain and vectors and not c.borders and target.kind.name == "llvm"):
         return False
     # Transformed weights are fractions.
-    return c.numerics.floating and supported(c.numerics, target)
+    return c.numerics.floating and supported_singly(c.numerics, target)
 
 
 def tiles(contraction: Contraction) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
     for Convolutional Neural Networks" (2016), section 4.1.
     """
     c, lanes = contraction, storage.lanes
-    engine = engine_of(c.numerics, target)
+    engine = single_engine_of(c.numerics, target)
     batch = c.lead[0]
     high, wide = tiles(c)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")

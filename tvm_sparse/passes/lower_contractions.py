@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx, topi
 
-from tvm_sparse.engine.registry import known, supported
+from tvm_sparse.engine.registry import known, supported, supported_singly
 from tvm_sparse.memory import array_of, give_back
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
@@ -107,7 +107,7 @@ class _Lower:
         left, right = (_view(sweep, operand) for operand in call.args)
         if left is None or right is None or output is None:
             return None
-        if self._on_gpu or not supported(numerics_of(call), self.chooser.target):
+        if self._on_gpu or not supported_singly(numerics_of(call), self.chooser.target):
             return None
         if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.engine.registry import supported_singly
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.registry import machine_of
@@ -44,7 +44,7 @@ def unstructured_candidates(
     c = contraction
     if c.depthwise:
         return
-    if engine_of(c.numerics, target).depth > 1:
+    if not supported_singly(c.numerics, target):
         yield f"unstructured has one column a lane, {c.dtype} several: see balanced and joint"
         return
     if c.groups > 1:
