@@ -173,6 +173,16 @@ def test_depthwise_convolutions(extents):
         check_depthwise(as_integers(channels(extents, count), "int8", -128))
 
 
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+def test_groups_of_channels(extents):
+    c = replace(as_integers(window(extents, 64, 64), "int8", 33), groups=2)
+    check_dense(c)
+    check_dense(replace(c, columns=6))
+    check_balanced(c, 64, 0.9)
+    check_joint(c, 16, 0.9)
+    check_block(c, 4, 0.8)
+
+
 @settings(max_examples=8, deadline=None)
 @given(
     st.integers(1, 20),
