@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.frontends.operators import Use
+from tvm_sparse.ops.polynomials import RECURRENCES
 
 PLACES = torch.tensor([[0, 3, -1], [3, 3, 1]])
 ROW = torch.tensor([4, 0, 4])
@@ -23,6 +24,45 @@ def _scattered(reduce: str, *, include_self: bool = True) -> Use:
         return x[0].scatter_reduce(1, places, x[1], reduce, include_self=include_self)
 
     return use
+
+
+def _regular(x: Tensor) -> Tensor:
+    return x + 4 * torch.eye(x.shape[-1])
+
+
+def _positive(x: Tensor) -> Tensor:
+    return x @ x.mT + torch.eye(x.shape[-1])
+
+
+def _product_of_svd(x: Tensor) -> Tensor:
+    u, s, vh = torch.linalg.svd(x, full_matrices=True)
+    middle = torch.zeros_like(x)
+    middle.diagonal(0, 1, 2).copy_(s)
+    return u @ middle @ vh + u.mT @ u @ x + x @ (vh @ vh.mT)
+
+
+def _product_of_eigh(x: Tensor) -> Tensor:
+    values, v = torch.linalg.eigh(x + x.mT)
+    return (v * values.unsqueeze(-2)) @ v.mT + v.mT @ v
+
+
+def _polynomial(name: str) -> Use:
+    function = getattr(torch.special, name)
+    return lambda x: function(x, torch.arange(5)) + function(x, 2) + function(0.3, x * 2)
+
+
+def _grid(x: Tensor, align: bool) -> Tensor:
+    theta = torch.tensor([[[1.4, 0.3, 0.1], [-0.2, 1.2, 0.4]]]).expand(x.shape[0], -1, -1)
+    return F.affine_grid(theta, [*x.shape[:2], 5, 4], align_corners=align)
+
+
+def _sampled(mode: str, padding: str, align: bool) -> Use:
+    return lambda x: F.grid_sample(x, _grid(x, align), mode, padding, align)
+
+
+def _volume_sampled(mode: str) -> Use:
+    grid = torch.linspace(-1.3, 1.4, 1 * 2 * 3 * 4 * 3).reshape(1, 2, 3, 4, 3)
+    return lambda x: F.grid_sample(x[:1], grid, mode, align_corners=False)
 
 
 SCATTERS: dict[str, Use] = {
@@ -87,7 +127,54 @@ NUMBERS: dict[str, Use] = {
     "mixed operands": lambda x: torch.atan2(_whole(x), x) + torch.where(x > 0, x, 1),
     "comparison of mixed": lambda x: (_whole(x) < x * 4) | (_whole(x) == 2.0),
     "float of a bool": lambda x: (x > 0) * 2.5 + (x > 1),
+    "polygamma": lambda x: torch.polygamma(0, x.abs() + 1) + torch.polygamma(3, x.abs() + 0.5),
+    "zeta": lambda x: torch.special.zeta(x.abs() + 1.5, x.abs() + 0.5),
+    "zeta on the left": lambda x: torch.special.zeta(torch.full_like(x, 4), x.frac() - 3),
+    "divisors": lambda x: torch.gcd(_whole(x * 9), _whole(x.flip(0) * 9)).lcm(_whole(x) % 7 + 1),
+    "heaviside": lambda x: torch.heaviside(_whole(x), _whole(x.flip(0))),
+    "clamp": lambda x: x.clamp(x[:, :1], x[0, 0].abs()).clamp(max=x.flip(0)),
+    "backwards": lambda x: x + torch.arange(6, 1, -1) + torch.arange(0.5, 3, 0.5),
+    "no elements": lambda x: (x[:, :0].mean(1) + x[:1, :2].var(0)).isnan(),
+    "number of zeros": lambda x: torch.linalg.vector_norm(_whole(x).float(), 0, 1),
+    **{name: _polynomial(name) for name in RECURRENCES},
 }
+
+MATRICES: dict[str, Use] = {
+    "solve": lambda x: torch.linalg.solve(_regular(x), x),
+    "solve from the right": lambda x: torch.linalg.solve(_regular(x), x, left=False),
+    "solve for vectors": lambda x: torch.linalg.solve(_regular(x), x[:, 0]),
+    "inverse": lambda x: torch.linalg.inv(_regular(x)) + torch.linalg.pinv(_regular(x)),
+    "determinant": lambda x: torch.linalg.det(x) + torch.linalg.slogdet(x)[1],
+    "sign": lambda x: torch.linalg.slogdet(x)[0],
+    "factors": lambda x: torch.linalg.lu_factor(x[:, :3])[0],
+    "pivots": lambda x: torch.linalg.lu_factor(x[..., :3])[1],
+    "unpacked": lambda x: torch.cat(torch.linalg.lu(x), 1),
+    "by factors": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x, adjoint=True),
+    "by factors from the right": lambda x: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(_regular(x)), x, left=False
+    ),
+    "triangular": lambda x: torch.linalg.solve_triangular(_regular(x), x, upper=True),
+    "triangular of ones": lambda x: torch.linalg.solve_triangular(
+        x, x, upper=False, left=False, unitriangular=True
+    ),
+    "one triangle": lambda x: torch.linalg.solve_triangular(_regular(x)[0], x, upper=False),
+    "Cholesky": lambda x: torch.linalg.cholesky(_positive(x)),
+    "Cholesky upper": lambda x: torch.linalg.cholesky(_positive(x), upper=True),
+    "by Cholesky": lambda x: torch.cholesky_solve(x, torch.linalg.cholesky(_positive(x))),
+    "inverse by Cholesky": lambda x: torch.cholesky_inverse(torch.linalg.cholesky(_positive(x))),
+    "QR": lambda x: torch.cat(torch.linalg.qr(x[..., :3]), 1),
+    "QR, complete": lambda x: torch.linalg.qr(x[..., :3], "complete")[0],
+    "R": lambda x: torch.linalg.qr(x[:, :3], "r")[1],
+    "reflections": lambda x: torch.ormqr(*torch.geqrf(x), x, left=False, transpose=True),
+    "singular values": lambda x: torch.linalg.svdvals(x[:, :3]),
+    "singular vectors": lambda x: _product_of_svd(x[:, :3]) + _product_of_svd(x[..., :3]).mT,
+    "deficient": lambda x: _product_of_svd(x[:, :1].expand(-1, 5, -1)),
+    "eigenvalues": lambda x: torch.linalg.eigvalsh(x) + torch.linalg.eigvalsh(x, UPLO="U"),
+    "eigenvectors": _product_of_eigh,
+    "norms": lambda x: torch.linalg.matrix_norm(x, 2) + torch.linalg.matrix_norm(x, "nuc"),
+    "rank": lambda x: torch.linalg.matrix_rank(x[:, :1] * x[:, :, :1]),
+}
+
 
 PLANES: dict[str, Use] = {
     "places": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
@@ -100,7 +187,49 @@ PLANES: dict[str, Use] = {
     "bilinear form": lambda x: F.bilinear(x, x, torch.ones(2, 6, 6)),
     "distances": lambda x: torch.cdist(x, x, 1.0) + F.pdist(x[0, 0]).sum(),
     "addbmm": lambda x: torch.addbmm(x[0, 0], x[0], x[0], beta=2, alpha=0.5),
+    "addbmm of integers": lambda x: (
+        torch.addbmm(*(_whole(v) for v in (x[0, 0], x[0], x[0])))
+        + torch.addmm(*(_whole(v[0, 0]) for v in (x, x, x)), beta=1.6, alpha=2.2)
+    ),
+    "transposed, of integers": lambda x: F.conv_transpose2d(
+        _whole(x), _whole(x.mT[0].expand(4, 4, 6, 6)), stride=2, groups=2
+    ),
+    "transposed, far": lambda x: F.conv_transpose2d(
+        x, x.flip(1).transpose(0, 1), stride=2, padding=1, output_padding=2, dilation=3
+    ),
+    "bag": lambda x: F.embedding_bag(PLACES % 4, x[0, 0], mode="mean"),
+    "bag of maxima": lambda x: F.embedding_bag(
+        ROW, x[0, 0], torch.tensor([0, 0, 2]), mode="max", padding_idx=0
+    ),
+    "bag with weights": lambda x: F.embedding_bag(
+        ROW,
+        x[0, 0],
+        torch.tensor([0, 1, 2]),
+        mode="sum",
+        per_sample_weights=x[0, 1, 0, :3],
+        include_last_offset=True,
+    ),
+    **{
+        f"grid, {mode}, {padding}, {align}": _sampled(mode, padding, align)
+        for mode in ("bilinear", "nearest", "bicubic")
+        for padding in ("zeros", "border", "reflection")
+        for align in (True, False)
+    },
 }
 
-FAMILIES = {"scatters": SCATTERS, "order": ORDER, "numbers": NUMBERS, "planes": PLANES}
-SHAPES = {"scatters": (2, 5, 5), "order": (2, 5, 5), "numbers": (2, 5, 5), "planes": (2, 4, 6, 6)}
+VOLUMES: dict[str, Use] = {
+    "grid": _volume_sampled("bilinear"),
+    "grid nearest": _volume_sampled("nearest"),
+    "average of one": lambda x: F.avg_pool3d(x[0], 2) * 2,
+}
+
+FAMILIES = {
+    "scatters": SCATTERS,
+    "order": ORDER,
+    "numbers": NUMBERS,
+    "matrices": MATRICES,
+    "planes": PLANES,
+    "volumes": VOLUMES,
+}
+_ROWS = dict.fromkeys(("scatters", "order", "numbers", "matrices"), (2, 5, 5))
+SHAPES = {**_ROWS, "planes": (2, 4, 6, 6), "volumes": (2, 3, 4, 5, 6)}
