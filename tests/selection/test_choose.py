@@ -9,11 +9,13 @@ import tvm_sparse as ts
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.selection import choose
+from tvm_sparse.selection import choose, measure
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
+from tvm_sparse.selection.measure import Measured
+from tvm_sparse.selection.times import Times
 from tvm_sparse.targets import parse_target
 
 
@@ -27,7 +29,7 @@ def layer(zeros: float, name: str = "fc") -> Layer:
 def balanced() -> Layer:
     weight = np.zeros((32, 64), np.float32)
     weight[:, ::8] = 1 + np.arange(32)[:, None]
-    return Layer("fc", "linear", Contraction((4,), 64, 32), weight)
+    return Layer("fc", "linear", Contraction((64,), 64, 32), weight)
 
 
 def chooser(**options: object) -> Chooser:
@@ -39,7 +41,7 @@ def chooser(**options: object) -> Chooser:
 def test_a_storage_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen):
     def timed(functions, *_args, **_options):
         times = dict.fromkeys(functions, 200.0)
-        return times | {"dense": 100.0, "balanced": 100.0 / gain}
+        return Measured(times | {"dense": 100.0, "balanced": 100.0 / gain})
 
     monkeypatch.setattr(choose, "measure", timed)
     one = chooser(measure=True, cache=False)
@@ -129,7 +131,7 @@ def test_plainer_ways_are_left_for_more_than_noise(times, chosen):
 
 
 def test_winograd_s_time_is_a_dense_one(monkeypatch):
-    monkeypatch.setattr(choose, "measure", lambda *_a, **_o: {"dense": 100.0, "winograd": 50.0})
+    monkeypatch.setattr(choose, "measure", lambda *_a, **_o: Measured(dense=100.0, winograd=50.0))
     one = chooser(measure=True, cache=False)
     assert one.choose(convolution()).candidate.name == "winograd"
     (decision,) = one.decisions
@@ -140,3 +142,42 @@ def test_winograd_s_time_is_a_dense_one(monkeypatch):
 def test_a_layer_that_winograd_does_not_fit_cannot_be_forced():
     with pytest.raises(InputError, match="does not fit 'winograd'"):
         chooser(force={"*": "winograd"}).choose(layer(0.5))
+
+
+def test_layers_with_storages_alike_share_times(monkeypatch):
+    measured = []
+
+    def timed(functions, *_args, **_options):
+        measured.append(sorted(functions))
+        return Measured(dict.fromkeys(functions, 10.0))
+
+    monkeypatch.setattr(choose, "measure", timed)
+    one = chooser(measure=True, cache=False)
+    rng = np.random.default_rng(0)
+    for name, density in (("first", 0.1), ("second", 0.1), ("third", 0.2)):
+        weight = rng.standard_normal((256, 256)).astype(np.float32)
+        weight[rng.random((256, 256)) >= density] = 0
+        one.choose(Layer(name, "linear", Contraction((64,), 256, 256), weight))
+    first, second, third = one.decisions
+    assert len(measured) == 2
+    assert "times of 'first', whose storages are alike" in second.reason
+    assert "times of" not in first.reason + third.reason
+
+
+def test_times_taken_under_load_say_so_and_are_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(choose, "Times", lambda: Times(tmp_path))
+    monkeypatch.setattr(measure.time, "process_time", lambda: 0.0)
+    one = chooser(measure=True)
+    one.choose(balanced())
+    (decision,) = one.decisions
+    assert "measured while other programs ran" in decision.reason
+    assert not list(tmp_path.rglob("times.jsonl"))
+
+
+def test_a_tiny_layer_is_not_measured(monkeypatch):
+    monkeypatch.setattr(choose, "measure", None)
+    one = chooser(measure=True, cache=False)
+    weight = layer(0.9).weight[:16]
+    one.choose(Layer("fc", "linear", Contraction((1,), *weight.shape[::-1]), weight))
+    (decision,) = one.decisions
+    assert "not measured" in decision.reason

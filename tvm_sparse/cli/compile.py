@@ -43,6 +43,10 @@ def compile_command(
         bool,
         typer.Option(help="Time each layer sparse and dense, and keep the faster."),
     ] = True,
+    cache: Annotated[
+        bool,
+        typer.Option(help="Use, and keep, what was measured and fitted on this machine before."),
+    ] = True,
     database: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Tuning records to use; your own by default."),
@@ -72,7 +76,7 @@ def compile_command(
             library = ts.compile(
                 model,
                 target=target,
-                config=ts.Config(measure=measure),
+                config=ts.Config(measure=measure, cache=cache),
                 database=database,
                 progress=progress,
             )

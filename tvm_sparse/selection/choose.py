@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +19,25 @@ from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.alike import alike, form
 from tvm_sparse.selection.candidate import DENSE, Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.decisions import Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
-from tvm_sparse.selection.measure import Data, measure
+from tvm_sparse.selection.measure import Data, Measured, measure
 from tvm_sparse.selection.times import Times
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""
 
-BEHIND = 1.5
+BEHIND = 1.3
 """The same over the best storage: the model orders storages of one layer within some 20 %."""
+
+MOST = 2
+"""Storages of a layer that are measured; compiling them is what the choice takes time for."""
+
+TINY = 1e5
+"""Operations of a dense layer below which nothing is measured: it takes about a microsecond."""
 
 MARGIN = 1.03
 """How many times faster than dense a storage must be measured: less may be noise."""
@@ -79,7 +86,7 @@ class Chooser:
             with fitted_costs(config.cache):
                 decisions.costs = costs_of(target).source
         self.notes: dict[str, str] = {}
-        self._times: dict[Any, dict[str, float]] = {}
+        self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
         self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
@@ -99,7 +106,8 @@ class Chooser:
         packed = _Packed(scan.weight if scan else layer.matrix, candidates)
         times = self._measure(layer, scan, candidates, packed)
         best, how = self._pick(candidates, times)
-        reasons = [self.notes.get(layer.name, ""), why, how or "; ".join(left_out)]
+        note = self.notes.get(layer.name, "")
+        reasons = [note, why, how or "; ".join(left_out), *_conditions(times, layer.name)]
         reason = "; ".join(filter(None, reasons))
         self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)
@@ -153,21 +161,29 @@ class Chooser:
 
     def _measure(
         self, layer: Layer, scan: Scan | None, candidates: list[Candidate], packed: _Packed
-    ) -> dict[str, float]:
-        """Return times in us, measured once for equal shapes and storages."""
-        if not self.config.measure or len(candidates) == 1:
-            return {}
+    ) -> Measured:
+        """Return times in us, measured once for equal shapes and storages.
+
+        Layers whose storages are alike share times: compiling each of them takes a second.
+        """
         static = layer.static()
-        key = (static, *(c.storage for c in candidates))
-        if key not in self._times:
-            rng = np.random.default_rng(0)
-            x = samples(rng, static.input_shape, static.dtype)
-            functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
-            data = Data(
-                x, lambda name: list(packed[name].values()), static.output_shape, static.out_dtype
-            )
-            self._times[key] = measure(functions, data, self.target, self.first, known=self.known)
-        return self._times[key]
+        if not self.config.measure or len(candidates) == 1 or static.flops() < TINY:
+            return Measured()
+        key = (static, *((c.name, form(c.storage)) for c in candidates))
+        known = self._times.setdefault(key, [])
+        for theirs, times in known:
+            if alike(candidates, theirs):
+                return times
+        rng = np.random.default_rng(0)
+        x = samples(rng, static.input_shape, static.dtype)
+        functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
+        data = Data(
+            x, lambda name: list(packed[name].values()), static.output_shape, static.out_dtype
+        )
+        times = measure(functions, data, self.target, self.first, known=self.known)
+        times.layer = layer.name
+        known.append((candidates, times))
+        return times
 
     def _rebuild(
         self, candidate: Candidate, static: Contraction, layer: Layer, scan: Scan | None
@@ -229,6 +245,14 @@ class Chooser:
         )
 
 
+def _conditions(times: Measured, layer: str) -> Iterator[str]:
+    """Yield what a reader should know of times: whose they are, and that others were at work."""
+    if times.layer not in ("", layer):
+        yield f"times of '{times.layer}', whose storages are alike"
+    if times.loaded:
+        yield "measured while other programs ran"
+
+
 def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str]) -> list[Candidate]:
     """Return the candidate called ``forced``; refuse one that ``layer`` does not fit."""
     if only := [c for c in found if c.name == forced]:
@@ -244,9 +268,12 @@ def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str])
 def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
     """Leave out the storages that are modelled far behind the best one, with the reason."""
     best = min(candidates, key=lambda c: c.cost)
+    storages = sorted((c for c in candidates if c.name not in DENSE), key=lambda c: c.cost)
+    near = [c.name for c in storages[:MOST]]
     kept, reasons = [], list(reasons)
     for candidate in candidates:
-        if candidate.name == "dense" or candidate.cost <= BEHIND * best.cost:
+        close = candidate.name in (*DENSE, *near) and candidate.cost <= BEHIND * best.cost
+        if candidate.name == "dense" or close:
             kept.append(candidate)
         else:
             behind = f"{candidate.cost:.2g} times the dense time, {best.name} {best.cost:.2g}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tvm
@@ -33,6 +33,20 @@ class Data:
     output_dtype: str
 
 
+BUSY = 0.8
+"""Least CPU time of this process for each second in which nothing else runs on its core."""
+
+
+class Measured(dict[str, float]):
+    """Microseconds by operator.
+
+    ``loaded`` if other programs took CPU time meanwhile, ``layer`` names the one that was measured.
+    """
+
+    loaded: bool = False
+    layer: str = ""
+
+
 def measure(
     functions: Mapping[str, tirx.PrimFunc],
     data: Data,
@@ -41,11 +55,11 @@ def measure(
     *,
     known: Times | None = None,
     rounds: int = ROUNDS,
-) -> dict[str, float]:
+) -> Measured:
     """Return the best time of each ``f(X, *arrays, Y)`` in microseconds.
 
     The rules ``first`` are tried before the target's own to schedule them. What ``known`` has
-    times of is not built; new times go there.
+    times of is not built; new times go there, unless they were taken under load.
 
     The functions run in turns, ``rounds`` times each, so that noise meets all of them.
     """
@@ -54,7 +68,7 @@ def measure(
     if known is not None:
         key = key_of({name: module["main"] for name, module in modules.items()}, target)
         if (before := known.get(key, set(functions))) is not None:
-            return before
+            return Measured(before)
     device = tvm.cpu()
     x = argument_of(data.x)
     out = tvm.runtime.empty(data.output_shape, data.output_dtype, device)
@@ -67,10 +81,12 @@ def measure(
             "main", device, number=1, repeat=1, min_repeat_ms=int(MIN_SECONDS * 1e3)
         )
         timers[name] = (timer, args)
-    best: dict[str, Any] = dict.fromkeys(timers, float("inf"))
+    best = Measured(dict.fromkeys(timers, float("inf")))
+    wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(rounds):
         for name, (timer, args) in timers.items():
             best[name] = min(best[name], timer(*args).median * 1e6)
-    if known is not None:
+    best.loaded = time.process_time() - cpu < BUSY * (time.perf_counter() - wall)
+    if known is not None and not best.loaded:
         known.put(key, best)
     return best
