@@ -86,8 +86,8 @@ def _torch_conv(case: Case, x: np.ndarray, matrix: np.ndarray) -> dict[str, Prog
 
     _, _, stride, padding = case.window
     groups = case.contraction.columns if case.contraction.depthwise else 1
-    image = torch.from_numpy(_image(case, x)).contiguous(memory_format=torch.channels_last)
-    weight = torch.from_numpy(_oihw(case, matrix))
+    image = torch.from_numpy(image_of(case, x)).contiguous(memory_format=torch.channels_last)
+    weight = torch.from_numpy(oihw_of(case, matrix))
     window = [padding] * 2, [stride] * 2, [1, 1], groups
     packed = torch.ops.mkldnn._reorder_convolution_weight(weight, *window, list(image.shape))
     run = torch.ops.mkldnn._convolution_pointwise
@@ -102,14 +102,14 @@ def _torch_conv(case: Case, x: np.ndarray, matrix: np.ndarray) -> dict[str, Prog
     return {"oneDNN packed": onednn, "torch conv2d": plain}
 
 
-def _image(case: Case, x: np.ndarray) -> np.ndarray:
+def image_of(case: Case, x: np.ndarray) -> np.ndarray:
     """Return the input without its borders, NCHW."""
     size, _, _, padding = case.window
     inner = x[:, padding : padding + size, padding : padding + size]
     return np.ascontiguousarray(inner.transpose(0, 3, 1, 2))
 
 
-def _oihw(case: Case, matrix: np.ndarray) -> np.ndarray:
+def oihw_of(case: Case, matrix: np.ndarray) -> np.ndarray:
     c = case.contraction
     weight = matrix.reshape(c.features, *c.taps, -1)
     return np.ascontiguousarray(np.moveaxis(weight, -1, 1))
@@ -124,11 +124,11 @@ def _openvino(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> Pr
         node = op.parameter(list(x.shape), np.float32)
         result = op.matmul(node, op.constant(matrix), False, True)
     else:
-        data = _image(case, x)
+        data = image_of(case, x)
         node = op.parameter(list(data.shape), np.float32)
         _, _, stride, padding = case.window
         strides, pads = [stride] * 2, [padding] * 2
-        weight = _oihw(case, matrix)
+        weight = oihw_of(case, matrix)
         if c.depthwise:
             kernel = op.constant(weight[:, :, None])
             result = op.group_convolution(node, kernel, strides, pads, pads, [1, 1])
@@ -153,7 +153,7 @@ def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) ->
     attributes: Mapping[str, Any] = {}
     weight, kind = np.ascontiguousarray(matrix.T), "MatMul"
     if c.taps:
-        data, weight, kind = _image(case, x), _oihw(case, matrix), "Conv"
+        data, weight, kind = image_of(case, x), oihw_of(case, matrix), "Conv"
         _, _, stride, padding = case.window
         groups = c.columns if c.depthwise else 1
         attributes = {"strides": [stride] * 2, "pads": [padding] * 4, "group": groups}

@@ -14,6 +14,7 @@ from benchmarks.code_size import code_bytes
 from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
+from tvm_sparse.numerics import samples
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
@@ -28,6 +29,7 @@ BEHIND = 1.5
 DENSE = "dense"
 OURS, LIBRARY = "ours", "library"
 Times = dict[str, float]
+DensePeers = Callable[[Case, np.ndarray, np.ndarray, int], dict[str, Callable[[], Any]]]
 
 
 class Race:
@@ -36,17 +38,26 @@ class Race:
     ``weight`` is the dense weight (``features``, ``taps * columns`` in ``hwi`` order), drawn at
     random. Ours are built for ``cpu`` (this machine's, if empty). A pruned weight runs in each of
     our storages that fits it and is not modelled far behind the best; the fastest counts, whatever
-    dense would take.
+    dense would take. ``peers`` returns the dense libraries;
+    results may differ by ``tolerance`` of the largest.
     """
 
-    def __init__(self, case: Case, threads: int = 1, cpu: str = "") -> None:
+    def __init__(
+        self,
+        case: Case,
+        threads: int = 1,
+        cpu: str = "",
+        peers: DensePeers = dense_peers,
+        tolerance: float = TOLERANCE,
+    ) -> None:
         self.case, self.threads = case, threads
+        self.peers, self.tolerance = peers, tolerance
         self.target = parse_target(f"cpu:{cpu}" if cpu else "cpu").target
         c = case.contraction
         rng = np.random.default_rng(0)
-        self.x = rng.standard_normal(c.input_shape, dtype=np.float32)
+        self.x = samples(rng, c.input_shape, c.dtype)
         _clear_borders(case, self.x)
-        self.weight = rng.standard_normal(c.matrix_shape, dtype=np.float32)
+        self.weight = samples(rng, c.matrix_shape, c.numerics.weight)
         self.error = 0.0
         self._expected: dict[Hashable, np.ndarray] = {}
         self._programs: dict[tuple[Hashable, str, str], Callable[[], Any]] = {}
@@ -58,7 +69,7 @@ class Race:
         expected = self._expected[DENSE] = reference(self.case.contraction, self.x, self.weight)
         for ours in dense_candidates(self.case.contraction, self.target):
             self._add(DENSE, OURS, ours.name, self._built(DENSE, ours, self.weight), expected)
-        found = dense_peers(self.case, self.x, self.weight, self.threads)
+        found = self.peers(self.case, self.x, self.weight, self.threads)
         for name, run in found.items():
             self._add(DENSE, LIBRARY, name, run, expected)
 
@@ -112,7 +123,7 @@ class Race:
         self, key: Hashable, whose: str, name: str, run: Callable[[], Any], expected: np.ndarray
     ) -> None:
         error = relative_error(as_array(run()), expected)
-        if not error < TOLERANCE:
+        if not error < self.tolerance:
             raise SystemExit(
                 f"{self.case.name}, {key}: {whose} {name} differs from the reference by {error}"
             )
@@ -126,12 +137,12 @@ class Race:
         seconds = time.process_time() - start
         code = {"compile_seconds": round(seconds, 3), "code_bytes": code_bytes(module)}
         self._code[key, candidate.name] = code
-        run = module["main"]
+        run, c = module["main"], self.case.contraction
         arrays = list(candidate.storage.encode(matrix).values())
         number = copies(sum(a.nbytes for a in arrays), self.case.cold)
         weights = itertools.cycle([[tvm.runtime.tensor(a) for a in arrays] for _ in range(number)])
         data = tvm.runtime.tensor(self.x)
-        out = tvm.runtime.empty(self.case.contraction.output_shape, "float32", tvm.cpu())
+        out = tvm.runtime.empty(c.output_shape, c.out_dtype, tvm.cpu())
 
         def call() -> Any:
             run(data, *next(weights), out)

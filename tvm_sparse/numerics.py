@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
 import numpy as np
 
 FLOAT_SUMS = "float32"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.integers import as_integers, bytes_of
 from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
@@ -15,7 +16,7 @@ from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.winograd import winograd
 from tvm_sparse.patterns.scan import Scan
@@ -27,6 +28,7 @@ from tvm_sparse.tuning.space import Point, space_of
 
 LINEAR = Contraction((12,), 64, 48)
 PARTIAL = Contraction((17,), 32, 32)
+BYTES = as_integers(replace(LINEAR, columns=128), "int8", -3)
 CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
 
 
@@ -81,6 +83,8 @@ OPERATORS = {
     "matmul, merged": operator("merged", LINEAR),
     "block": candidate("block", LINEAR, blocks(LINEAR.matrix_shape)),
     "unstructured": candidate("unstructured", Contraction((64,), 64, 256), scattered((256, 64))),
+    "dense bytes": dense(BYTES, dense_format(BYTES, host()), host()),
+    "balanced bytes": candidate("balanced", BYTES, blocks(BYTES.matrix_shape).astype(np.int8)),
     "rows first": operator("balanced", Contraction((64,), 256, 32)),
     "rows first, partial": operator("balanced", Contraction((197,), 1024, 256)),
 }
@@ -190,6 +194,24 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     for schedule in schedules:
         assert "T.parallel" in schedule.mod.script()
         out = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
+        build(schedule.mod)["main"](*arrays, out)
+        assert (out.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("name", ["dense", "balanced", "block", "joint"])
+def test_sampled_decisions_of_integers_compute_the_same(name):
+    rng = np.random.default_rng(3)
+    matrix = blocks(BYTES.matrix_shape).astype(np.int8)
+    every = [*dense_candidates(BYTES, host()), *sparse_candidates(BYTES, Scan(matrix), host())]
+    chosen = next(c for c in every if not isinstance(c, str) and c.name == name)
+    choices = space_of(chosen.func, host(), rules_for(host()))
+    x = bytes_of(rng, BYTES)
+    expected = reference(BYTES, x, matrix)
+    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.storage.encode(matrix).values())]
+    schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
+    assert schedules
+    for schedule in schedules:
+        out = tvm.runtime.tensor(np.full(expected.shape, 77, np.int32))
         build(schedule.mod)["main"](*arrays, out)
         assert (out.numpy() == expected).all()
 

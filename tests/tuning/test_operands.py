@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
+from tests.integers import as_integers, sparse_bytes
 from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.candidates import sparse_candidates
 from tvm_sparse.tuning import operands
+from tvm_sparse.tuning.workload import workload_of
 
 CONTRACTION = Contraction((5,), 64, 32)
 MATRIX = keep_of_bank(np.random.default_rng(0), (32, 64), 4)
@@ -41,16 +45,32 @@ def test_sums_are_exact_in_any_order():
     assert (x[:, ::-1] @ matrix[:, ::-1].T == exact).all()
 
 
-@pytest.mark.parametrize(("dtype", "least"), [("int8", -4), ("uint8", 0)])
-def test_quantised_activations_and_weights_are_numbers(dtype, least):
-    x, w = te.placeholder((64,), dtype, "X"), te.placeholder((64,), "int8", "W")
-    index = te.placeholder((64,), "uint8", "I")
-    y = te.compute((64,), lambda i: x[i].astype("int32") * w[i] + index[i], "Y")
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_quantised_activations_and_weights_have_their_whole_range(dtype):
+    x, w = te.placeholder((4096,), dtype, "X"), te.placeholder((4096,), "int8", "W")
+    index = te.placeholder((4096,), "uint8", "I")
+    y = te.compute((4096,), lambda i: x[i].astype("int32") * w[i] + index[i], "Y")
     func = te.create_prim_func([x, w, index, y])
-    activations, weights, indices = operands.operands(func, {1: np.ones(64, np.int8)}, outputs=1)
-    assert set(np.unique(activations)) == set(range(least, 5))
-    assert set(np.unique(weights)) == set(range(-4, 5))
+    activations, weights, indices = operands.operands(func, {1: np.ones(4096, np.int8)}, outputs=1)
+    for drawn in (activations, weights):
+        limits = np.iinfo(drawn.dtype)
+        assert (drawn.min(), drawn.max()) == (limits.min, limits.max)
     assert not indices.any()
+
+
+def test_integer_layers_keep_their_indices_and_offsets():
+    c = as_integers(Contraction((5,), 64, 32), "int8", -3)
+    matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.9)
+    offered = sparse_candidates(c, Scan(matrix), host())
+    chosen = next(k for k in offered if not isinstance(k, str) and k.name == "balanced")
+    arrays = chosen.storage.encode(matrix)
+    fixed = dict(enumerate(arrays.values(), start=1))
+    drawn = operands.operands(chosen.func, fixed, outputs=1)
+    found = dict(zip(("x", *arrays), drawn, strict=True))
+    assert workload_of(chosen.func, host()) is not None
+    assert not np.array_equal(found["values"], arrays["values"])
+    for name in ("indices", "offsets"):
+        assert found[name] is arrays[name]
 
 
 def test_tokens_are_indices():

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
+from tvm_sparse.numerics import samples
+
 LARGEST = 4
 SCALE = 2.0**-5
 """Values are multiples of this, up to ``LARGEST`` of them: sums of their products are exact in any
@@ -104,14 +106,14 @@ def _is_number(dtype: Any) -> bool:
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: bool) -> np.ndarray:
-    """Return small numbers, or zeros: the index that is always valid.
+    """Return small floats, bytes of the whole range, or zeros: the index that is always valid.
 
     Bytes of the ``first`` parameter are activations, other integers indices (of tokens, say).
     """
     number = np.dtype(dtype)
     if not _is_number(number) and not (first and number == np.uint8):
         return np.zeros(shape, number)
-    least = 0 if np.issubdtype(number, np.unsignedinteger) else -LARGEST
-    values = rng.integers(least, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
-    scaled = values * SCALE if np.issubdtype(number, np.floating) else values
-    return np.asarray(scaled.astype(number))
+    if not np.issubdtype(number, np.floating):
+        return samples(rng, shape, dtype)
+    values = rng.integers(-LARGEST, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
+    return np.asarray((values * SCALE).astype(number))
