@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
@@ -81,7 +82,7 @@ def _pass_context(config: dict[str, Any]) -> contextlib.AbstractContextManager[o
     return inner
 
 
-def _same(outer: Any, inner: Any, name: str) -> bool:
+def _same(outer: LoopRV, inner: LoopRV, name: str) -> bool:
     """Whether two pass contexts have the same setting; TVM compares only their texts."""
     return str(outer.config[name]) == str(inner.config[name])
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from tvm import s_tir
 
+from tvm_sparse.schedules.blocks import LoopRV
+
 
 def choose(sch: s_tir.Schedule, options: Sequence[int], default: int, tunable: bool) -> Any:
     """Return ``default``, or a variable that takes one of ``options`` (``default`` at first)."""
@@ -22,7 +24,7 @@ MOST = 1 << 20
 """No limit to the inner factor."""
 
 
-def factors(sch: s_tir.Schedule, loop: Any, inner: Sequence[int], tunable: bool) -> list[Any]:
+def factors(sch: s_tir.Schedule, loop: LoopRV, inner: Sequence[int], tunable: bool) -> list[Any]:
     """Return the factors of a split of ``loop``: the outer one, then ``inner``.
 
     Tunable, a loop of static extent that ``inner`` divides has all of its factorizations instead,
@@ -40,7 +42,7 @@ def factors(sch: s_tir.Schedule, loop: Any, inner: Sequence[int], tunable: bool)
 
 
 def near_and_far(
-    sch: s_tir.Schedule, loop: Any, tunable: bool, *, near: int | None
+    sch: s_tir.Schedule, loop: LoopRV, tunable: bool, *, near: int | None
 ) -> tuple[list[Any], list[Any]]:
     """Split ``loop`` for the caches into ``(far, near)`` loops, each a list of at most one.
 

@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -66,7 +67,7 @@ class DepthwiseTapsLaneRule(ScheduleRule):
         sch.vectorize(sch.get_loops(load)[-1])
 
 
-def _registers(sch: s_tir.Schedule, block: Any, loop: Any) -> None:
+def _registers(sch: s_tir.Schedule, block: BlockRV, loop: LoopRV) -> None:
     """Compute ``block`` once for what the iterations of ``loop`` need, in registers."""
     sch.set_scope(block, 0, "local")
     sch.compute_at(block, loop, preserve_unit_loops=True)

@@ -9,6 +9,7 @@ from tvm.s_tir.dlight import gpu
 from tvm.target import Target
 
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -42,7 +43,7 @@ class StockRule(ScheduleRule):
         return schedule
 
 
-def _plain(sch: s_tir.Schedule, block: Any) -> bool:
+def _plain(sch: s_tir.Schedule, block: BlockRV) -> bool:
     """Whether a block has one loop for each axis and at least one."""
     loops = sch.get_loops(block)
     return bool(loops) and len(loops) == len(sch.get(block).iter_vars)

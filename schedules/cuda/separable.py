@@ -13,6 +13,7 @@ from tvm_sparse.ops.cuda.separable import STRIPS, SUMS, WINDOW
 from tvm_sparse.ops.cuda.tile import COPIES
 from tvm_sparse.ops.marks import TILE
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
 from tvm_sparse.schedules.cuda.tile_scalar import VECTOR, load_operands, unroll_vectors
@@ -74,7 +75,7 @@ class SeparableRule(ScheduleRule):
         return tl.finish(parts, target)
 
 
-def _copy_weights(parts: tl.Parts, step: Any, threads: t.Threads) -> None:
+def _copy_weights(parts: tl.Parts, step: LoopRV, threads: t.Threads) -> None:
     """Copy a step's weights to shared memory, 16 bytes a thread."""
     sch = parts.sch
     block = sch.get_sblock(WEIGHTS)
@@ -83,7 +84,7 @@ def _copy_weights(parts: tl.Parts, step: Any, threads: t.Threads) -> None:
     sch.unroll(t.spread(sch, sch.get_loops(block)[-2:], threads, vector))
 
 
-def _compute_strips(sch: s_tir.Schedule, shape: Pieces, step: Any, threads: t.Threads) -> None:
+def _compute_strips(sch: s_tir.Schedule, shape: Pieces, step: LoopRV, threads: t.Threads) -> None:
     """Let every thread compute strips of the depthwise half, window and weights in registers."""
     block, window, sums = (sch.get_sblock(name) for name in (STRIPS, WINDOW, SUMS))
     sch.compute_at(block, step, preserve_unit_loops=True)

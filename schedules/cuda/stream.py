@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.ops.marks import TILE
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda.tile_limits import (
     LIMIT,
@@ -83,7 +84,7 @@ class StreamRule(ScheduleRule):
         return sch
 
     @staticmethod
-    def _sums(sch: s_tir.Schedule, warp: Any, held: int, tunable: bool) -> None:
+    def _sums(sch: s_tir.Schedule, warp: LoopRV, held: int, tunable: bool) -> None:
         """Compute the sums of a warp's rows in registers.
 
         ``held`` are the bytes of one value of each of a warp's rows.
@@ -142,7 +143,7 @@ def _has(sch: s_tir.Schedule, name: str) -> bool:
     return any(sch.get(block).name_hint == name for block in b.all_blocks(sch))
 
 
-def _registers(sch: s_tir.Schedule, name: str, loop: Any) -> None:
+def _registers(sch: s_tir.Schedule, name: str, loop: LoopRV) -> None:
     """Let a block read what the iterations of ``loop`` need into registers, in wide pieces."""
     block = sch.get_sblock(name)
     sch.set_scope(block, 0, "local")
@@ -150,7 +151,7 @@ def _registers(sch: s_tir.Schedule, name: str, loop: Any) -> None:
     _vectorise(sch, block)
 
 
-def _vectorise(sch: s_tir.Schedule, block: Any) -> None:
+def _vectorise(sch: s_tir.Schedule, block: BlockRV) -> None:
     """Vectorise the last loop of ``block`` by at most 16 bytes, unroll its other ones."""
     *rest, last = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
     outer, lane = sch.split(last, [None, t.vector_width(sch, block, b.extent(sch, last))])

@@ -12,6 +12,7 @@ from tvm.target import Target
 from tvm.tirx import IndexMap
 
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV
 
 VECTOR_BYTES = 16
 """Bytes of the widest load and store."""
@@ -26,13 +27,13 @@ Threads = tuple[tuple[str, int], ...]
 """Axes and extents of a thread block, outermost first: ``(("threadIdx.y", 8), …)``."""
 
 
-def item_bytes(sch: s_tir.Schedule, block: Any) -> int:
+def item_bytes(sch: s_tir.Schedule, block: BlockRV) -> int:
     """Return the bytes of an element that ``block`` writes."""
     bits = sch.get(block).writes[0].source.dtype.bits
     return max(1, int(bits) // 8)
 
 
-def vector_width(sch: s_tir.Schedule, block: Any, contiguous: int | None = None) -> int:
+def vector_width(sch: s_tir.Schedule, block: BlockRV, contiguous: int | None = None) -> int:
     """Return how many elements of ``block`` make one wide access of ``contiguous`` neighbours.
 
     CUDA has vectors of four conditions at most.
@@ -69,7 +70,7 @@ def spread(sch: s_tir.Schedule, loops: list[Any], threads: Threads, vector: int)
     return step
 
 
-def flatten_rows(sch: s_tir.Schedule, block: Any) -> None:
+def flatten_rows(sch: s_tir.Schedule, block: BlockRV) -> None:
     """Give an element-wise block the axes (row, feature) instead of its output's own.
 
     before: ``for b, y, x, o: Y[b, y, x, o]`` --> after: ``for n, o: Y[n // .., n % .., o]``
@@ -89,7 +90,7 @@ def flatten_rows(sch: s_tir.Schedule, block: Any) -> None:
     sch.transform_block_layout(block, mapping)
 
 
-def reads_side_by_side(sch: s_tir.Schedule, block: Any) -> bool:
+def reads_side_by_side(sch: s_tir.Schedule, block: BlockRV) -> bool:
     """Whether neighbours along the last axis are neighbours in every buffer, or one element.
 
     Only then do vectors become wide loads; others would gather, lane by lane.
@@ -110,7 +111,7 @@ def _uses(index: Any, var: Any) -> bool:
     return any(v.same_as(var) for v in tirx.analysis.undefined_vars(index))
 
 
-def bind_plain(sch: s_tir.Schedule, block: Any, target: Target) -> None:
+def bind_plain(sch: s_tir.Schedule, block: BlockRV, target: Target) -> None:
     """Run an element-wise block that is still a plain loop nest on a grid of its own."""
     loops = sch.get_loops(block)
     last = b.extent(sch, loops[-1])

@@ -12,6 +12,7 @@ from tvm.target import Target
 from tvm_sparse.ops.cuda.tile import COPIES, DECODE
 from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda.tile_limits import DEPTH, LIMIT
 from tvm_sparse.schedules.sampling import choose, factors
@@ -67,7 +68,7 @@ def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) ->
     return Parts(sch, anchor, last, (rows, features, columns))
 
 
-def split_features(parts: Parts, loop: Any, inner: list[int], tunable: bool) -> list[Any]:
+def split_features(parts: Parts, loop: LoopRV, inner: list[int], tunable: bool) -> list[Any]:
     """Split a block of features into parts for grid, threads, and one thread; return the factors.
 
     What is packed is used whole: one part.
@@ -77,7 +78,7 @@ def split_features(parts: Parts, loop: Any, inner: list[int], tunable: bool) -> 
     return factors(parts.sch, loop, inner, tunable)
 
 
-def split_columns(parts: Parts, loop: Any, columns: int, tunable: bool) -> tuple[Any, Any]:
+def split_columns(parts: Parts, loop: LoopRV, columns: int, tunable: bool) -> tuple[Any, Any]:
     """Split the reduction into steps; those of packed weights are the storage's."""
     step, inner = parts.sch.split(
         loop, factors(parts.sch, loop, [columns], tunable and not parts.packed)
@@ -85,7 +86,7 @@ def split_columns(parts: Parts, loop: Any, columns: int, tunable: bool) -> tuple
     return step, inner
 
 
-def stage(parts: Parts, loop: Any, threads: t.Threads) -> None:
+def stage(parts: Parts, loop: LoopRV, threads: t.Threads) -> None:
     """Bring both operands' tiles to shared memory under ``loop``: 16-byte copies, decoded there.
 
     Rows are padded so that the eight rows of an ``ldmatrix``, or a column of scalars, fall on
@@ -114,7 +115,7 @@ def staged(parts: Parts) -> Any:
     return parts.sch.get(parts.sch.get_sblock(COPIES[0])).writes[0].source
 
 
-def pipeline(parts: Parts, loop: Any, target: Target, tunable: bool) -> None:
+def pipeline(parts: Parts, loop: LoopRV, target: Target, tunable: bool) -> None:
     """Overlap the copies of later steps of ``loop`` with the products of this one."""
     rows, features, columns = parts.tile
     size = int(staged(parts).dtype.bits) // 8

@@ -7,6 +7,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cuda import tile as tl
 from tvm_sparse.schedules.cuda.tile_limits import ThreadLoad, extents, fits
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -83,7 +84,7 @@ class TileScalarRule(ScheduleRule):
         return tl.finish(parts, target)
 
 
-def load_operands(parts: tl.Parts, loop: Any) -> None:
+def load_operands(parts: tl.Parts, loop: LoopRV) -> None:
     """Load both operands of a product into registers under ``loop``."""
     sch = parts.sch
     for operand in (0, 1):

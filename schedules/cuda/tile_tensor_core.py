@@ -9,6 +9,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
 from tvm_sparse.schedules.cuda.tile_limits import ThreadLoad, extents, fits
@@ -119,7 +120,7 @@ class TileTensorCoreRule(ScheduleRule):
 
 
 def through_shared(
-    parts: tl.Parts, block: Any, lane: Any, threads: t.Threads, *, pairs: bool = True
+    parts: tl.Parts, block: BlockRV, lane: LoopRV, threads: t.Threads, *, pairs: bool = True
 ) -> None:
     """Take the sums through shared memory, so that the epilogue sees whole rows.
 
@@ -139,7 +140,7 @@ def through_shared(
     tl.store_tile(parts, threads)
 
 
-def load_fragments(sch: s_tir.Schedule, loop: Any) -> None:
+def load_fragments(sch: s_tir.Schedule, loop: LoopRV) -> None:
     """Load both operands of a product into registers under ``loop``."""
     for name in FRAGMENTS[:2]:
         fragment = sch.get_sblock(name)

@@ -65,7 +65,7 @@ class BalancedWeights:
         words = int64((self.extents[0], s.words, wide))
         self._indices = T.arg("I", T.Buffer(words, str(s.index_dtype)))
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""
         s, wide = self.storage, self.storage.lanes * self.storage.depth
         lanes = tirx.Ramp(0, 1, wide)

@@ -47,7 +47,7 @@ class View:
                 shapes.append(argument if step == "reshape" else _halves(argument)[1])
         return shapes
 
-    def apply(self, x: Any, name: str) -> Any:
+    def apply(self, x: te.Tensor, name: str) -> Any:
         """Return the viewed TE tensor."""
         viewed = self.shapes[-1]
 

@@ -57,7 +57,7 @@ class BlockWeights:
         self._values = T.arg("V", T.Buffer(shape, engine.held))
         self._entries = Entries.declare(s, s.entries)
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one column of one block, and its activation for all lanes."""
         (step, k), depth = at.steps, self.storage.depth
         first, wide = at.member * self.lanes * depth, self.lanes * depth

@@ -30,7 +30,7 @@ def cholesky(x: te.Tensor) -> list[te.Tensor]:
     *lead, extent, _ = x.shape
     dtype = str(x.dtype)
 
-    def emit(inputs: Any, outputs: Any) -> Any:
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         source, factors, info = (T.buffer_proxy(b) for b in (*inputs, *outputs))
         with IRBuilder() as builder, T.parallel(0, topi.utils.prod(lead)) as matrix:
             total = variable(dtype)

@@ -88,7 +88,7 @@ def _ramp(first: Any) -> Any:
     return tirx.Ramp(first, 1, LANES)
 
 
-def _pack(plan: _Plan, x: Any, packed: Any) -> None:
+def _pack(plan: _Plan, x: tirx.Buffer, packed: tirx.Buffer) -> None:
     """Emit the block that transposes 16 rows of the input by 16 columns of one tap."""
     c = plan.c
     with T.grid(*int64((plan.tiles * plan.vectors, plan.packed_rows // LANES))) as axes:
@@ -114,7 +114,7 @@ def _pack(plan: _Plan, x: Any, packed: Any) -> None:
                 T.buffer_store(packed, vector, [tap * c.columns + column + i, _ramp(first)])
 
 
-def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
+def _contract(plan: _Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) -> None:
     """Emit the block that computes one row tile of the weight for one tile of output rows."""
     s = plan.s
     values, columns, starts, *groups = stored
@@ -159,7 +159,7 @@ def _contract(plan: _Plan, packed: Any, stored: list[Any], lanes: Any) -> None:
                 T.buffer_store(lanes, sums[_ramp(i * LANES)], [home + member, _ramp(n)])
 
 
-def _turn(plan: _Plan, lanes: Any, acc: Any) -> None:
+def _turn(plan: _Plan, lanes: Any, acc: tirx.Buffer) -> None:
     """Emit the block that transposes 16 features of 16 output rows back."""
     extents = (plan.tiles * plan.vectors, plan.features // LANES)
     with T.grid(*int64(extents)) as axes, T.sblock("turn"):
@@ -172,7 +172,7 @@ def _turn(plan: _Plan, lanes: Any, acc: Any) -> None:
             T.buffer_store(acc, vector, [n + i, _ramp(feature)])
 
 
-def _store(plan: _Plan, acc: Any, y: Any) -> None:
+def _store(plan: _Plan, acc: tirx.Buffer, y: tirx.Buffer) -> None:
     """Emit the block that copies results to the output, behind which element-wise steps fuse."""
     c = plan.c
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):

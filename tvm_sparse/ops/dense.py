@@ -99,7 +99,7 @@ class DenseWeights:
         shape = int64((s.row_blocks, s.groups, s.lanes * s.depth))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one group of columns, and its activations for all lanes."""
         s, wide = self.storage, self.storage.lanes * self.storage.depth
         *taps, group, _ = at.steps

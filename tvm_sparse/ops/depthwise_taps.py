@@ -61,7 +61,7 @@ class TapWeights:
         self._values = T.arg("V", T.Buffer(int64((s.entries, 1, s.group)), engine.held))
         self._entries = Entries.declare(s, s.entries, "T")
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one tap, and the channels' own pixels there."""
         step, lanes = at.steps[0], self.lanes
         entry = self._entries.entry(at.block, step)

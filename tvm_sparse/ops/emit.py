@@ -16,7 +16,7 @@ def unravel(position: Any, extents: tuple[Any, ...]) -> list[Any]:
     return [position, *index] if extents else []
 
 
-def whole(buffer: Any) -> Any:
+def whole(buffer: tirx.Buffer) -> Any:
     """Return all of ``buffer``, for ``T.reads``."""
     return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import te, tirx, topi
+from tvm.ir import Expr
 
 from tvm_sparse.ops.ieee import is_float, is_number, negation
 from tvm_sparse.ops.marks import int64
@@ -35,7 +36,7 @@ class Extremum:
     worst: Callable[[str], Any]
     plain: Callable[..., Any]
 
-    def combine(self, found: Any, x: Any) -> Any:
+    def combine(self, found: Any, x: Expr) -> Any:
         """Return the better one of two variables; NaN if one is NaN."""
         if not is_float(x):
             return self.plain(found, x)
@@ -44,13 +45,14 @@ class Extremum:
     def reducer(self) -> Any:
         """Return the reduction over axes."""
 
-        def combine(x: Any, y: Any) -> Any:  # TVM counts the arguments, and self would be one
+        # TVM counts the arguments, and self would be one.
+        def combine(x: Expr, y: Expr) -> Any:
             return self.combine(x, y)
 
         _register()
         return te.comm_reducer(combine, self.worst)
 
-    def first(self, found: Any, x: Any) -> tuple[Any, Any]:
+    def first(self, found: Any, x: Expr) -> tuple[Any, Any]:
         """Return the better one of two pairs of position and value, the earlier of equal ones."""
         (i, a), (j, b) = found, x
         alike = tirx.And(a <= b, b <= a)
@@ -67,7 +69,7 @@ class Extremum:
         def worst(position: str, dtype: str) -> tuple[Any, Any]:
             return tirx.max_value(position), self.worst(dtype)
 
-        def first(x: Any, y: Any) -> tuple[Any, Any]:
+        def first(x: Expr, y: Expr) -> tuple[Any, Any]:
             return self.first(x, y)
 
         _register()
@@ -101,14 +103,14 @@ def _register() -> None:
             register(buffers, *functions)
 
 
-def reduce(extremum: Extremum, x: Any, axes: Sequence[int] | None, keepdims: bool) -> Any:
+def reduce(extremum: Extremum, x: te.Tensor, axes: Sequence[int] | None, keepdims: bool) -> Any:
     """Return the extreme elements of ``x`` along ``axes`` (``None``: all)."""
     domain = Reduced(x, axes, keepdims)
     best = extremum.reducer()
     return domain.compute(lambda element, _position, over: best(element, axis=over))
 
 
-def position(extremum: Extremum, x: Any, axis: int | None, keepdims: bool, dtype: str) -> Any:
+def position(extremum: Extremum, x: te.Tensor, axis: int | None, keepdims: bool, dtype: str) -> Any:
     """Return where along ``axis`` (``None``: in row-major order) the first extreme element is."""
     domain = Reduced(x, None if axis is None else [axis], keepdims)
     best = extremum.positions()
@@ -121,7 +123,7 @@ def position(extremum: Extremum, x: Any, axis: int | None, keepdims: bool, dtype
 class Reduced:
     """The reduction of some axes of a tensor."""
 
-    def __init__(self, x: Any, axes: Sequence[int] | None, keepdims: bool) -> None:
+    def __init__(self, x: te.Tensor, axes: Sequence[int] | None, keepdims: bool) -> None:
         rank = len(x.shape)
         self.x, self.keepdims = x, keepdims
         self.axes = sorted({int(a) % rank for a in (range(rank) if axes is None else axes)})

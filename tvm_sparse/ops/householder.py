@@ -30,7 +30,7 @@ def reflections(x: te.Tensor) -> list[te.Tensor]:
     *lead, rows, columns = x.shape
     count, steps, dtype = topi.utils.prod(lead), min(int(rows), int(columns)), str(x.dtype)
 
-    def emit(inputs: Any, outputs: Any) -> Any:
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         source, factors, scales = (T.buffer_proxy(b) for b in (*inputs, *outputs))
         with IRBuilder() as builder, T.parallel(0, count) as matrix:
             first, below, norm = (variable(dtype) for _ in range(3))
@@ -67,7 +67,7 @@ def reflected(factors: te.Tensor, scales: te.Tensor) -> te.Tensor:
     *lead, rows, columns = factors.shape
     steps, dtype = scales.shape[-1], str(factors.dtype)
 
-    def emit(inputs: Any, outputs: Any) -> Any:
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         vectors, weights, result = (T.buffer_proxy(b) for b in (*inputs, *outputs))
         with IRBuilder() as builder, T.parallel(0, topi.utils.prod(lead) * columns) as line:
             matrix, j = line // columns, line % columns

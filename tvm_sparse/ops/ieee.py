@@ -16,18 +16,19 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import Expr
 
 from tvm_sparse.numerics import FLOAT_SUMS
 
 _fresh = itertools.count()
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: Expr) -> bool:
     """Whether ``x`` is a floating-point expression, of any width and number of lanes."""
     return "float" in str(x.ty.dtype)
 
 
-def let(value: Any, body: Callable[[Any], Any]) -> Any:
+def let(value: Expr, body: Callable[[Any], Any]) -> Any:
     """Return ``body(value)`` with ``value`` written, and computed, once."""
     var = tirx.Var(f"v{next(_fresh)}", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
@@ -43,19 +44,19 @@ def negation(condition: Any) -> Any:
     return tirx.Select(condition, tirx.const(False, "bool"), tirx.const(True, "bool"))
 
 
-def is_number(x: Any) -> Any:
+def is_number(x: Expr) -> Any:
     """Whether ``x``, a variable, is anything but NaN."""
     return tirx.LE(x, x)
 
 
-def equal(a: Any, b: Any) -> Any:
+def equal(a: Expr, b: Expr) -> Any:
     """Return ``a == b``."""
     if not is_float(a):
         return tirx.EQ(*as_integers(a, b))
     return let(a, lambda v: let(b, lambda w: tirx.And(v <= w, w <= v)))
 
 
-def not_equal(a: Any, b: Any) -> Any:
+def not_equal(a: Expr, b: Expr) -> Any:
     """Return ``a != b``, true if one is NaN."""
     return negation(equal(a, b)) if is_float(a) else tirx.NE(*as_integers(a, b))
 
@@ -66,38 +67,38 @@ def as_integers(*operands: Any) -> list[Any]:
     return [tirx.Cast("int8", x) if booleans else x for x in operands]
 
 
-def subtract(a: Any, b: Any) -> Any:
+def subtract(a: Expr, b: Expr) -> Any:
     """Return ``a - b``."""
     return a + b * tirx.const(-1, str(b.ty.dtype)) if is_float(a) else a - b
 
 
-def multiply(a: Any, b: Any) -> Any:
+def multiply(a: Expr, b: Expr) -> Any:
     """Return ``a * b``."""
     return _opaque(a) * _opaque(b)
 
 
-def divide(a: Any, b: Any) -> Any:
+def divide(a: Expr, b: Expr) -> Any:
     """Return ``a / b``."""
     return tirx.Div(_opaque(a), _opaque(b)) if is_float(a) else tirx.div(a, b)
 
 
-def _opaque(x: Any) -> Any:
+def _opaque(x: Expr) -> Any:
     """Return ``x``, or another form of it if it is the number zero."""
     is_zero = isinstance(x, tirx.FloatImm) and x.value == 0 and math.copysign(1, x.value) > 0
     return zero(str(x.ty.dtype)) if is_zero else x
 
 
-def largest(a: Any, b: Any) -> Any:
+def largest(a: Expr, b: Expr) -> Any:
     """Return the larger of two values, NaN if one is NaN; ``a`` may be a number."""
     return _extreme(a, b, tirx.max, lambda x, y: y < x)
 
 
-def smallest(a: Any, b: Any) -> Any:
+def smallest(a: Expr, b: Expr) -> Any:
     """Return the smaller of two values, NaN if one is NaN; ``a`` may be a number."""
     return _extreme(a, b, tirx.min, lambda x, y: x < y)
 
 
-def _extreme(a: Any, b: Any, plain: Callable[..., Any], beats: Callable[..., Any]) -> Any:
+def _extreme(a: Expr, b: Expr, plain: Callable[..., Any], beats: Callable[..., Any]) -> Any:
     if not is_float(a):
         return plain(a, b)
     if isinstance(b, tirx.FloatImm):
@@ -118,7 +119,7 @@ def _in_single_precision(function: Callable[[Any, Any], Any]) -> Callable[[Any, 
     """Give half precision operands to ``function`` as fp32: CUDA has no remainder of them."""
 
     @functools.wraps(function)
-    def wrapped(a: Any, b: Any) -> Any:
+    def wrapped(a: Expr, b: Expr) -> Any:
         dtype = str(a.ty.dtype)
         if dtype not in ("float16", "bfloat16"):
             return function(a, b)
@@ -128,19 +129,19 @@ def _in_single_precision(function: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
 
 @_in_single_precision
-def floor_mod(a: Any, b: Any) -> Any:
+def floor_mod(a: Expr, b: Expr) -> Any:
     """Return ``a - floor(a / b) * b`` as C's ``fmod`` gives it, with the sign of ``b``."""
     if not is_float(a):
         return tirx.floormod(a, b)
 
-    def signed(d: Any, rest: Any) -> Any:
+    def signed(d: Expr, rest: Any) -> Any:
         return tirx.Select(_differ_in_sign(rest, d), rest + d, rest)
 
     return let(b, lambda d: let(tirx.truncmod(a, d), lambda rest: signed(d, rest)))
 
 
 @_in_single_precision
-def floor_divide(a: Any, b: Any) -> Any:
+def floor_divide(a: Expr, b: Expr) -> Any:
     """Return ``floor(a / b)`` without the rounding of ``a / b``.
 
     A division by zero is not rounded down. An infinite ``a`` gives NaN, as in PyTorch and NumPy.
@@ -150,7 +151,7 @@ def floor_divide(a: Any, b: Any) -> Any:
     dtype = str(a.ty.dtype)
     none, half, one = zero(dtype), tirx.const(0.5, dtype), tirx.const(1, dtype)
 
-    def whole(n: Any, d: Any, rest: Any) -> Any:
+    def whole(n: Expr, d: Expr, rest: Any) -> Any:
         quotient = divide(subtract(n, rest), d)
         lower = tirx.Select(_differ_in_sign(rest, d), subtract(quotient, one), quotient)
         return let(lower, lambda q: let(tirx.floor(q), lambda f: nearest(q, f)))
@@ -158,7 +159,7 @@ def floor_divide(a: Any, b: Any) -> Any:
     def nearest(q: Any, f: Any) -> Any:
         return tirx.Select(half < subtract(q, f), f + one, f)
 
-    def quotient(n: Any, d: Any) -> Any:
+    def quotient(n: Expr, d: Expr) -> Any:
         by_zero = tirx.And(d <= none, none <= d)
         return tirx.Select(
             by_zero, divide(n, d), let(tirx.truncmod(n, d), lambda r: whole(n, d, r))
@@ -167,7 +168,7 @@ def floor_divide(a: Any, b: Any) -> Any:
     return let(a, lambda n: let(b, lambda d: quotient(n, d)))
 
 
-def _differ_in_sign(a: Any, b: Any) -> Any:
+def _differ_in_sign(a: Expr, b: Expr) -> Any:
     """Whether one is negative and the other positive."""
     none = zero(str(a.ty.dtype))
     return tirx.Or(tirx.And(a < none, none < b), tirx.And(none < a, b < none))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import te, tirx
+from tvm.ir import Expr
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -14,7 +15,7 @@ from tvm_sparse.ops.axis import variable
 from tvm_sparse.ops.ieee import let
 
 
-def quotient(divide: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def quotient(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:
     """Return ``divide(a, b)`` of whole numbers, zero where ``b`` is zero.
 
     A processor ends the process on a division by zero, and on that of the least number by -1,
@@ -23,13 +24,13 @@ def quotient(divide: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return _guarded(divide, a, b, lambda value: value * tirx.const(-1, str(value.ty.dtype)))
 
 
-def remainder(divide: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def remainder(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:
     """Return the remainder ``divide(a, b)`` of whole numbers, zero where ``b`` is zero."""
     return _guarded(divide, a, b, lambda value: tirx.const(0, str(value.ty.dtype)))
 
 
 def _guarded(
-    divide: Callable[[Any, Any], Any], a: Any, b: Any, by_minus_one: Callable[[Any], Any]
+    divide: Callable[[Any, Any], Any], a: Expr, b: Expr, by_minus_one: Callable[[Any], Any]
 ) -> Any:
     dtype = str(a.ty.dtype)
     if isinstance(b, tirx.IntImm) and int(b) not in (0, -1):
@@ -39,7 +40,7 @@ def _guarded(
         return wide.astype(dtype)
     none, one = tirx.const(0, dtype), tirx.const(1, dtype)
 
-    def guarded(value: Any, divisor: Any) -> Any:
+    def guarded(value: Expr, divisor: Any) -> Any:
         # A branch: of a selection, both sides are computed.
         risky = tirx.And(tirx.const(-2, dtype) < divisor, divisor < one)  # 0 or -1
         special = tirx.Select(divisor == none, none, by_minus_one(value))

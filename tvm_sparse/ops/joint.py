@@ -65,7 +65,7 @@ class JointWeights:
         self._indices = T.arg("I", T.Buffer(words, str(s.index_dtype)))
         self._entries = Entries.declare(s.outer, s.entries)
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""
         s, (step, k), wide = self.storage, at.steps, self.lanes * self.storage.depth
         lanes = tirx.Ramp(0, 1, wide)

@@ -7,9 +7,10 @@ to a vector of sums. What is stored, and in which order, is all that operators d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from tvm import tirx
+from tvm.ir import Expr
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
@@ -21,9 +22,6 @@ from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64,
 
 IMPORT = "pragma_import_llvm"
 """TVM's annotation: functions in LLVM's language that the block calls."""
-
-Expr: TypeAlias = Any
-"""A scalar expression."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Weights(Protocol):
     def declare(self, engine: Engine) -> None:
         """Emit the function's parameters."""
 
-    def step(self, c: Contraction, engine: Engine, x: Any, at: At) -> Step:
+    def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return what the step ``at`` multiplies; ``x`` is the input."""
 
 
@@ -116,7 +114,9 @@ def declare_offsets(c: Contraction, engine: Engine) -> Any:
     return T.arg("Z", T.Buffer(int64((c.features,)), c.numerics.accumulate))
 
 
-def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: Any) -> None:
+def _contract(
+    c: Contraction, weights: Weights, engine: Engine, x: tirx.Buffer, sums: tirx.Buffer
+) -> None:
     """Emit the block that adds up one step."""
     lead, lanes = len(c.lead), weights.lanes
     grid = int64((*c.lead, *weights.extents, *weights.steps))
@@ -142,7 +142,7 @@ def _contract(c: Contraction, weights: Weights, engine: Engine, x: Any, sums: An
                 T.buffer_store(sums, total, list(here))
 
 
-def _store(c: Contraction, lanes: int, sums: Any, offsets: Any, y: Any) -> None:
+def _store(c: Contraction, lanes: int, sums: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
     """Emit the block ``store``: unpack lanes of features into the output's last axis."""
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, out = T.axis.remap("S" * len(c.output_shape), axes)

@@ -11,7 +11,7 @@ from tvm_sparse.ops.extrema import MAX, lowest
 
 
 def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
-    x: Any,
+    x: te.Tensor,
     spatial: Sequence[int],
     window: Sequence[int],
     strides: Sequence[int],

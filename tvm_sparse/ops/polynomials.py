@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
+from tvm.ir import Expr
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -34,7 +35,7 @@ class Recurrence:
 
 
 def _chebyshev(first: Callable[[Any], Any], *, shifted: bool = False) -> Recurrence:
-    def argument(x: Any) -> Any:
+    def argument(x: Expr) -> Any:
         return x * 2 - 1 if shifted else x
 
     return Recurrence(

@@ -89,7 +89,7 @@ class _Rows:
         static = all(isinstance(e, int) for e in self.lead)
         return int64((math.prod(self.lead),)) if static else int64(self.lead)
 
-    def of(self, x: Any) -> Element:
+    def of(self, x: te.Tensor) -> Element:
         """Return the elements of the input ``x``."""
         if len(self.shape) == len(self.lead):
             return lambda row, i: x[(*row, i)]
@@ -99,7 +99,7 @@ class _Rows:
         """Return the tensor of ``value`` of all elements."""
         return te.compute((*self.shape, self.extent), lambda *i: value(i[:-1], i[-1]), name)
 
-    def output(self, x: Any, value: Element) -> Any:
+    def output(self, x: te.Tensor, value: Element) -> Any:
         """Return the same with the input's axes."""
 
         def at(*index: Any) -> Any:

@@ -44,7 +44,7 @@ def scatter(
     axis = on_axis(x, axis)
     ours, theirs = Lines.of(x.shape, axis), Lines.of(indices.shape, axis)
 
-    def emit(inputs: Any, outputs: Any) -> Any:
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         source, where, new, result = (T.buffer_proxy(b) for b in (*inputs, *outputs))
         with IRBuilder() as builder, T.serial(0, 1):
             with T.parallel(0, ours.count * ours.extent) as i:

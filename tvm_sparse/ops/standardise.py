@@ -31,7 +31,7 @@ class Statistics:
     grouped: int = 1
 
     @staticmethod
-    def of(x: Any, axes: Sequence[Any], axis: int = -1, groups: int = 0) -> Statistics:
+    def of(x: te.Tensor, axes: Sequence[Any], axis: int = -1, groups: int = 0) -> Statistics:
         """Return statistics over ``axes``, for ``groups`` parts of ``axis`` unless it is zero."""
         rank = len(x.shape)
         grouped = int(x.shape[axis]) // groups if groups else 1

@@ -77,7 +77,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
     shape = int64((batch, storage.shape[0], TILE, TILE, high * wide, lanes))
     acc = te.compute(shape, product, name="contract", attrs={OPERATOR: "winograd"})
 
-    def output(n: Any, y: Any, col: Any, f: Any) -> Any:
+    def output(n: Any, y: tirx.Buffer, col: Any, f: Any) -> Any:
         tile = y // 2 * wide + col // 2
 
         def at(i: int, j: int) -> Any:

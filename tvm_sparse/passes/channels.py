@@ -45,7 +45,7 @@ class ChannelFacts:
     groups: dict[Any, Group] = field(default_factory=dict)
     known: dict[Any, np.ndarray] = field(default_factory=dict)
 
-    def group(self, var: Any) -> Group:
+    def group(self, var: relax.Var) -> Group:
         """Return the group of ``var``; tensors without static channels get a fixed one."""
         if var not in self.groups:
             shape = shape_of(var)
@@ -63,11 +63,11 @@ class ChannelFacts:
             one.live |= other.live
             one.fixed |= other.fixed
 
-    def fix(self, var: Any) -> None:
+    def fix(self, var: relax.Var) -> None:
         """Keep all channels of ``var``."""
         self.group(var).fixed = True
 
-    def keep(self, var: Any, multiple: int) -> np.ndarray:
+    def keep(self, var: relax.Var, multiple: int) -> np.ndarray:
         """Return the channels to keep, filled up to whole vectors with the first dead ones."""
         group = self.group(var)
         live = np.ones_like(group.live) if group.fixed else group.live.copy()
@@ -77,7 +77,7 @@ class ChannelFacts:
         return np.flatnonzero(live)
 
 
-def treatment_of(call: Any, value: Callable[[Any], Any]) -> str:
+def treatment_of(call: relax.Call, value: Callable[[Any], Any]) -> str:
     """Return how ``call`` treats channels.
 
     ``"linear"`` mixes them by a constant weight, ``"depthwise"`` weighs each, ``"same"`` keeps
@@ -104,7 +104,7 @@ def is_followed(name: str) -> bool:
     return name in ELEMENTWISE and ELEMENTWISE[name].numpy is not None
 
 
-def _aligned(call: Any, operand: Any, value: Callable[[Any], Any]) -> bool:
+def _aligned(call: relax.Call, operand: relax.Expr, value: Callable[[Any], Any]) -> bool:
     """Whether an operand has the result's channels, or is a constant without any."""
     shape, out = static_shape(operand), shape_of(call) or []
     if isinstance(value(operand), GenericConst):
@@ -113,7 +113,7 @@ def _aligned(call: Any, operand: Any, value: Callable[[Any], Any]) -> bool:
     return bool(out) and own[-1] == out[-1]
 
 
-def _keeps_channels(call: Any, name: str) -> bool:
+def _keeps_channels(call: relax.Call, name: str) -> bool:
     shape, out = shape_of(call.args[0]) or [], shape_of(call) or []
     if name == "reshape":
         ones = [e for e in shape[:-1] if e != 1] == [e for e in out[:-1] if e != 1]
@@ -125,7 +125,7 @@ def _keeps_channels(call: Any, name: str) -> bool:
 
 
 def constants_through(
-    call: Any, treatment: str, operands: list[np.ndarray], padded: bool
+    call: relax.Call, treatment: str, operands: list[np.ndarray], padded: bool
 ) -> np.ndarray:
     """Return the known channel values of ``call``'s result.
 
@@ -176,7 +176,7 @@ def _same(name: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:
     return np.where(x != 0, np.nan, x) if padded and name == "nn.avg_pool2d" else x
 
 
-def weight_matrix(call: Any, weight: np.ndarray) -> np.ndarray:
+def weight_matrix(call: relax.Call, weight: np.ndarray) -> np.ndarray:
     """Return a linear or convolution weight as ``(features, taps, columns)``."""
     if op_name(call) == "matmul":
         return weight.T[:, None, :]

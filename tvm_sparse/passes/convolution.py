@@ -38,7 +38,7 @@ def is_channels_last(call: Any) -> bool:
 
 
 def convolution(
-    call: relax.Call, x: Any, kernel: tuple[int, ...], borders: tuple[int, ...]
+    call: relax.Call, x: relax.Expr, kernel: tuple[int, ...], borders: tuple[int, ...]
 ) -> Contraction | None:
     """Return the contraction of a channels-last call, ``None`` if no operator of ours has it.
 
@@ -89,6 +89,6 @@ def numerics_of(call: relax.Call) -> Numerics:
     return replace(Numerics.uniform(right, str(call.ty.dtype)), activation=left)
 
 
-def extent(value: Any) -> Any:
+def extent(value: relax.Expr) -> Any:
     """Return a static extent, or a fresh symbol: operators need a plain variable each."""
     return value if isinstance(value, int) else tirx.Var("n", "int64")

@@ -69,7 +69,7 @@ def _parts(mod: tvm.IRModule) -> Iterator[tuple[str, tvm.IRModule]]:
             yield _described(call), alone
 
 
-def _is_operator(expr: Any) -> bool:
+def _is_operator(expr: relax.Expr) -> bool:
     """Whether ``expr`` calls an operator: not a function of the module or a library."""
     functions = (tvm.ir.GlobalVar, relax.ExternFunc)
     return bool(op_name(expr)) and not any(isinstance(a, functions) for a in expr.args)

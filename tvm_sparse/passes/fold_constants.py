@@ -68,7 +68,7 @@ class _Fold:
         # With the operand, so that its address is not given to another constant.
         self.moved: dict[Any, tuple[Any, Any]] = {}
 
-    def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "concat":
             return _joined(sweep, call)
@@ -88,7 +88,7 @@ class _Fold:
         label = next((name_of(c) for c in constants if name_of(c)), "")
         return constant(_astype(call, traits.numpy(*values)), label)
 
-    def _shaped(self, name: str, call: Any, const: Any) -> Any:
+    def _shaped(self, name: str, call: relax.Call, const: Any) -> Any:
         where = (const.value.data_ptr(), name_of(const), str(const.ty))
         key = (name, str(call.attrs), str(call.args[1:]), str(call.ty), *where)
         if key not in self.moved:

@@ -55,7 +55,7 @@ class FuseDepthwise:
         for pair, option in chosen:
             self._record(pair, option)
 
-        def rule(sweep: Rewriter, _call: Any) -> Any | None:
+        def rule(sweep: Rewriter, _call: relax.Call) -> Any | None:
             for pair, option in chosen:
                 if sweep.original.same_as(pair.second.call):
                     return _emit(sweep, pair, option)
@@ -167,14 +167,14 @@ def _constants(pair: Pair) -> list[Any]:
     return [c for _, call in pair.between for c in call.args if _is_tensor(c)]
 
 
-def _is_tensor(operand: Any) -> bool:
+def _is_tensor(operand: relax.Expr) -> bool:
     return isinstance(operand, GenericConst) and bool(shape_of(operand))
 
 
 def _between(pair: Pair) -> Between:
     """Return what emits the pair's element-wise operators on another tensor."""
 
-    def emit(builder: relax.BlockBuilder, x: Any, operands: list[Any]) -> Any:
+    def emit(builder: relax.BlockBuilder, x: relax.Expr, operands: list[Any]) -> Any:
         left = iter(operands)
         known = {pair.var: x}
         for var, call in pair.between:

@@ -12,7 +12,7 @@ from tvm import relax, te, tirx
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, shape_of
 
 
-def _lower(sweep: Rewriter, call: Any) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) != "concat":
         return None
     operands = sweep.resolve(call.args[0])

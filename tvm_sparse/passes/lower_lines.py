@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import te, topi
+from tvm import relax, te, topi
 
 from tvm_sparse.ops.scan import scan
 from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
@@ -15,24 +15,24 @@ from tvm_sparse.ops.sort import argsort
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
 
 
-def _argsort(sweep: Rewriter, call: Any) -> Any:
+def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
     return _called(sweep, "argsort", lambda x: _order(x, call), call.args[0])
 
 
-def _sort(sweep: Rewriter, call: Any) -> Any:
+def _sort(sweep: Rewriter, call: relax.Call) -> Any:
     def sort(x: te.Tensor) -> te.Tensor:
         return gather(x, _order(x, call), int(call.attrs.axis))
 
     return _called(sweep, "sort", sort, call.args[0])
 
 
-def _order(x: te.Tensor, call: Any) -> te.Tensor:
+def _order(x: te.Tensor, call: relax.Call) -> te.Tensor:
     dtype = str(getattr(call.attrs, "dtype", "") or "int32")
     descending = bool(call.attrs.descending)
     return argsort(x, int(call.attrs.axis), descending=descending, dtype=dtype)
 
 
-def _topk(sweep: Rewriter, call: Any) -> Any:
+def _topk(sweep: Rewriter, call: relax.Call) -> Any:
     attrs = call.attrs
     axis, count = int(attrs.axis) % len(call.args[0].ty.shape), int(attrs.k)
 
@@ -48,7 +48,7 @@ def _topk(sweep: Rewriter, call: Any) -> Any:
     return _called(sweep, "topk", topk, call.args[0])
 
 
-def _scan(sweep: Rewriter, call: Any) -> Any:
+def _scan(sweep: Rewriter, call: relax.Call) -> Any:
     attrs, name = call.attrs, op_name(call)
     dtype = str(call.ty.dtype)
 
@@ -62,12 +62,12 @@ def _scan(sweep: Rewriter, call: Any) -> Any:
     return _called(sweep, name, run, call.args[0])
 
 
-def _gather(sweep: Rewriter, call: Any) -> Any:
+def _gather(sweep: Rewriter, call: relax.Call) -> Any:
     axis = int(call.attrs.axis)
     return _called(sweep, "gather", lambda x, i: gather(x, i, axis), *call.args)
 
 
-def _scatter(sweep: Rewriter, call: Any) -> Any | None:
+def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
     axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
     if reduction not in REDUCTIONS:
         return None
@@ -90,7 +90,7 @@ _RULES = {
 }
 
 
-def _lower(sweep: Rewriter, call: Any) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     rule = _RULES.get(op_name(call))
     return rule(sweep, call) if rule else None
 

@@ -14,7 +14,7 @@ from tvm_sparse.ops.rows import LANES, layer_norm, softmax
 from tvm_sparse.passes.rewrite import Rewriter, add_function, constant, op_name, rewrite, shape_of
 
 
-def _lower(sweep: Rewriter, call: Any) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
     if name not in ("nn.softmax", "nn.layer_norm") or not _fits(call, name):
         return None

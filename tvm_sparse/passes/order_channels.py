@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import tvm
+from tvm import relax
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
@@ -47,7 +47,7 @@ class OrderChannels:
         if not orders:
             return mod
 
-        def keep(var: Any) -> np.ndarray:
+        def keep(var: relax.Var) -> np.ndarray:
             group = analysis.channels.group(var)
             return orders.get(id(group), np.arange(len(group.live)))
 

@@ -25,7 +25,7 @@ class _Move:
 
     uses: dict[Any, int]
 
-    def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) != "nn.avg_pool2d" or any(int(s) < 2 for s in call.attrs.strides):
             return None
         conv = sweep.resolve(call.args[0])

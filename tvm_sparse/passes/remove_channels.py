@@ -47,18 +47,18 @@ class ChannelAnalysis:
         for binding in reversed(bindings):
             self._backward(binding.var, binding.value)
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: relax.Expr) -> Any:
         """Return what ``expr`` is bound to in this block."""
         return self.values.get(expr, expr)
 
-    def treatment(self, expr: Any) -> str:
+    def treatment(self, expr: relax.Expr) -> str:
         """Return how a bound expression treats channels; a single number has none."""
         shape = shape_of(expr)
         if not isinstance(expr, relax.Call) or not shape or not isinstance(shape[-1], int):
             return ""
         return treatment_of(expr, self.value)
 
-    def known(self, expr: Any, count: int) -> np.ndarray:
+    def known(self, expr: relax.Expr, count: int) -> np.ndarray:
         """Return the known channel values of an operand as a vector of ``count``."""
         value = self.value(expr)
         if isinstance(value, GenericConst):
@@ -68,7 +68,7 @@ class ChannelAnalysis:
             return np.broadcast_to(np.where(same, vector[0], np.nan), (count,)).astype(np.float64)
         return self.channels.known.get(expr, np.full(count, np.nan))
 
-    def _forward(self, var: Any, value: Any) -> None:
+    def _forward(self, var: relax.Var, value: relax.Expr) -> None:
         treatment, shape = self.treatment(value), shape_of(var) or []
         if not treatment:
             return
@@ -81,7 +81,7 @@ class ChannelAnalysis:
             operands = [self.known(x, (shape_of(x) or [0])[-1]), weight]
         self.channels.known[var] = constants_through(value, treatment, operands, is_padded(value))
 
-    def _backward(self, var: Any, value: Any) -> None:
+    def _backward(self, var: relax.Var, value: relax.Expr) -> None:
         channels, treatment = self.channels, self.treatment(value)
         if not treatment:
             for operand in _variables(value):
@@ -98,13 +98,13 @@ class ChannelAnalysis:
         needed = read_columns(weight, live) & ~self._constant(value, x)
         channels.group(x).live |= needed
 
-    def _constant(self, call: Any, x: Any) -> np.ndarray:
+    def _constant(self, call: relax.Call, x: relax.Expr) -> np.ndarray:
         """Return which input channels of a mixing operator are constant where it reads them."""
         known = self.known(x, (shape_of(x) or [0])[-1])
         return known == 0 if is_padded(call) else ~np.isnan(known)
 
 
-def _variables(value: Any) -> list[Any]:
+def _variables(value: relax.Expr) -> list[Any]:
     """Return the variables that ``value`` reads, those inside nested tuples included."""
     return list(relax.analysis.free_vars(value))
 
@@ -149,7 +149,7 @@ def analyse(mod: tvm.IRModule) -> ChannelAnalysis | None:
     return ChannelAnalysis(bindings, [*main.params, *_outputs(main.body.body, bindings)])
 
 
-def _outputs(body: Any, bindings: list[Any]) -> list[Any]:
+def _outputs(body: relax.Expr, bindings: list[Any]) -> list[Any]:
     values = {b.var: b.value for b in bindings}
     value = values.get(body, body)
     return [body, *(_variables(value) if isinstance(value, relax.Tuple) else [])]
@@ -182,12 +182,12 @@ class Rebuild:
         kept = {name: f for name, f in mod.functions_items() if name.name_hint != "main"}
         return tvm.IRModule({**kept, mod.get_global_var("main"): func}, attrs=mod.attrs)
 
-    def _of(self, expr: Any) -> Any:
+    def _of(self, expr: relax.Expr) -> Any:
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([self._of(field) for field in expr.fields])
         return self.new.get(expr, expr)
 
-    def _smaller(self, var: Any, value: Any) -> Any:
+    def _smaller(self, var: relax.Var, value: relax.Expr) -> Any:
         treatment = self.analysis.treatment(value)
         if isinstance(value, relax.TupleGetItem):
             return relax.TupleGetItem(self._of(value.tuple_value), value.index)
@@ -199,7 +199,7 @@ class Rebuild:
             return self._layer(var, value, treatment)
         return relax.Call(value.op, [self._of(a) for a in value.args], value.attrs, value.ty_args)
 
-    def _same(self, var: Any, call: Any) -> Any:
+    def _same(self, var: relax.Var, call: relax.Call) -> Any:
         keep = self.keep(var)
         if op_name(call) == "reshape":
             shape = [*(shape_of(call) or [])[:-1], len(keep)]
@@ -207,7 +207,7 @@ class Rebuild:
         operands = [self._vector(a, keep) for a in call.args]
         return relax.Call(call.op, operands, call.attrs)
 
-    def _vector(self, operand: Any, keep: np.ndarray) -> Any:
+    def _vector(self, operand: relax.Expr, keep: np.ndarray) -> Any:
         value = self.analysis.value(operand)
         if not isinstance(value, GenericConst):
             return self._of(operand)
@@ -216,7 +216,7 @@ class Rebuild:
             return value
         return constant(array[..., keep], name_of(value))
 
-    def _layer(self, var: Any, call: Any, treatment: str) -> Any:
+    def _layer(self, var: relax.Var, call: relax.Call, treatment: str) -> Any:
         x, weight = call.args[0], self.analysis.value(call.args[1])
         array, out, read = array_of(weight), self.keep(var), self.keep(x)
         features, columns = ((shape_of(v) or [0])[-1] for v in (var, x))
@@ -238,7 +238,9 @@ class Rebuild:
         shape = (1,) * (len(shape_of(call) or []) - 1) + (len(out),)
         return relax.op.add(self.builder.emit(result), constant(bias.reshape(shape)))
 
-    def _moved_bias(self, call: Any, x: Any, array: np.ndarray, out: np.ndarray) -> np.ndarray:
+    def _moved_bias(
+        self, call: relax.Call, x: relax.Expr, array: np.ndarray, out: np.ndarray
+    ) -> np.ndarray:
         """Return what removed constant inputs added to each kept output."""
         known = self.analysis.known(x, (shape_of(x) or [0])[-1])
         gone = np.ones(len(known), bool)
@@ -262,7 +264,7 @@ def _take(array: np.ndarray, kept: np.ndarray, axis: int) -> np.ndarray:
     return array if np.array_equal(kept, np.arange(array.shape[axis])) else array.take(kept, axis)
 
 
-def _conv_options(call: Any) -> dict[str, Any]:
+def _conv_options(call: relax.Call) -> dict[str, Any]:
     attrs = call.attrs
     return {
         "strides": [int(v) for v in attrs.strides],

@@ -43,7 +43,7 @@ def layer_name(weight: Any) -> str:
     return layer_of(name_of(weight)) or "(unnamed constant)"
 
 
-def shape_of(expr: Any) -> Shape | None:
+def shape_of(expr: relax.Expr) -> Shape | None:
     """Return extents (int where static) of a tensor expression, ``None`` if unknown."""
     return shape_of_type(getattr(expr, "ty", None))
 
@@ -57,7 +57,7 @@ def shape_of_type(ty: Any) -> Shape | None:
     return [int(v) if hasattr(v, "value") else v for v in values]
 
 
-def static_shape(expr: Any) -> tuple[int, ...] | None:
+def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
     """Return the extents of a tensor expression if all are known integers."""
     shape = shape_of(expr)
     if shape is None or not all(isinstance(e, int) for e in shape):
@@ -84,7 +84,7 @@ def same_extent(x: Any, y: Any) -> bool:
     return bool(tvm_ffi.structural_equal(x, y, map_free_vars=False))
 
 
-def op_name(expr: Any) -> str:
+def op_name(expr: relax.Expr) -> str:
     """Return the operator name of a call without ``relax.``, else an empty string."""
     if not isinstance(expr, relax.Call):
         return ""
@@ -136,7 +136,7 @@ class Rewriter(PyExprMutator):
         self.original = item
         return self._apply(rewritten)
 
-    def _apply(self, expr: Any) -> Any:
+    def _apply(self, expr: relax.Expr) -> Any:
         try:
             replaced = self.rule(self, expr)
         except SparseError as error:
@@ -144,7 +144,7 @@ class Rewriter(PyExprMutator):
             raise
         return expr if replaced is None else replaced
 
-    def resolve(self, expr: Any) -> Any:
+    def resolve(self, expr: relax.Expr) -> Any:
         """Return the bound value behind variables, as far as bindings are known."""
         while isinstance(expr, relax.Var):
             bound = self.lookup_binding(expr)
@@ -153,12 +153,12 @@ class Rewriter(PyExprMutator):
             expr = bound
         return expr
 
-    def constant(self, expr: Any) -> GenericConst | None:
+    def constant(self, expr: relax.Expr) -> GenericConst | None:
         """Return the constant that ``expr`` is or is bound to."""
         value = self.resolve(expr)
         return value if isinstance(value, GenericConst) else None
 
-    def emit(self, expr: Any) -> Any:
+    def emit(self, expr: relax.Expr) -> Any:
         """Bind ``expr`` now, so that later look-ups see it."""
         return self.builder_.emit(expr)
 
@@ -177,7 +177,7 @@ def count_uses(func: relax.Function) -> dict[Any, int]:
     """Return how often each variable of ``func`` is read (variables that are never: absent)."""
     uses: dict[Any, int] = {}
 
-    def look(expr: Any) -> None:
+    def look(expr: relax.Expr) -> None:
         if isinstance(expr, relax.Call):
             operands = list(expr.args)
         elif isinstance(expr, relax.Tuple):

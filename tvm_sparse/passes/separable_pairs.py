@@ -81,7 +81,7 @@ class Pairs:
         order: list[Any] = []
         sources: list[Any] = []
 
-        def visit(var: Any) -> None:
+        def visit(var: relax.Var) -> None:
             value = self._value(var)
             if any(var.same_as(seen) for seen in (*order, *sources)):
                 return
@@ -96,7 +96,7 @@ class Pairs:
         visit(start)
         return order, sources
 
-    def _apart(self, var: Any, between: tuple[Any, ...], last: Any, sources: int) -> str:
+    def _apart(self, var: relax.Var, between: tuple[Any, ...], last: Any, sources: int) -> str:
         """Return what keeps a pair apart, empty if nothing does."""
         if sources > 1:
             return "what is between them reads another tensor (a squeeze-excite gate, a residual)"
@@ -114,7 +114,7 @@ class Pairs:
                     return "a constant between them has more than one value a channel"
         return ""
 
-    def _convolution(self, call: Any) -> Convolution | None:
+    def _convolution(self, call: relax.Call) -> Convolution | None:
         """Return what an NHWC convolution with constant weights is made of."""
         if op_name(call) != "nn.conv2d" or call.attrs.data_layout != "NHWC":
             return None
@@ -131,11 +131,11 @@ class Pairs:
         layer = Layer(layer_name(weight), operator, c, np.moveaxis(value, -1, 1))
         return Convolution(call, weight, layer)
 
-    def _constant(self, expr: Any) -> Any | None:
+    def _constant(self, expr: relax.Expr) -> Any | None:
         value = self._value(expr)
         return value if isinstance(value, GenericConst) else None
 
-    def _value(self, expr: Any) -> Any:
+    def _value(self, expr: relax.Expr) -> Any:
         return self.values.get(expr, expr)
 
 

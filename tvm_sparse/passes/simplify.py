@@ -21,7 +21,7 @@ from tvm_sparse.passes.rewrite import (
 )
 
 
-def _simplify(sweep: Rewriter, call: Any) -> Any | None:
+def _simplify(sweep: Rewriter, call: relax.Call) -> Any | None:
     if isinstance(call, relax.TupleGetItem):
         return _piece(sweep, call)
     name = op_name(call)

@@ -140,7 +140,7 @@ class _Split:
             raise _WholeBatch
         return self._of(result)
 
-    def _emit(self, var: Any, value: Any) -> None:
+    def _emit(self, var: relax.Var, value: relax.Expr) -> None:
         if self._is_batched(value):
             self.batched.add(var)
             if isinstance(value, relax.Call):
@@ -163,7 +163,7 @@ class _Split:
             return relax.Call(call.op, [self._aligned(a, rank) for a in call.args], call.attrs)
         return call
 
-    def _aligned(self, arg: Any, rank: int) -> Any:
+    def _aligned(self, arg: relax.Expr, rank: int) -> Any:
         """Return an operand that is joined with batched ones of ``rank`` axes, for a part."""
         if isinstance(arg, relax.Tuple):
             return relax.Tuple([self._aligned(field, rank) for field in arg.fields])
@@ -184,7 +184,7 @@ class _Split:
             raise _WholeBatch
         return constant(np.ascontiguousarray(value[: self.part]), name_of(const))
 
-    def _is_batched(self, expr: Any) -> bool:
+    def _is_batched(self, expr: relax.Expr) -> bool:
         if isinstance(expr, relax.Tuple):
             return any(self._is_batched(field) for field in expr.fields)
         if isinstance(expr, relax.TupleGetItem):
@@ -193,7 +193,7 @@ class _Split:
             return any(self._is_batched(arg) for arg in expr.args)
         return expr in self.batched if isinstance(expr, relax.Var) else False
 
-    def _of(self, expr: Any) -> Any:
+    def _of(self, expr: relax.Expr) -> Any:
         """Return ``expr`` with the variables of the new function."""
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([self._of(field) for field in expr.fields])
@@ -218,24 +218,24 @@ Rule = Callable[[Any, list[bool]], bool]
 """``(call, which arguments are batched) -> whether items of the first axis stay apart``."""
 
 
-def _always(_call: Any, _flags: list[bool]) -> bool:
+def _always(_call: relax.Call, _flags: list[bool]) -> bool:
     return True
 
 
-def _window(call: Any, flags: list[bool]) -> bool:
+def _window(call: relax.Call, flags: list[bool]) -> bool:
     """Convolutions and poolings: the batch is the axis N; weights belong to all items."""
     layout = str(getattr(call.attrs, "data_layout", "") or getattr(call.attrs, "layout", ""))
     return layout.startswith("N") and not any(flags[1:])
 
 
-def _matmul(call: Any, flags: list[bool]) -> bool:
+def _matmul(call: relax.Call, flags: list[bool]) -> bool:
     left, right = (len(shape_of(arg) or ()) for arg in call.args)
     if flags == [True, False]:
         return left >= 2 and right <= 2
     return all(flags) and left == right >= 3
 
 
-def _other_axes(call: Any, flags: list[bool]) -> bool:
+def _other_axes(call: relax.Call, flags: list[bool]) -> bool:
     """Operators along the axes that their attributes name."""
     named = call.attrs.axes if hasattr(call.attrs, "axes") else call.attrs.axis
     rank = len(shape_of(call.args[0]) or ()) or len(shape_of(call) or ())
@@ -245,22 +245,22 @@ def _other_axes(call: Any, flags: list[bool]) -> bool:
     return 0 not in axes and not any(flags[1:])
 
 
-def _joined(call: Any, _flags: list[bool]) -> bool:
+def _joined(call: relax.Call, _flags: list[bool]) -> bool:
     rank = len(shape_of(call) or ())
     return call.attrs.axis is not None and rank > 0 and int(call.attrs.axis) % rank != 0
 
 
-def _permute(call: Any, _flags: list[bool]) -> bool:
+def _permute(call: relax.Call, _flags: list[bool]) -> bool:
     return call.attrs.axes is not None and int(call.attrs.axes[0]) == 0
 
 
-def _reshape(call: Any, flags: list[bool]) -> bool:
+def _reshape(call: relax.Call, flags: list[bool]) -> bool:
     old, new = (shape_of(expr) or [None] for expr in (call.args[0], call))
     known = isinstance(call.args[1], relax.ShapeExpr) and old[0] is not None
     return flags[0] and known and bool(old[0] == new[0])
 
 
-def _take(call: Any, flags: list[bool]) -> bool:
+def _take(call: relax.Call, flags: list[bool]) -> bool:
     """Rows of a table for batched indices, or fixed places of batched tensors."""
     if call.attrs.axis is None:
         return False
@@ -268,7 +268,7 @@ def _take(call: Any, flags: list[bool]) -> bool:
     return flags == [not first, first]
 
 
-def _slice(call: Any, flags: list[bool]) -> bool:
+def _slice(call: relax.Call, flags: list[bool]) -> bool:
     rank = len(shape_of(call.args[0]) or ())
     axes = getattr(call.args[1], "fields", None)
     if axes is None or rank == 0 or any(flags[1:]):

@@ -38,7 +38,7 @@ class WritePadding:
         uses = count_uses(mod["main"])
         made: dict[tuple[str, tuple[int, ...]], Any] = {}
 
-        def rule(sweep: Rewriter, call: Any) -> Any | None:
+        def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
             padding = _padding(mod, call)
             if padding is None or uses.get(sweep.original.args[1].fields[0]) != 1:
                 return None
@@ -57,7 +57,7 @@ class WritePadding:
         return rewrite(mod, rule)
 
 
-def _padding(mod: tvm.IRModule, call: Any) -> tuple[int, ...] | None:
+def _padding(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
     """Return the widths if ``call`` is one of a function that only pads."""
     if op_name(call) != "call_tir":
         return None

@@ -50,7 +50,7 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
     return builder.get()
 
 
-def store_rounded(acc: Any, y: Any, name: str = "store") -> None:
+def store_rounded(acc: tirx.Buffer, y: tirx.Buffer, name: str = "store") -> None:
     """Emit the block that rounds sums to the output; ``acc`` may be larger than ``y``."""
     with T.grid(*y.shape) as axes, T.sblock(name):
         index = list(T.axis.remap("S" * len(y.shape), axes))
@@ -68,7 +68,7 @@ def window(c: Contraction, plane: tuple[int, int]) -> tuple[int, ...]:
     return tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in axes)
 
 
-def stage_window(c: Contraction, x: Any, xs: Any, name: str = "stage_x") -> None:
+def stage_window(c: Contraction, x: tirx.Buffer, xs: tirx.Buffer, name: str = "stage_x") -> None:
     """Emit the block that reads the input with its borders; outside it is zero.
 
     ``xs`` may have more images than the input; they are zero too.

@@ -84,7 +84,7 @@ def depthwise_taps(c: Contraction, s: DepthwiseTapsFormat, tile: Plane) -> tirx.
     return builder.get()
 
 
-def _stage(c: Contraction, tile: Plane, x: Any, xs: Any) -> None:
+def _stage(c: Contraction, tile: Plane, x: tirx.Buffer, xs: tirx.Buffer) -> None:
     """Emit the blocks that read a tile's window, zero outside the input, and make it fp32."""
     _, width = window(c, (tile.height, tile.width))
     read = T.sblock_alloc_buffer(list(xs.shape), c.dtype)
@@ -137,7 +137,7 @@ def _weights(values: Any, weights: Any) -> None:
         T.buffer_store(weights, fp32(value), [channel, slot])
 
 
-def _contract(c: Contraction, tile: Plane, operands: Buffers, acc: Any) -> None:
+def _contract(c: Contraction, tile: Plane, operands: Buffers, acc: tirx.Buffer) -> None:
     """Emit the block that accumulates one slot."""
     xs, places, weights = operands
     _, width = window(c, (tile.height, tile.width))

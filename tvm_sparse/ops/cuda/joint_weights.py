@@ -69,6 +69,6 @@ class JointOperand(DenseTiles):
         """Return the tile's number."""
         return [self._tile(block, k)]
 
-    def stage(self, ws: Any) -> None:
+    def stage(self, ws: tirx.Buffer) -> None:
         """Emit what banks do."""
         self._banks.stage(ws)

@@ -53,7 +53,7 @@ class Right:
 class Multiplier(Protocol):
     """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
-    def multiply(self, xs: Any, ws: Any, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: tirx.Buffer, ws: tirx.Buffer, tile: Extents, result: str) -> Any:
         """Emit the product and return the buffer ``[row, block * features + feature]``.
 
         ``ws`` is what the weights staged. The result's dtype is fp32 or ``result``.
@@ -63,7 +63,7 @@ class Multiplier(Protocol):
 class Scalar:
     """One multiply-add an element: any dtype, exact fp32; the block is called ``contract``."""
 
-    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: tirx.Buffer, ws: Right, tile: Extents, result: str) -> Any:
         """Emit ``contract``; the result is fp32, whatever is wanted, since it is in registers."""
         del result
         blocks, rows, columns = xs.shape
@@ -101,7 +101,7 @@ class Instruction:
     place: Place
 
     def multiply(
-        self, xs: Any, load_weights: Callable[[Any], None], tile: Extents, result: str
+        self, xs: tirx.Buffer, load_weights: Callable[[Any], None], tile: Extents, result: str
     ) -> Any:
         """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds.
 
@@ -120,7 +120,7 @@ class Instruction:
         unfold(acc, out, (EDGE, self.features), self.place)
         return out
 
-    def _contract(self, a: Any, b: Any, acc: Any, tile: Extents) -> None:
+    def _contract(self, a: Any, b: Any, acc: tirx.Buffer, tile: Extents) -> None:
         """Emit the product of two fragments."""
         rows, blocks, across = acc.shape[:3]
         with T.grid(rows, blocks, across, *int64((LANES,)), a.shape[2]) as axes:
@@ -141,7 +141,7 @@ class Instruction:
 class TensorCore:
     """``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, twice for each 16 x 16 tile."""
 
-    def multiply(self, xs: Any, ws: Right, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: tirx.Buffer, ws: Right, tile: Extents, result: str) -> Any:
         """Emit the product of fragments."""
         load = functools.partial(ptx.load, ptx.Form.LEFT)
         held = (REGISTERS, REGISTERS, REGISTERS)
@@ -185,13 +185,13 @@ def edge(tile: Any, size: int = EDGE) -> slice:
     return slice(tile * size, tile * size + size)
 
 
-def zero_sums(acc: Any, here: tuple[Any, ...]) -> None:
+def zero_sums(acc: tirx.Buffer, here: tuple[Any, ...]) -> None:
     """Emit the start of a lane's sums."""
     with T.init(), T.unroll(tirx.const(int(acc.shape[4]), "int64")) as register:
         T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), [*here, register])
 
 
-def unfold(acc: Any, out: Any, sides: tuple[int, int], place_of: Place) -> None:
+def unfold(acc: tirx.Buffer, out: tirx.Buffer, sides: tuple[int, int], place_of: Place) -> None:
     """Emit the block that gives each register of the sums its row and feature.
 
     ``sides`` are the rows and features of a tile.

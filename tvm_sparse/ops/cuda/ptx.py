@@ -147,7 +147,7 @@ class Form(enum.Enum):
         return lane % 16, lane // 16 * 8
 
 
-def load(form: Form, ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
+def load(form: Form, ends: tuple[Any, Any], source: tirx.Buffer, lane: Any, pitch: Any) -> Any:
     """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
     row, column = form.place(lane)
     transposed = form is Form.RIGHT_TRANSPOSED
@@ -163,7 +163,7 @@ def multiply(ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
     return T.cuda.func_call(name, *ends, left, right, source_code=code)
 
 
-def load_wide(ends: tuple[Any, Any], source: Any, lane: Any, pitch: Any) -> Any:
+def load_wide(ends: tuple[Any, Any], source: tirx.Buffer, lane: Any, pitch: Any) -> Any:
     """Return the call that reads a tile of 16 rows x 32 columns: eight rows, then eight more.
 
     The right operand of ``mma.sp.m16n8k32``: registers in the order of columns.
@@ -188,7 +188,7 @@ def multiply_kept(ends: tuple[Any, Any], rows: Any, features: Any, dtype: str) -
     return T.cuda.func_call(name, *ends, rows, features, source_code=code)
 
 
-def decode(out: Any, values: Any, words: Any, place: Any, bank: BankDecoder) -> Any:
+def decode(out: tirx.Buffer, values: Any, words: Any, place: Any, bank: BankDecoder) -> Any:
     """Return the call that clears a bank of shared memory and fills in its values.
 
     ``out`` is the bank; ``values`` and ``words`` belong to all banks of its row, of which it is

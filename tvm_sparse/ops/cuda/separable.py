@@ -82,7 +82,7 @@ def pointwise(
     image, ``storage.lanes`` are the features of a tile. ``X`` has :func:`whole_images`.
     """
 
-    def stage(x: Any, xs: Any) -> None:
+    def stage(x: tirx.Buffer, xs: tirx.Buffer) -> None:
         _stage_strips(c, shape, x, xs)
 
     images = (whole_images(c, shape.tile), *c.input_shape[1:])
@@ -96,7 +96,7 @@ def whole_images(c: Contraction, tile: ThreadBlockTile) -> int:
     return math.ceil(pixels / math.prod(c.lead[1:]))
 
 
-def _sum_taps(c: Contraction, xs: Any, taps: Any, acc: Any) -> None:
+def _sum_taps(c: Contraction, xs: tirx.Buffer, taps: Any, acc: tirx.Buffer) -> None:
     """Emit the block that adds up all taps of a pixel, in fp32."""
     with T.grid(*acc.shape) as axes, T.sblock(SUMS):
         b, row, column, channel = T.axis.remap("SSSS", axes)
@@ -115,7 +115,7 @@ def _sum_taps(c: Contraction, xs: Any, taps: Any, acc: Any) -> None:
         T.buffer_store(acc, total, [b, row, column, channel])
 
 
-def _stage_strips(c: Contraction, shape: SeparableTile, x: Any, xs: Any) -> None:
+def _stage_strips(c: Contraction, shape: SeparableTile, x: tirx.Buffer, xs: tirx.Buffer) -> None:
     """Emit the block that stages pixels; past the last channel it is zero."""
     blocks, rows, columns = xs.shape
     height, width = c.lead[1:]

@@ -148,7 +148,7 @@ def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
     return builder.get()
 
 
-def _stage(c: Contraction, s: LaneBanksFormat, x: Any, xs: Any) -> None:
+def _stage(c: Contraction, s: LaneBanksFormat, x: tirx.Buffer, xs: tirx.Buffer) -> None:
     """Emit the blocks that read ``x``, zero outside, and lay its banks side by side."""
     vector = math.gcd(c.columns, s.bank, VECTOR_BITS // int(x.dtype.bits))
     rows = xs.shape[1]
@@ -173,7 +173,7 @@ def _stage(c: Contraction, s: LaneBanksFormat, x: Any, xs: Any) -> None:
         T.buffer_store(xs, value, place)
 
 
-def _gather(s: LaneBanksFormat, indices: Any, xs: Any, gathered: Any) -> None:
+def _gather(s: LaneBanksFormat, indices: Any, xs: tirx.Buffer, gathered: Any) -> None:
     """Emit the block ``gather``: the activations that one slot multiplies."""
     with T.grid(*gathered.shape) as axes, T.sblock("gather"):
         weight, chunk, step, lane, j, row = T.axis.remap("SSSSSS", axes)
@@ -195,7 +195,7 @@ def _gather(s: LaneBanksFormat, indices: Any, xs: Any, gathered: Any) -> None:
         T.buffer_store(gathered, value, [weight, chunk, step, lane, j, row])
 
 
-def _in_lanes(name: str, out: Any, cols: int, source: Callable[[Any, Any], Any]) -> None:
+def _in_lanes(name: str, out: tirx.Buffer, cols: int, source: Callable[[Any, Any], Any]) -> None:
     """Emit a block that deals a matrix's columns out to lanes, ``vector`` neighbours each."""
     vector, steps = int(out.shape[-1]), int(out.shape[-3])
     with T.grid(*out.shape) as axes, T.sblock(name):
@@ -211,7 +211,7 @@ def _in_lanes(name: str, out: Any, cols: int, source: Callable[[Any, Any], Any])
         T.buffer_store(out, value, place)
 
 
-def _filled_up(name: str, source: Any, rows: int) -> Any:
+def _filled_up(name: str, source: tirx.Buffer, rows: int) -> Any:
     """Emit a block that copies ``source`` and repeats its last row up to ``rows``."""
     out = T.sblock_alloc_buffer([tirx.const(rows, "int64"), *source.shape[1:]], str(source.dtype))
     with T.grid(*out.shape) as axes, T.sblock(name):

@@ -77,7 +77,7 @@ def tiled(
     filled up with zeros to whole tiles on chip only.
     """
 
-    def stage(x: Any, xs: Any) -> None:
+    def stage(x: tirx.Buffer, xs: tirx.Buffer) -> None:
         stage_activations(c, x, xs, weights)
 
     return staged(c, c.input_shape, weights, tile, multiplier, stage=stage)
@@ -115,7 +115,9 @@ def staged(
     return builder.get()
 
 
-def stage_activations(c: Contraction, x: Any, xs: Any, weights: RightOperand) -> None:
+def stage_activations(
+    c: Contraction, x: tirx.Buffer, xs: tirx.Buffer, weights: RightOperand
+) -> None:
     """Emit the block that gathers ``xs[block, row, k]``; outside the input it is zero."""
     plain = len(c.lead) - len(c.taps)
     rows, total = math.prod(c.lead), math.prod(c.taps) * c.columns
@@ -137,7 +139,7 @@ def stage_activations(c: Contraction, x: Any, xs: Any, weights: RightOperand) ->
         T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, row, k])
 
 
-def store(c: Contraction, out: Any, y: Any) -> None:
+def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
     """Emit the block that writes ``out[row, feature]`` to the output's own axes."""
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, feature = T.axis.remap("S" * len(c.output_shape), axes)

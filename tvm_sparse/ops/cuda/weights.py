@@ -118,7 +118,7 @@ class DenseTiles:
         """Whether a staged tile is ``[block, feature, k]``, else ``[block, k, feature]``."""
         raise NotImplementedError
 
-    def stage(self, ws: Any) -> None:
+    def stage(self, ws: tirx.Buffer) -> None:
         """Emit the blocks that fill the tile ``ws``."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class DenseOperand(AllColumns, DenseTiles):
         s = self.storage
         self._values = T.arg("V", T.Buffer(int64((s.row_blocks, s.cols, s.lanes)), dtype))
 
-    def stage(self, ws: Any) -> None:
+    def stage(self, ws: tirx.Buffer) -> None:
         """Emit a plain copy."""
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
@@ -194,7 +194,7 @@ class BalancedOperand(PackedOperand, DenseTiles):
         """Of all rows of a tile."""
         return self.storage.lanes * self.storage.slots, self.storage.lanes * self.storage.words
 
-    def stage(self, ws: Any) -> None:
+    def stage(self, ws: tirx.Buffer) -> None:
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
         values, indices = self.stage_packed()
         s, per_step = self.storage, self.storage.step // self.storage.bank
@@ -299,7 +299,7 @@ class BlockOperand(DenseTiles):
         """Return the block's number."""
         return [self._kept[self._slot(block, k)]]
 
-    def stage(self, ws: Any) -> None:
+    def stage(self, ws: tirx.Buffer) -> None:
         """Emit a plain copy; steps past the end are zero."""
         s = self.storage
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
