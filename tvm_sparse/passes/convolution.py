@@ -31,7 +31,7 @@ CONVOLUTIONS = {
 """By the operator's name."""
 
 
-def is_channels_last(call: Any) -> bool:
+def is_channels_last(call: relax.Call) -> bool:
     """Whether ``call`` is a convolution in the layouts that our operators want."""
     form = CONVOLUTIONS.get(op_name(call))
     return form is not None and str(call.attrs.data_layout) == form.data

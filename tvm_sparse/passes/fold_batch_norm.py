@@ -70,7 +70,7 @@ def affine(params: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.nda
     return scale.astype(params[0].dtype), shift.astype(params[0].dtype)
 
 
-def _is_conv(expr: Any) -> bool:
+def _is_conv(expr: relax.Expr) -> bool:
     return op_name(expr) in ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 

@@ -101,7 +101,7 @@ class _Fold:
         return self.moved[key][0]
 
 
-def _joined(sweep: Rewriter, call: Any) -> Any | None:
+def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
     """Return constants side by side; parts of one weight have its name."""
     pieces = sweep.resolve(call.args[0])
     fields = pieces.fields if isinstance(pieces, relax.Tuple) else [None]

@@ -67,7 +67,7 @@ class _Lower:
         self.products: dict[tvm.ir.GlobalVar, Views] = {}
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
-    def __call__(self, sweep: Rewriter, call: Any) -> Any | None:
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name in LAYOUTS:
             return self._layout(sweep, call)
@@ -214,7 +214,7 @@ def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
 
 
 def _view_step(
-    sweep: Rewriter, call: Any, shape: tuple[int, ...]
+    sweep: Rewriter, call: relax.Call, shape: tuple[int, ...]
 ) -> tuple[str, tuple[int, ...]] | None:
     """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one."""
     name = op_name(call)
@@ -233,7 +233,9 @@ def _view_step(
     return None if begins is None else (name, (*begins, *shape))
 
 
-def _begins(call: Any, before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...] | None:
+def _begins(
+    call: relax.Call, before: tuple[int, ...], after: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown."""
     axes, starts, _ends, *strides = (_integers(a) for a in call.args[1:])
     if None in (*axes, *starts) or any(set(s) != {1} for s in strides):

@@ -13,7 +13,7 @@ from tvm_sparse.ops.permute import Permutation, permute
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
 
-def _lower(sweep: Rewriter, call: Any) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) != "permute_dims" or str(call.ty.dtype) != FLOAT_SUMS:
         return None
     shape = static_shape(call.args[0])

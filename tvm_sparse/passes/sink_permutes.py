@@ -24,20 +24,20 @@ from tvm_sparse.passes.rewrite import (
 )
 
 
-def _rule(sweep: Rewriter, call: Any) -> Any | None:
+def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
     if name == "permute_dims":
         return _merged(sweep, call)
     return _sunk(sweep, call) if name in ELEMENTWISE else None
 
 
-def _axes(call: Any) -> list[int]:
+def _axes(call: relax.Call) -> list[int]:
     rank = len(shape_of(call) or ())
     axes = call.attrs.axes
     return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
 
 
-def _merged(sweep: Rewriter, call: Any) -> Any | None:
+def _merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     """Join two transpositions; one that moves only axes of extent one is a reshape."""
     axes, source = _axes(call), call.args[0]
     inner = sweep.resolve(source)
@@ -53,7 +53,7 @@ def _merged(sweep: Rewriter, call: Any) -> Any | None:
     return relax.op.permute_dims(source, axes) if source is not call.args[0] else None
 
 
-def _sunk(sweep: Rewriter, call: Any) -> Any | None:
+def _sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
     """``relu(permute_dims(x))`` --> ``permute_dims(relu(x))``, with constants permuted back."""
     moved = [sweep.resolve(a) for a in call.args]
     found = [m for m in moved if op_name(m) == "permute_dims"]
@@ -67,7 +67,7 @@ def _sunk(sweep: Rewriter, call: Any) -> Any | None:
     return relax.op.permute_dims(sweep.emit(plain), axes)
 
 
-def _source(operand: Any, axes: list[int], call: Any) -> Any | None:
+def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
     """Return what ``operand`` is before the transposition, ``None`` if it is not transposed so."""
     if isinstance(operand, GenericConst):
         value = array_of(operand)

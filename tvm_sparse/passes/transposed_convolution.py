@@ -72,7 +72,7 @@ class Axis:
         )
 
 
-def _lower(sweep: Rewriter, call: Any) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) not in TRANSPOSED:
         return None
     form, attrs = TRANSPOSED[op_name(call)], call.attrs
@@ -87,7 +87,7 @@ def _lower(sweep: Rewriter, call: Any) -> Any | None:
 class _Layer:
     """One transposed convolution of static shape."""
 
-    def __init__(self, sweep: Rewriter, call: Any, x: Any, weight: Any, output: Any) -> None:
+    def __init__(self, sweep: Rewriter, call: relax.Call, x: Any, weight: Any, output: Any) -> None:
         self.sweep, self.call, self.weight = sweep, call, weight
         self.form, attrs = TRANSPOSED[op_name(call)], call.attrs
         self.groups, self.rank = int(attrs.groups), len(x) - 2
@@ -181,7 +181,7 @@ class _Layer:
         axes = list(range(1, self.rank + 1))
         return relax.op.strided_slice(self._emit(tiles), axes, [0] * self.rank, outputs)
 
-    def _emit(self, expr: Any) -> Any:
+    def _emit(self, expr: relax.Expr) -> Any:
         return self.sweep.emit(expr)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.marks import VECTOR
@@ -19,7 +20,7 @@ def pointer(region: Any, extent: int, mode: str) -> Any:
     return view.access_ptr(mode)
 
 
-def copied(name: str, source: Any) -> Any:
+def copied(name: str, source: tirx.Buffer) -> Any:
     """Emit a plain copy of ``source`` to shared memory, and return it."""
     out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=SHARED)
     with T.grid(*source.shape) as axes, T.sblock(name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.two_four import EDGE, HELD, LANES, TwoFourFormat
@@ -56,7 +57,7 @@ class SparseTensorCore:
     Weights are the instruction's left operand, since only that one may be sparse.
     """
 
-    def multiply(self, xs: Any, ws: Staged, tile: Extents, result: str) -> Any:
+    def multiply(self, xs: tirx.Buffer, ws: Staged, tile: Extents, result: str) -> Any:
         """Emit the product of fragments."""
         held = (ROWS * EDGE // LANES, HELD + WORD, SUMS)
         load, emit = ptx.load_wide, ptx.multiply_kept
