@@ -6,7 +6,8 @@
 
 Every candidate of every layer is timed on this machine, which has to be quiet, with the costs that
 ``tvm-sparse machine`` shows. The model is right where its cheapest candidate is the measured best
-or at most 10 % slower. Writes ``results/cost_model.json``; exits with 1 below 90 %.
+or at most 10 % slower. Writes ``results/cost_model.json`` after every network and level; exits with
+1 below 90 %.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def main() -> int:
     parser.add_argument("--levels", nargs="+", help="sparsities, as rows of cpu_models have them")
     parser.add_argument("--shipped", action="store_true", help="use no costs fitted here")
     options = parser.parse_args()
-    rows = []
+    with fitted_costs(not options.shipped):
+        costs = costs_of(parse_target("cpu").target).to_json()
+    rows: list[dict[str, Any]] = []
     for network in options.networks:
         for level, prune in levels(network, 1).items():
             if options.levels and level not in options.levels:
@@ -114,13 +117,9 @@ def main() -> int:
             layers = measured(model, x, shipped=options.shipped)
             rows.append({"network": network, "level": level, "layers": layers})
             print(network, level, summary(rows[-1:])["share"], flush=True)
-    with fitted_costs(not options.shipped):
-        costs = costs_of(parse_target("cpu").target).to_json()
+            facts = {"summary": summary(rows), "costs": costs, "environment": environment(1)}
+            save("cost_model", {**facts, "rows": rows})
     total = summary(rows)
-    save(
-        "cost_model",
-        {"summary": total, "costs": costs, "environment": environment(1), "rows": rows},
-    )
     print(f"right in {total['right']} of {total['layers']} layers", *total["worst"], sep="\n")
     return int(not total["layers"] or total["share"] < GOAL)
 

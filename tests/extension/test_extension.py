@@ -1,4 +1,4 @@
-"""A third party adds a pattern with its kernel, a machine, a front end and a pruning method."""
+"""A third party adds a pattern with its kernel, numerics, a machine, a front end and a method."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from tvm import tirx
 
 import tvm_sparse as ts
 from tests.extension.striped import STRIPED, Striped
+from tests.kernels import host, integers, keep_of_bank, run
+from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.floats import FloatEngine
 from tvm_sparse.engine.registry import ENGINES, engine_of
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.frontends.registry import FRONT_ENDS, FrontEnd, suffix
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Costs
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.numerics import FLOAT32, Numerics
+from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.dense import dense
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.pruning.methods.projection import UnstructuredPruning
@@ -102,6 +109,50 @@ def test_a_machine_has_code_once_it_has_an_engine(machine):
         assert torch.equal(ts.compile(model, (x,), config=config)(x), model(x))
     finally:
         del ENGINES[FLOAT32, machine.name]
+
+
+BYTES = Numerics("float32", "int8", "float32", "float32")
+
+
+class ByteWeights(Engine):
+    """Weights of one byte, widened in registers and multiplied with floats."""
+
+    @property
+    def held(self):
+        return "int8"
+
+    def weights(self, stored):
+        return tirx.Cast(f"float32x{stored.ty.dtype.lanes}", stored)
+
+    def multiply(self, sums, weights, activations):
+        return sums + weights * activations
+
+
+@pytest.fixture
+def numerics():
+    pair = (BYTES, machine_of(host()).name)
+    ENGINES[pair] = ByteWeights
+    yield BYTES
+    del ENGINES[pair]
+
+
+def test_numerics_of_a_third_party_refused_without_an_engine():
+    with pytest.raises(UnsupportedError, match=r"weights int8 on .*, which has no engine"):
+        engine_of(BYTES, host())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_numerics_of_a_third_party_run_in_the_operators_there_are(numerics, sparse):
+    contraction = Contraction((5,), 64, 40, numerics=numerics)
+    rng = np.random.default_rng(0)
+    matrix = keep_of_bank(rng, contraction.matrix_shape, 4).astype(np.int8)
+    storage = BalancedFormat.of(matrix) if sparse else DenseFormat(*matrix.shape)
+    operator = (balanced if sparse else dense)(contraction, storage, host())
+    x = integers(rng, contraction.input_shape)
+    arrays = storage.encode(matrix)
+    assert arrays["values"].dtype == np.int8
+    found = run(operator, [x, *arrays.values()], contraction.output_shape)
+    assert (found == reference(contraction, x, matrix)).all()
 
 
 def open_toy(source, _weights):

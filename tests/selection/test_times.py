@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+import tvm
 from torch import nn
 
 import tvm_sparse as ts
@@ -17,6 +18,7 @@ from tvm_sparse.selection.candidates import dense_candidate
 from tvm_sparse.selection.times import FILE, Times, key_of
 from tvm_sparse.targets import parse_target
 
+TARGET = parse_target("cpu").target
 NAMES = {"dense", "balanced"}
 FIRST = {"dense": 2.0, "balanced": 1.0}
 
@@ -106,3 +108,18 @@ def test_the_chooser_measures_once(tmp_path, monkeypatch):
     assert (second.chosen, second.reason) == (first.chosen, first.reason)
     decision(cache=False)
     assert built
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"opt_level": 1}, {"disabled_pass": ["A"]}, {"config": {"tirx.disable_vectorize": True}}],
+    ids=str,
+)
+def test_a_caller_s_pass_context_has_times_of_its_own(settings):
+    """What is compiled with other settings is other code, which the functions do not show."""
+    plain = key_of({}, TARGET)
+    with tvm.transform.PassContext(instruments=[]):
+        assert key_of({}, TARGET) == plain
+    with tvm.transform.PassContext(**settings):
+        assert key_of({}, TARGET) != plain
+    assert key_of({}, TARGET) == plain

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tvm_ffi
 from filelock import FileLock
-from tvm import tirx
+from tvm import tirx, transform
 from tvm.target import Target
 
 from tvm_sparse.errors import InputError
@@ -56,14 +56,23 @@ def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:
     """Return a key of scheduled functions by name.
 
     It covers all that a time depends on but the place of the nonzeros: the code (shapes included),
-    the machine, its threads and the versions of the compilers.
+    the machine, its threads, the versions of the compilers, and what the pass context in force
+    changes in what they do.
     """
     threads = os.environ.get("TVM_NUM_THREADS", "")
     parts = [str(target), threads, platform.node(), platform.machine(), str(os.cpu_count())]
+    parts += _settings(transform.PassContext.current())
     parts += [importlib.metadata.version(name) for name in ("apache-tvm", "tvm-sparse")]
     for name, func in functions.items():
         parts.append(f"{name} {tvm_ffi.structural_hash(func) & (2**64 - 1):016x}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _settings(context: transform.PassContext) -> list[str]:
+    """Return what a pass context changes: instruments only watch."""
+    passes = [sorted(map(str, names)) for names in (context.required_pass, context.disabled_pass)]
+    options = sorted(f"{name}={value}" for name, value in context.config.items())
+    return [str(context.opt_level), *map(str, passes), *options]
 
 
 def _read(path: Path) -> dict[str, dict[str, float]]:
