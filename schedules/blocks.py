@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import s_tir, tirx
-from tvm.s_tir.schedule import LoopRV
-from tvm.s_tir.schedule import SBlockRV as BlockRV
 
 from tvm_sparse.ops.marks import OPERATOR, flat
+
+BlockRV: TypeAlias = Any
+"""A schedule's handle of a block."""
+
+LoopRV: TypeAlias = Any
+"""A schedule's handle of a loop."""
 
 REDUCTION = 2
 SPATIAL = 0
