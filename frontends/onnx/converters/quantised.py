@@ -52,8 +52,8 @@ def _quantise(
         dtype = dtype_of(output_dtype, node.place)
     if dtype.is_floating_point:
         raise node.unsound(f"quantises to {dtype}", "integers")
-    dtype = dtype_of(precision, node.place) if precision else scale.dtype
-    x = x.to(dtype if x.is_floating_point() else torch.float32)
+    divided = dtype_of(precision, node.place) if precision else scale.dtype
+    x = x.to(divided if x.is_floating_point() else torch.float32)
     scale = _placed(x, scale, axis, block_size).to(x.dtype)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
     return _quantised(x, scale, zero, dtype)
