@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-from tvm import s_tir, tirx
+import tvm_ffi
+from tvm import ir, s_tir, tirx
 
 from tvm_sparse.ops.marks import OPERATOR, flat
 
@@ -14,6 +15,9 @@ BlockRV: TypeAlias = Any
 
 LoopRV: TypeAlias = Any
 """A schedule's handle of a loop."""
+
+MOST_REPEATED = 64
+"""Elements and variables in expressions that are written out in several places."""
 
 REDUCTION = 2
 SPATIAL = 0
@@ -71,14 +75,34 @@ def flops(sch: s_tir.Schedule, block: BlockRV) -> float:
 
 
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
-    """Inline every element-wise block into its consumers, except ``keep`` and the outputs."""
+    """Inline every element-wise block into its consumers, except ``keep`` and the outputs.
+
+    A chain whose every step reads the one before twice would double at each: it is cut.
+    """
     for block in all_blocks(sch):
-        if sch.get(block).name_hint in keep or is_reduction(sch, block):
+        if sch.get(block).name_hint in keep or is_reduction(sch, block) or _grows(sch, block):
             continue
         try:
             sch.compute_inline(block)
         except s_tir.ScheduleError:
             continue  # an output, or not element-wise: it stays a loop of its own
+
+
+def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether a block, written out at each place that reads it, is too much code."""
+    (written, *_) = sch.get(block).writes
+    body, readers = sch.get(block).body, [sch.get(c).body for c in sch.get_consumers(block)]
+    loads = [load for reader in readers for load in _found(reader, ir.TensorLoad)]
+    places = sum(load.source.same_as(written.source) for load in loads)
+    size = len(_found(body, ir.TensorLoad)) + len(_found(body, tirx.Let))
+    return places > 1 and places * size > MOST_REPEATED
+
+
+def _found(body: Any, wanted: type) -> list[Any]:
+    """Return the nodes of a type in ``body``."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(body, (wanted, found.append))
+    return found
 
 
 def isolate(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, ...] = ()) -> Any:

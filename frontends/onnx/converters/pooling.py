@@ -34,11 +34,17 @@ def _max_pool(
     lowest = -torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
     if len(node.outputs) > 1 and node.outputs[1]:
         return _with_places(x, place, lowest, storage_order)
+    pool = _MAX.get(len(place.kernel))
+    if pool is None or x.dtype == torch.int64:
+        return _combined(torch.maximum, place.pad(x, lowest, overhang=True), place)
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
-    plain = max(place.dilations) == 1 and len(place.kernel) in _MAX and x.is_floating_point()
-    if plain and place.symmetric and fits and max(place.overhang) <= 0:
-        return _MAX[len(place.kernel)](x, place.kernel, place.strides, place.begin)
-    return _combined(torch.maximum, place.pad(x, lowest, overhang=True), place)
+    wide = x if x.is_floating_point() else x.to(torch.float64)
+    if place.symmetric and fits and max(place.overhang) <= 0:
+        found = pool(wide, place.kernel, place.strides, place.begin, place.dilations)
+    else:
+        padded = place.pad(wide, lowest, overhang=True)
+        found = pool(padded, place.kernel, place.strides, 0, place.dilations)
+    return found.to(x.dtype)
 
 
 def _combined(operator: Any, x: Tensor, place: Windows) -> Tensor:
