@@ -146,7 +146,6 @@ def _openvino(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> Pr
 
 
 def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> Program:
-    import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
     c, data = case.contraction, x
@@ -165,9 +164,16 @@ def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) ->
         [numpy_helper.from_array(weight, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    run = onnx_program(model, data, copies(matrix.nbytes, case.cold), threads)
+    return _nhwc(case, run)
+
+
+def onnx_program(model: Any, data: np.ndarray, number: int, threads: int) -> Program:
+    """Return what runs ``number`` sessions of a model from ``x`` to ``y`` in turns."""
+    import onnxruntime
+
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    number = copies(matrix.nbytes, case.cold)
     bindings = []
     for _ in range(number):
         session = onnxruntime.InferenceSession(
@@ -184,7 +190,7 @@ def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) ->
         session.run_with_iobinding(binding)
         return binding.get_outputs()[0]
 
-    return _nhwc(case, run)
+    return run
 
 
 def _nhwc(case: Case, run: Program) -> Program:

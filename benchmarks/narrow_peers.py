@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kernel_cases import Case
-from benchmarks.kernel_peers import Channels, copies, image_of, oihw_of
+from benchmarks.kernel_peers import Channels, copies, image_of, oihw_of, onnx_program
 
 Program = Callable[[], Any]
 
@@ -77,7 +77,6 @@ def _torch_conv(case: Case, x: np.ndarray, matrix: np.ndarray) -> Program:
 
 
 def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> Program:
-    import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
     graph = helper.make_graph(
@@ -88,25 +87,7 @@ def _onnxruntime(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) ->
         [numpy_helper.from_array(np.ascontiguousarray(matrix.T), "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    bindings = []
-    for _ in range(copies(matrix.nbytes, case.cold)):
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), settings, ["CPUExecutionProvider"]
-        )
-        binding = session.io_binding()
-        binding.bind_cpu_input("x", x)
-        binding.bind_output("y")
-        bindings.append((session, binding))
-    turns = itertools.cycle(bindings)
-
-    def run() -> Any:
-        session, binding = next(turns)
-        session.run_with_iobinding(binding)
-        return binding.get_outputs()[0]
-
-    return run
+    return onnx_program(model, x, copies(matrix.nbytes, case.cold), threads)
 
 
 def _openvino(x: np.ndarray, matrix: np.ndarray, threads: int) -> Program:
