@@ -81,17 +81,15 @@ def channels(extents, count):
     return replace(window(extents, count, count), depthwise=True)
 
 
-def banks(c, target):
-    """Return the smallest and the largest bank that a machine looks up in registers."""
-    found = engine_of(c.numerics, target).banks
-    return found[0], found[-1]
+def bank(c, target):
+    """Return the largest bank that a machine looks up in registers."""
+    return engine_of(c.numerics, target).banks[-1]
 
 
 CHECKS = {
     "dense": lambda c, t: check_dense(c, 0.5, t),
-    "balanced, small bank": lambda c, t: check_balanced(c, banks(c, t)[0], 0.8, target=t),
-    "balanced, large bank": lambda c, t: check_balanced(c, banks(c, t)[1], 0.9, target=t),
-    "joint": lambda c, t: check_joint(c, banks(c, t)[1], 0.9, 4, target=t),
+    "balanced": lambda c, t: check_balanced(c, bank(c, t), 0.9, target=t),
+    "joint": lambda c, t: check_joint(c, bank(c, t), 0.9, 4, target=t),
     "block": lambda c, t: check_block(c, 8, 0.7, target=t),
 }
 

@@ -1,0 +1,36 @@
+"""What zero points add to sums, and weights whose sums may leave 32 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.integers import sparse_bytes
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.offsets import LARGEST, MOST, OffsetFormat
+
+
+@pytest.mark.parametrize("zero", [0, 1, 128, 255])
+def test_offsets_are_sums_of_rows(zero):
+    matrix = sparse_bytes(np.random.default_rng(0), (21, 70), 0.5)
+    inner = BalancedFormat.of(matrix, bank=64, depth=4)
+    storage = OffsetFormat(inner, 21, zero)
+    arrays = storage.encode(matrix)
+    np.testing.assert_array_equal(arrays["offsets"], -zero * matrix.astype(int).sum(1))
+    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    assert storage.nbytes() == sum(a.nbytes for a in arrays.values())
+    assert list(arrays)[-1] == "offsets", "the order of the operator's parameters"
+
+
+def test_sums_that_may_leave_32_bits_are_refused():
+    most = MOST // LARGEST
+    whole, rest = divmod(most, 128)
+    matrix = np.full((2, whole + 1), -128, np.int8)
+    matrix[:, -1] = -rest
+    storage = OffsetFormat(DenseFormat(*matrix.shape, depth=4), 2, 0)
+    assert storage.encode(matrix)["offsets"].dtype == np.int32
+    matrix[1, -1] -= 1
+    with pytest.raises(UnsupportedError, match=f"{most + 1} in row 1"):
+        storage.encode(matrix)
