@@ -16,6 +16,7 @@ from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.converters import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
+from tvm_sparse.frontends.half_precision import widen_halves
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
@@ -53,6 +54,7 @@ def _imported(
     refuse_random(program)
     fill_empty(program)
     promote_operands(program)
+    widen_halves(program)
     importer = make_importer(program)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)

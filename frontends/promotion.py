@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -34,13 +35,13 @@ def promote_operands(program: torch.export.ExportedProgram) -> None:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             wanted = _computed_in(node)
             if wanted is not None:
-                node.args = tuple(_cast(node, a, wanted) for a in node.args)
+                node.args = cast_arguments(node, wanted)
 
 
 def _computed_in(node: Any) -> torch.dtype | None:
     """Return the type that the tensors among the arguments of ``node`` must have, if one."""
     name, value = node.target.__name__.partition(".")[0], node.meta.get("val")
-    dtypes = {a.meta["val"].dtype for a in node.args if _is_tensor(a)}
+    dtypes = {a.meta["val"].dtype for a in node.args if is_tensor(a)}
     if name in _COMPARISONS:
         fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args[:2]]
         return torch.result_type(*fakes)
@@ -51,15 +52,28 @@ def _computed_in(node: Any) -> torch.dtype | None:
     return value.dtype if mixed and value.dtype != torch.bool else None
 
 
-def _is_tensor(argument: Any) -> bool:
+def is_tensor(argument: Any) -> bool:
+    """Whether an argument of a node is a node that gives a tensor."""
     return isinstance(argument, torch.fx.Node) and isinstance(
         argument.meta.get("val"), torch.Tensor
     )
 
 
+def cast_arguments(
+    node: torch.fx.Node, dtype: torch.dtype, only: Collection[torch.dtype] | None = None
+) -> tuple[Any, ...]:
+    """Return the arguments of ``node`` with its tensors, ``only`` those of some types, cast."""
+    return tuple(
+        _cast(node, a, dtype)
+        if is_tensor(a) and (only is None or a.meta["val"].dtype in only)
+        else a
+        for a in node.args
+    )
+
+
 def _cast(node: torch.fx.Node, argument: Any, dtype: torch.dtype) -> Any:
     """Return ``argument`` of ``node`` in ``dtype``."""
-    if not _is_tensor(argument) or argument.meta["val"].dtype == dtype:
+    if argument.meta["val"].dtype == dtype:
         return argument
     with node.graph.inserting_before(node):
         cast = node.graph.call_function(aten._to_copy.default, (argument,), {"dtype": dtype})
