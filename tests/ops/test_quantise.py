@@ -1,0 +1,58 @@
+"""Bytes of floats: nearest, half to even, saturated, as PyTorch and ONNX have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
+from tvm import te
+
+from tests.kernels import host, run
+from tvm_sparse.ops.quantise import Scale, dequantised, quantised
+
+SCALES = [Scale("uint8", 0.1, 0), Scale("uint8", 0.1, 255), Scale("int8", 0.037, -128)]
+SCALES += [Scale("int8", 0.037, 127), Scale("int8", 1e-3, 5), Scale("uint8", 3.0, 128)]
+EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 0.05, 0.15, -0.25, 1e-40]
+
+
+def floats():
+    x = np.random.default_rng(0).standard_normal(4096).astype(np.float32) * 30
+    x[: len(EDGES)] = EDGES
+    return x
+
+
+def result(definition, x, dtype):
+    tensor = te.placeholder(x.shape, x.dtype.name, "X")
+    func = te.create_prim_func([tensor, definition(tensor)]).with_attr("global_symbol", "main")
+    return run(func, [x], x.shape, host(), dtype)
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_bytes_are_those_of_pytorch(scale):
+    x = floats()
+    limits = scale.zero_point, *scale.limits, getattr(torch, scale.dtype)
+    op = torch.ops.quantized_decomposed.quantize_per_tensor
+    expected = op(torch.from_numpy(x), scale.scale, *limits).numpy()
+    got = result(lambda t: quantised(t, scale), x, scale.dtype)
+    known = ~np.isnan(x)
+    np.testing.assert_array_equal(got[known], expected[known])
+    assert (got[~known] == scale.limits[0]).all()
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_bytes_of_quotients(scale):
+    x = np.nan_to_num(floats(), nan=1.0)
+    with np.errstate(over="ignore"):
+        steps = np.rint(x / np.float32(scale.scale)).astype(np.float64) + scale.zero_point
+    got = result(lambda t: quantised(t, scale, divide=True), x, scale.dtype)
+    np.testing.assert_array_equal(got, np.clip(steps, *scale.limits).astype(scale.dtype))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_bytes_mean_numbers(scale):
+    low, high = scale.limits
+    every = np.arange(low, high + 1).astype(scale.dtype)
+    got = result(lambda t: dequantised(t, scale), every, "float32")
+    expected = (every.astype(np.int32) - scale.zero_point).astype(np.float32)
+    np.testing.assert_array_equal(got, expected * np.float32(scale.scale))
