@@ -61,9 +61,9 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
     pixels = tile.height * tile.width
     work = padded * (2 * slots + taken / pixels * LOAD + slots * PLACE / tile.width + STORE)
     time = _seconds(c, work, chip(target))
-    work = slots / scan.cols
+    kept = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"
-    yield Option(name, kernel, storage, work, time, lambda: depthwise_taps(c, storage, tile))
+    yield Option(name, kernel, storage, kept, time, lambda: depthwise_taps(c, storage, tile))
 
 
 def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
