@@ -25,7 +25,7 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def _suite(record: dict[str, Any]) -> str:
-    rows = record["operators"]
+    rows = {row["operator"]: row for row in record["operators"]}
     right = {name: row.get("right", 0) for name, row in rows.items()}
     refused = {name: row.get("refused", 0) for name, row in rows.items()}
     whole = [name for name in rows if right[name] and not refused[name]]

@@ -120,6 +120,8 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
         lanes = LANES if extent and extent % LANES == 0 else 1
     if lanes == 1 or b.extent(sch, loop) == lanes:
         return
+    if not spatial and len(b.all_blocks(sch)) > 1:
+        return  # TVM cannot cut a block without a loop of its own beside others
     heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
     _, lane = sch.split(loop, [None, lanes])
     partial = sch.rfactor(lane, factor_axis=len(spatial))

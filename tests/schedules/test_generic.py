@@ -85,3 +85,9 @@ def test_positions_of_extremes_keep_vectors():
     after = lowered(lambda v: relax.op.argmax(v, -1), (5, 96))
     assert "T.vectorized" in after.script()
     np.testing.assert_array_equal(evaluate(after, x), x.argmax(-1))
+
+
+def test_a_whole_sum_beside_another_block():
+    after = lowered(lambda v: relax.op.multiply(relax.op.mean(v), v), (4, 64))
+    x = np.random.default_rng(0).integers(-4, 5, (4, 64)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(after, x), x.mean() * x, rtol=1e-6)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rows import dumps, loads
 from tests.suites.outcomes import RIGHT, Result
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
@@ -44,12 +44,13 @@ def totals(rows: Rows) -> Counter[str]:
 
 def recorded(name: str) -> Rows:
     """Return the rows that ``docs/operators/<name>.json`` keeps."""
-    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["operators"]
+    rows = loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["operators"]
+    return {row.pop("operator"): row for row in rows}
 
 
 def record(name: str, suite: str, version: str, rows: Rows) -> None:
     """Write ``rows`` to ``docs/operators/<name>.json``; ``suite`` and ``version`` say of what."""
     FOLDER.mkdir(exist_ok=True)
-    content = {"suite": suite, "version": version, "operators": rows}
-    text = json.dumps(content, indent=1) + "\n"
-    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    operators = [{"operator": operator, **row} for operator, row in rows.items()]
+    content = {"suite": suite, "version": version, "operators": operators}
+    (FOLDER / f"{name}.json").write_text(dumps(content), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A fixed sample of PyTorch's operator tests, and all of them, both among the slow tests."""
+"""A fixed tenth of PyTorch's operator tests with every run, all of them among the slow tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.suites.outcomes import REFUSED, RIGHT
 from tests.suites.workers import cases, results
 
 SUITE = "tests.suites.opinfo"
-EVERY = 40
+EVERY = 10
 
 
 def _broken(keys: list[str]) -> list[str]:
@@ -20,8 +20,8 @@ def _broken(keys: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.slow
-def test_a_sample_is_right_or_refused():
+@pytest.mark.timeout(1200)
+def test_a_tenth_is_right_or_refused():
     assert _broken(cases(SUITE)[::EVERY]) == []
 
 
