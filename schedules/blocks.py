@@ -90,10 +90,12 @@ def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
 
 def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:
     """Whether a block, written out at each place that reads it, is too much code."""
-    (written, *_) = sch.get(block).writes
+    writes = sch.get(block).writes
+    if len(writes) != 1:
+        return False
     body, readers = sch.get(block).body, [sch.get(c).body for c in sch.get_consumers(block)]
     loads = [load for reader in readers for load in _found(reader, ir.TensorLoad)]
-    places = sum(load.source.same_as(written.source) for load in loads)
+    places = sum(load.source.same_as(writes[0].source) for load in loads)
     size = len(_found(body, ir.TensorLoad)) + len(_found(body, tirx.Let))
     return places > 1 and places * size > MOST_REPEATED
 
