@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
+from tvm.s_tir.schedule import LoopRV
+from tvm.s_tir.schedule import SBlockRV as BlockRV
 
 from tvm_sparse.ops.marks import OPERATOR, flat
-
-BlockRV: TypeAlias = Any
-"""A schedule's handle of a block."""
-
-LoopRV: TypeAlias = Any
-"""A schedule's handle of a loop."""
 
 MOST_REPEATED = 64
 """Elements and variables in expressions that are written out in several places."""
