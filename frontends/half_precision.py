@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from tvm_sparse.frontends.promotion import cast_arguments, is_tensor
+from tvm_sparse.frontends.promotion import cast_arguments, dtype_of
 
 aten = torch.ops.aten
 
@@ -49,7 +49,7 @@ def _rounds_often(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype not in _HALF:
         return False
-    if not any(is_tensor(a) and a.meta["val"].dtype in _HALF for a in node.args):
+    if not any(dtype_of(a) in _HALF for a in node.args):
         return False
     name = node.target.__name__.partition(".")[0]
     return name in _SUMS or (torch.Tag.pointwise in node.target.tags and name not in _ROUNDED_ONCE)

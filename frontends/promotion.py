@@ -41,7 +41,7 @@ def promote_operands(program: torch.export.ExportedProgram) -> None:
 def _computed_in(node: Any) -> torch.dtype | None:
     """Return the type that the tensors among the arguments of ``node`` must have, if one."""
     name, value = node.target.__name__.partition(".")[0], node.meta.get("val")
-    dtypes = {a.meta["val"].dtype for a in node.args if is_tensor(a)}
+    dtypes = {dtype for a in node.args if (dtype := dtype_of(a)) is not None}
     if name in _COMPARISONS:
         fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args[:2]]
         return torch.result_type(*fakes)
@@ -52,11 +52,10 @@ def _computed_in(node: Any) -> torch.dtype | None:
     return value.dtype if mixed and value.dtype != torch.bool else None
 
 
-def is_tensor(argument: Any) -> bool:
-    """Whether an argument of a node is a node that gives a tensor."""
-    return isinstance(argument, torch.fx.Node) and isinstance(
-        argument.meta.get("val"), torch.Tensor
-    )
+def dtype_of(argument: Any) -> torch.dtype | None:
+    """Return the type of the tensor that an argument of a node stands for, if it is one."""
+    value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None
 
 
 def cast_arguments(
@@ -64,9 +63,9 @@ def cast_arguments(
 ) -> tuple[Any, ...]:
     """Return the arguments of ``node`` with its tensors, ``only`` those of some types, cast."""
     return tuple(
-        _cast(node, a, dtype)
-        if is_tensor(a) and (only is None or a.meta["val"].dtype in only)
-        else a
+        a
+        if (held := dtype_of(a)) is None or (only is not None and held not in only)
+        else _cast(node, a, dtype)
         for a in node.args
     )
 

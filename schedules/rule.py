@@ -94,4 +94,5 @@ class ApplySchedules:
             self.report(name.name_hint, found[1] if found else written)
             if found:
                 result[name] = found[0].mod["main"].with_attr(SCHEDULED, True)
-        return result
+        # What was written out in several places binds its variables in each.
+        return s_tir.transform.ConvertSSA()(result)

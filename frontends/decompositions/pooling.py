@@ -45,7 +45,7 @@ def _average(rank: int) -> None:
         return torch.div(sums.round().to(x.dtype), divisor_override, rounding_mode="trunc")
 
 
-@rule(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default)
+@rule(aten._adaptive_avg_pool2d.default)
 def _adaptive(x: Tensor, shape: Sequence[int]) -> Any:
     if x.dim() == 4:
         return NotImplemented
