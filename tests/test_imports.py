@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,15 @@ def test_the_tree_has_the_installed_layout(staged_tree, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"tvm_sparse", "tvm_sparse_runtime"}
     assert (tmp_path / "tvm_sparse" / "schedules" / "cpu" / "__init__.py").exists()
     assert (tmp_path / "tvm_sparse" / "frontends" / "__init__.py").exists()
+
+
+def test_no_room_is_left_out_and_no_import_is_ignored(staged_tree):
+    text = (TOOL.parents[1] / "pyproject.toml").read_text("utf-8")
+    rooms, api, *others = staged_tree.tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    named = {room for layer in rooms["layers"] for room in re.findall(r"\w+", layer)}
+    sources = {name.split(".")[1] for name in api["source_modules"]}
+    assert sources == named - {"cli", "demo"}
+    assert not any("ignore_imports" in contract for contract in (rooms, api, *others))
 
 
 def test_contracts_hold(staged_tree, tmp_path, capfd):
