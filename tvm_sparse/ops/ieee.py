@@ -29,7 +29,12 @@ def is_float(x: Expr) -> bool:
 
 
 def let(value: Expr, body: Callable[[Any], Any]) -> Any:
-    """Return ``body(value)`` with ``value`` written, and computed, once."""
+    """Return ``body(value)`` with ``value`` written, and computed, once.
+
+    TVM cannot bind a variable of bfloat16: such a value is written at each use.
+    """
+    if str(value.ty.dtype).startswith("bfloat16"):
+        return body(value)
     var = tirx.Var(f"v{next(_fresh)}", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
 
