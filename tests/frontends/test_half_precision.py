@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
 import tvm_sparse as ts
+from tvm_sparse_runtime import load
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
@@ -39,3 +42,17 @@ def test_functions_and_sums_are_those_of_single_precision(dtype):
         assert found.dtype == dtype
         wrong = (found.double() - exact).abs() > place * exact.abs() + 1e-6
         assert not wrong.any(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_layers_of_halves_run_here_and_from_an_artifact(dtype, tmp_path):
+    model = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 16)).to(dtype).eval()
+    x = torch.randn(4, 32).to(dtype)
+    library = ts.compile(model, (x,), config=CONFIG)
+    library.export(tmp_path / "halves.tvms")
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.double())
+    bound = 4 * torch.finfo(dtype).eps * exact.abs().max()
+    for found in (library(x), load(tmp_path / "halves.tvms")(x)):
+        assert found.dtype == dtype
+        assert (found.double() - exact).abs().max() <= bound

@@ -24,7 +24,8 @@ def rows_of(results: Iterable[Result]) -> Rows:
     for result in results:
         counts.setdefault(result.operator, Counter())[result.outcome] += 1
         if result.outcome != RIGHT:
-            reasons.setdefault(result.operator, []).append(result.reason[:LONGEST])
+            reason = " ".join(result.reason.split())[:LONGEST]
+            reasons.setdefault(result.operator, []).append(reason)
     return {
         name: {
             **{outcome: count for outcome, count in sorted(counts[name].items())},
