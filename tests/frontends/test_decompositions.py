@@ -75,6 +75,17 @@ def test_families_of_operators_give_the_values_of_pytorch(family):
     assert wrong_outputs(model, module, x) == []
 
 
+@pytest.mark.filterwarnings("ignore:var")
+def test_the_variance_of_too_few_elements_is_not_finite():
+    class Variances(nn.Module):
+        def forward(self, x):
+            return {"one": x[:1].var(0).isnan(), "two": x.var(0, correction=3).isinf()}
+
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    model = from_exported(torch.export.export(Variances(), (x,)))
+    assert wrong_outputs(model, Variances(), x) == []
+
+
 def test_a_view_of_other_memory_is_refused():
     class Beside(nn.Module):
         def forward(self, x):
