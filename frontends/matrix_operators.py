@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.operators import converter, emit
+from tvm_sparse.frontends.operators import called, converter
 from tvm_sparse.ops.cholesky import cholesky
 from tvm_sparse.ops.householder import reflected, reflections
 from tvm_sparse.ops.jacobi import orthogonal_columns
@@ -30,39 +29,35 @@ def _order_of(pivots: Tensor, rows: int) -> Tensor:
     return pivots.new_empty((*pivots.shape[:-1], rows), dtype=torch.int64)
 
 
-def _called(importer: Any, define: Callable[..., Any], *operands: Any) -> Any:
-    return emit(importer, importer.block_builder.call_te(define, *operands))
-
-
 @converter("linalg_lu_factor_ex.default")
 def _lu_factors(importer: Any, node: torch.fx.Node) -> Any:
-    return _called(importer, lu_factors, importer.env[node.args[0]])
+    return called(importer, node, lu_factors, importer.env[node.args[0]])
 
 
 @converter("permutation.default")
 def _permutation(importer: Any, node: torch.fx.Node) -> Any:
     pivots, rows = importer.retrieve_args(node)
-    return _called(importer, lambda p: permutation(p, rows), pivots)
+    return called(importer, node, lambda p: permutation(p, rows), pivots)
 
 
 @converter("linalg_cholesky_ex.default")
 def _cholesky(importer: Any, node: torch.fx.Node) -> Any:
-    return _called(importer, cholesky, importer.env[node.args[0]])
+    return called(importer, node, cholesky, importer.env[node.args[0]])
 
 
 @converter("geqrf.default")
 def _reflections(importer: Any, node: torch.fx.Node) -> Any:
-    return _called(importer, reflections, importer.env[node.args[0]])
+    return called(importer, node, reflections, importer.env[node.args[0]])
 
 
 @converter("linalg_householder_product.default")
 def _reflected(importer: Any, node: torch.fx.Node) -> Any:
-    return _called(importer, reflected, *importer.retrieve_args(node))
+    return called(importer, node, reflected, *importer.retrieve_args(node))
 
 
 @converter("orthogonal_columns.default")
 def _orthogonal_columns(importer: Any, node: torch.fx.Node) -> Any:
-    return _called(importer, orthogonal_columns, importer.env[node.args[0]])
+    return called(importer, node, orthogonal_columns, importer.env[node.args[0]])
 
 
 @converter("linalg_solve_triangular.default")
@@ -70,4 +65,4 @@ def _solve_triangular(importer: Any, node: torch.fx.Node) -> Any:
     """Convert systems of one leading shape with the matrix on the left, as rules leave them."""
     a, b = importer.retrieve_args(node)
     upper, unit = (bool(node.kwargs.get(name)) for name in ("upper", "unitriangular"))
-    return _called(importer, lambda a, b: solve_triangular(a, b, upper=upper, unit=unit), a, b)
+    return called(importer, node, lambda a, b: solve_triangular(a, b, upper=upper, unit=unit), a, b)

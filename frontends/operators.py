@@ -139,7 +139,7 @@ def _running_extremes(importer: Any, node: torch.fx.Node) -> Any:
 @converter("logcumsumexp.default")
 def _log_sums(importer: Any, node: torch.fx.Node) -> Any:
     x, axis = importer.retrieve_args(node)
-    return emit(importer, importer.block_builder.call_te(lambda x: log_sums(x, axis), x))
+    return called(importer, node, lambda x: log_sums(x, axis), x)
 
 
 @converter("pow.Tensor_Tensor")
@@ -178,7 +178,7 @@ def _in_double(importer: Any, node: torch.fx.Node, define: Callable[..., Any]) -
     shape = [int(extent) for extent in node.meta["val"].shape]
     operands = [emit(importer, relax.op.astype(x, "float64")) for x in importer.retrieve_args(node)]
     operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
-    found = emit(importer, importer.block_builder.call_te(define, *operands))
+    found = called(importer, node, define, *operands)
     return emit(importer, relax.op.astype(found, _dtype(node)))
 
 
@@ -192,7 +192,14 @@ def _of_integers(importer: Any, node: Any, define: Callable[..., Any]) -> Any | 
     if shapes[0] != shapes[1]:
         shape = [int(extent) for extent in node.meta["val"].shape]
         operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
-    return emit(importer, importer.block_builder.call_te(define, *operands))
+    return called(importer, node, define, *operands)
+
+
+def called(importer: Any, node: torch.fx.Node, define: Callable[..., Any], *operands: Any) -> Any:
+    """Call the function that ``define`` describes, by the name of the operator of ``node``."""
+    name = str(node.target).split(".")[1]
+    call = importer.block_builder.call_te(define, *operands, primfunc_name_hint=name)
+    return emit(importer, call)
 
 
 def emit(importer: Any, expr: Any) -> Any:

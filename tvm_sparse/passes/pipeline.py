@@ -33,6 +33,7 @@ from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for
+from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 from tvm_sparse.selection.choose import Chooser
 
@@ -100,6 +101,7 @@ def schedule(
 
     apply = ApplySchedules(target, (*first, *rules_for(target)), told)
     return [
+        *([BindParallelLoops()] if target.kind.name == "cuda" else []),
         apply,
         WritePadding(rules, report),
         LiftWeights(packed),
