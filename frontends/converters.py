@@ -11,10 +11,9 @@ from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends import matrix_operators  # noqa: F401 (enters its converters)
+from tvm_sparse.frontends import matrix_operators, norms, resize  # noqa: F401 (enter converters)
 from tvm_sparse.frontends.exact_products import exact_product
 from tvm_sparse.frontends.operators import CONVERTERS, max_pool_places
-from tvm_sparse.frontends.own_converters import own_converters
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -38,8 +37,8 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
     InputError
         An operator has no converter; the message names its layer.
     """
-    importer = _importer()
-    known = {*importer.convert_map, *CONVERTERS}
+    importer = ExportedProgramImporter()
+    known = known_operators()
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target.__name__ not in known:
             raise InputError(
@@ -62,15 +61,10 @@ def layer_of(node: torch.fx.Node) -> str:
     return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
 
 
-def known_operators() -> set[str]:
+@functools.cache
+def known_operators() -> frozenset[str]:
     """Return the names of all operators that have a converter."""
-    return {*_importer().convert_map, *CONVERTERS}
-
-
-def _importer() -> ExportedProgramImporter:
-    importer = ExportedProgramImporter()
-    importer.convert_map |= own_converters(importer)
-    return importer
+    return frozenset({*ExportedProgramImporter().convert_map, *CONVERTERS})
 
 
 def _own(importer: ExportedProgramImporter, name: str, stock: Convert | None) -> Convert:

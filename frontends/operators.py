@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tvm import relax
 
+from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.ops.integers import common_divisor, power, shift
 from tvm_sparse.ops.polynomials import RECURRENCES, polynomial
 from tvm_sparse.ops.scan import log_sums, running_extremes
@@ -63,6 +64,13 @@ def _product(importer: Any, node: torch.fx.Node) -> Any:
     return emit(importer, relax.op.prod(x, dim, bool(keep and keep[0])))
 
 
+@converter("amax.default", "amin.default")
+def _extreme(importer: Any, node: torch.fx.Node) -> Any:
+    x, axes, keep = _filled(importer.retrieve_args(node), (None, [], False))
+    reduce = relax.op.max if "amax" in str(node.target) else relax.op.min
+    return emit(importer, reduce(x, [int(axis) for axis in axes] or None, bool(keep)))
+
+
 @converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
@@ -82,7 +90,7 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     x, kernel, *rest = arguments
     stride, padding, dilation = _filled(rest[:3], ([], 0, 1))
     rank = 3 if "3d" in str(node.target) else 2
-    sizes = [_each(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
+    sizes = [for_each_axis(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
     counts = [int(e) for e in node.meta["val"][0].shape][-rank:]
     extents = [int(e) for e in x.ty.shape][-rank:]
     axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]
@@ -101,12 +109,6 @@ def _filled(given: Sequence[Any], defaults: Sequence[Any]) -> list[Any]:
     return [*given, *defaults[len(given) :]]
 
 
-def _each(value: Any, rank: int) -> list[int]:
-    """Return ``value``, one number or a list of one or of ``rank`` numbers, for each axis."""
-    values = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
-    return values * rank if len(values) == 1 else values
-
-
 @converter("convolution.default")
 def _convolution(importer: Any, node: torch.fx.Node) -> Any | None:
     """Transposed in three dimensions; the others are TVM's."""
@@ -115,9 +117,8 @@ def _convolution(importer: Any, node: torch.fx.Node) -> Any | None:
     )
     if not transposed or len(x.ty.shape) != 5:
         return None
-    result = relax.op.nn.conv3d_transpose(
-        x, weight, _each(stride, 3), _each(padding, 3), _each(extra, 3), _each(dilation, 3), groups
-    )
+    steps = (for_each_axis(value, 3) for value in (stride, padding, extra, dilation))
+    result = relax.op.nn.conv3d_transpose(x, weight, *steps, groups)
     if bias is None:
         return emit(importer, result)
     column = emit(importer, relax.op.reshape(bias, [1, -1, 1, 1, 1]))

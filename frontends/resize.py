@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from tvm import relax
-from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.operators import converter
 
 aten = torch.ops.aten
 
@@ -62,33 +62,21 @@ RESIZES = (*_NEAREST, *_LINEAR)
 """The operators that are imported here."""
 
 
-def resize_converters(
-    importer: ExportedProgramImporter,
-) -> dict[str, Callable[[torch.fx.Node], Any]]:
-    """Return converters of all :data:`RESIZES` by operator name, as in the importer's table."""
+def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
+    """Enter the converter of a resizing ``operator``."""
 
-    def converter(weights: Weights, linear: bool) -> Callable[[torch.fx.Node], Any]:
-        def convert(node: torch.fx.Node) -> Any:
-            x, size, *rest = node.args
-            corners, factors = rest if linear else (False, *rest)
-            source = importer.env[x]
-            if linear and "float" not in str(source.ty.dtype):
-                raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
-            steps = _steps(source, size, factors)
-            for axis, (extent, wanted, factor) in enumerate(steps, 2):
-                lines = torch.eye(extent)
-                matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
-                if not np.array_equal(matrix, lines.numpy()):
-                    source = _along(importer.block_builder.emit, source, axis, matrix)
-            return source
-
-        return convert
-
-    return {
-        operator.__name__: converter(weights, table is _LINEAR)
-        for table in (_NEAREST, _LINEAR)
-        for operator, weights in table.items()
-    }
+    @converter(operator.__name__)
+    def convert(importer: Any, node: torch.fx.Node) -> Any:
+        source, size, *rest = importer.retrieve_args(node)
+        corners, factors = rest if linear else (False, *rest)
+        if linear and "float" not in str(source.ty.dtype):
+            raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
+        for axis, (extent, wanted, factor) in enumerate(_steps(source, size, factors), 2):
+            lines = torch.eye(extent)
+            matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
+            if not np.array_equal(matrix, lines.numpy()):
+                source = _along(importer.block_builder.emit, source, axis, matrix)
+        return source
 
 
 def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float | None]]:
@@ -125,3 +113,8 @@ def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) ->
             term = emit(relax.op.multiply(tap, relax.const(share.reshape(column))))
             result = term if result is None else emit(relax.op.add(result, term))
     return result if dtype == "float32" else emit(relax.op.astype(result, dtype))
+
+
+for _table in (_NEAREST, _LINEAR):
+    for _operator, _weights in _table.items():
+        _enter(_operator, _weights, linear=_table is _LINEAR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
@@ -21,6 +22,20 @@ SERIAL = 0
 PARALLEL = 1
 VECTORIZED = 2
 UNROLLED = 3
+
+
+def map_parallel_loops(mod: ir.IRModule, change: Callable[[tirx.For], Any]) -> ir.IRModule:
+    """Return ``mod`` with what ``change`` makes of the parallel loops of its functions."""
+
+    def changed(loop: tirx.For) -> Any:
+        return change(loop) if int(loop.kind) == PARALLEL else loop
+
+    result = ir.IRModule(mod.functions, attrs=mod.attrs)
+    for name, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            body = tvm_ffi.structural_map(func.body, (tirx.For, changed))
+            result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+    return result
 
 
 def divisors(extent: int, most: int) -> list[int]:

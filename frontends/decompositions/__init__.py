@@ -27,6 +27,7 @@ from tvm_sparse.frontends.decompositions import (
     scans,
     scatters,
     statistics,
+    triangular,
     views,
 )
 from tvm_sparse.frontends.decompositions.table import decompositions
@@ -54,5 +55,6 @@ __all__ = [
     "scans",
     "scatters",
     "statistics",
+    "triangular",
     "views",
 ]

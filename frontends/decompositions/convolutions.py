@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
@@ -25,11 +26,11 @@ def _convolution(  # noqa: PLR0917 (the operator's own signature)
 ) -> Any:
     """Write a transposed one as a plain one over zeros between the elements, its taps turned.
 
-    This is done for whole numbers, and for output padding than the stride allows elsewhere.
+    This is done for whole numbers, and for more output padding than a stride.
     """
     rank = x.dim() - 2
     lists = (stride, padding, dilation, output_padding)
-    steps, before, apart, extra = (list(v) * rank if len(v) == 1 else list(v) for v in lists)
+    steps, before, apart, extra = (for_each_axis(v, rank) for v in lists)
     beyond = any(e >= s for e, s in zip(extra, steps, strict=True))
     if not transposed or (x.is_floating_point() and not beyond):
         return NotImplemented

@@ -37,8 +37,8 @@ def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
 
 @rule(aten.index_select.default)
 def _index_select(x: Tensor, dim: int, index: Tensor) -> Any:
-    if x.dim():
-        return (
-            NotImplemented if index.dim() else aten.index_select.default(x, dim, index.reshape(1))
-        )
-    return x.clone()
+    if not x.dim():
+        return x.clone()
+    if index.dim():
+        return NotImplemented
+    return aten.index_select.default(x, dim, index.reshape(1))

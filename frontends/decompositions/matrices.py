@@ -14,25 +14,9 @@ from torch import Tensor
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.frontends.decompositions.triangular import identity, triangular, wide
 
 own = torch.ops.tvm_sparse
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.to(torch.float64)
-
-
-def _identity(x: Tensor, extent: int) -> Tensor:
-    """Return the identity of ``extent`` rows, with the leading extents and the dtype of ``x``."""
-    eye = torch.eye(extent, dtype=x.dtype)
-    return eye.expand(*x.shape[:-2], extent, extent)
-
-
-def _triangular(a: Tensor, b: Tensor, *, upper: bool, unit: bool = False) -> Tensor:
-    """Return the solution of ``a x = b``, all of one leading shape."""
-    if 0 in b.shape:
-        return torch.zeros_like(b)
-    return aten.linalg_solve_triangular.default(a, b, upper=upper, unitriangular=unit)
 
 
 def _factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -40,7 +24,7 @@ def _factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         steps = min(a.shape[-2:])
         pivots = a.new_zeros((*a.shape[:-2], steps), dtype=torch.int32)
         return a.clone(), pivots, a.new_zeros(a.shape[:-2], dtype=torch.int32)
-    return aten.linalg_lu_factor_ex.default(_wide(a))
+    return aten.linalg_lu_factor_ex.default(wide(a))
 
 
 def _substituted(lu: Tensor, pivots: Tensor, b: Tensor, *, adjoint: bool = False) -> Tensor:
@@ -52,12 +36,12 @@ def _substituted(lu: Tensor, pivots: Tensor, b: Tensor, *, adjoint: bool = False
     pivots = pivots.expand(*lead, pivots.shape[-1])
     order = own.permutation(pivots, b.shape[-2])
     if adjoint:
-        x = _triangular(lu.mT, b, upper=False)
-        x = _triangular(lu.mT, x, upper=True, unit=True)
+        x = triangular(lu.mT, b, upper=False)
+        x = triangular(lu.mT, x, upper=True, unit=True)
         return x.gather(-2, order.argsort(-1).unsqueeze(-1).expand_as(x))
     x = b.gather(-2, order.unsqueeze(-1).expand_as(b))
-    x = _triangular(lu, x, upper=False, unit=True)
-    return _triangular(lu, x, upper=True)
+    x = triangular(lu, x, upper=False, unit=True)
+    return triangular(lu, x, upper=True)
 
 
 @rule(aten.linalg_lu_factor_ex.default)
@@ -100,8 +84,8 @@ def _lu_solve(
     lu: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
     if left:
-        return _substituted(_wide(lu), pivots, _wide(b), adjoint=adjoint).to(b.dtype)
-    x = _substituted(_wide(lu), pivots, _wide(b).mT, adjoint=not adjoint)
+        return _substituted(wide(lu), pivots, wide(b), adjoint=adjoint).to(b.dtype)
+    x = _substituted(wide(lu), pivots, wide(b).mT, adjoint=not adjoint)
     return x.mT.to(b.dtype)
 
 
@@ -109,7 +93,7 @@ def _lu_solve(
 def _solve(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     lu, pivots, info = _factors(a)
     vector = b.dim() == 1 or b.shape == a.shape[:-1]
-    side = _wide(b.unsqueeze(-1) if vector else b)
+    side = wide(b.unsqueeze(-1) if vector else b)
     if left or vector:
         x = _substituted(lu, pivots, side)
     else:
@@ -121,7 +105,7 @@ def _solve(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = Fals
 @rule(aten.linalg_inv_ex.default)
 def _inverse(a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     lu, pivots, info = _factors(a)
-    return _substituted(lu, pivots, _identity(lu, a.shape[-1])).to(a.dtype), info
+    return _substituted(lu, pivots, identity(lu, a.shape[-1])).to(a.dtype), info
 
 
 def _swaps_are_odd(pivots: Tensor) -> Tensor:
@@ -149,64 +133,6 @@ def _log_determinant(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return sign.to(a.dtype), diagonal.abs().log().sum(-1).to(a.dtype), lu.to(a.dtype), pivots
 
 
-@rule(aten.linalg_solve_triangular.default)
-def _solve_triangular(
-    a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    settled = left and a.dtype == torch.float64
-    if settled and a.shape[:-2] == lead == b.shape[:-2] and 0 not in b.shape:
-        return NotImplemented
-    matrix, side = (_wide(x.expand(*lead, *x.shape[-2:])) for x in (a, b))
-    if left:
-        return _triangular(matrix, side, upper=upper, unit=unitriangular).to(b.dtype)
-    x = _triangular(matrix.mT, side.mT, upper=not upper, unit=unitriangular)
-    return x.mT.to(b.dtype)
-
-
-@rule(aten.triangular_solve.default)
-def _older_solve(
-    b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> tuple[Tensor, Tensor]:
-    matrix = a.mT if transpose else a
-    x = _solve_triangular_any(matrix, b, upper != transpose, unitriangular)
-    return x, a.expand(*x.shape[:-2], *a.shape[-2:]).clone()
-
-
-def _solve_triangular_any(a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    matrix, side = (_wide(x.expand(*lead, *x.shape[-2:])) for x in (a, b))
-    return _triangular(matrix, side, upper=upper, unit=unit).to(b.dtype)
-
-
-@rule(aten.linalg_cholesky_ex.default)
-def _cholesky(a: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    if 0 in a.shape:
-        return a.clone(), a.new_zeros(a.shape[:-2], dtype=torch.int32)
-    if a.dtype == torch.float64 and not upper:
-        return NotImplemented
-    wide = _wide(a.mT if upper else a)
-    factor, info = aten.linalg_cholesky_ex.default(wide)
-    return (factor.mT if upper else factor).to(a.dtype), info
-
-
-@rule(aten.cholesky.default)
-def _older_cholesky(a: Tensor, upper: bool = False) -> Tensor:
-    return aten.linalg_cholesky_ex.default(a, upper=upper)[0]
-
-
-@rule(aten.cholesky_solve.default)
-def _cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    lower = _wide(factor.mT if upper else factor)
-    x = _solve_triangular_any(lower, _wide(b), upper=False)
-    return _solve_triangular_any(lower.mT, x, upper=True).to(b.dtype)
-
-
-@rule(aten.cholesky_inverse.default)
-def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
-    return _cholesky_solve(_identity(factor, factor.shape[-1]), factor, upper)
-
-
 @rule(aten.linalg_inv.default, aten.inverse.default)
 def _inverse_unchecked(a: Tensor) -> Tensor:
     return aten.linalg_inv_ex.default(a)[0]
@@ -215,11 +141,6 @@ def _inverse_unchecked(a: Tensor) -> Tensor:
 @rule(aten.linalg_solve.default)
 def _solve_unchecked(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     return aten._linalg_solve_ex.default(a, b, left=left)[0]
-
-
-@rule(aten.linalg_cholesky.default)
-def _cholesky_unchecked(a: Tensor, *, upper: bool = False) -> Tensor:
-    return aten.linalg_cholesky_ex.default(a, upper=upper)[0]
 
 
 @rule(aten.linalg_lu_factor.default)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
@@ -32,7 +33,9 @@ def _average(rank: int) -> None:
             return operator(x.unsqueeze(0), kernel, stride, padding, *options).squeeze(0)
         if divisor_override is None:
             return NotImplemented
-        window, strides, before = (_each(v, rank) for v in (kernel, stride or kernel, padding))
+        window, strides, before = (
+            for_each_axis(v, rank) for v in (kernel, stride or kernel, padding)
+        )
         borders: list[int] = []
         for extent, k, s, p in reversed(
             list(zip(x.shape[-rank:], window, strides, before, strict=True))
@@ -50,10 +53,6 @@ def _adaptive(x: Tensor, shape: Sequence[int]) -> Any:
     if x.dim() == 4:
         return NotImplemented
     return aten._adaptive_avg_pool2d.default(x.unsqueeze(0), shape).squeeze(0)
-
-
-def _each(values: Sequence[int], rank: int) -> list[int]:
-    return list(values) if len(values) == rank else [values[0]] * rank
 
 
 def _beyond(padded: int, last: int, window: int, stride: int) -> int:

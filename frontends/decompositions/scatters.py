@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +39,6 @@ def _fitted(x: Tensor, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor] | No
 
 @rule(aten.scatter.value)
 def _scatter_value(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    if value in (math.inf, -math.inf):
-        # TVM's definition of full does not know infinity.
-        return aten.scatter.src(x, dim, index, torch.zeros(index.shape, dtype=x.dtype) + value)
     return aten.scatter.src(x, dim, index, torch.full(index.shape, value, dtype=x.dtype))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
-from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, LoopRV
+from tvm_sparse.schedules.blocks import SERIAL, LoopRV, map_parallel_loops
 
 
 @tvm.transform.module_pass(opt_level=0, name="SerialLoops")
@@ -23,17 +22,10 @@ class SerialLoops:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` without parallel loops."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                body = tvm_ffi.structural_map(func.body, (tirx.For, _serial))
-                result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-        return result
+        return map_parallel_loops(mod, _serial)
 
 
 def _serial(loop: LoopRV) -> Any:
-    if int(loop.kind) != PARALLEL:
-        return loop
     return tirx.For(
         loop.loop_var,
         loop.min,

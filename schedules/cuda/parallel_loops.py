@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_sparse.schedules.blocks import PARALLEL, LoopRV
+from tvm_sparse.schedules.blocks import LoopRV, map_parallel_loops
 
 THREADS = 64
 """Threads of a block: such functions use few registers and no shared memory."""
@@ -27,17 +27,10 @@ class BindParallelLoops:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` without parallel loops."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                body = tvm_ffi.structural_map(func.body, (tirx.For, _bound))
-                result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-        return result
+        return map_parallel_loops(mod, _bound)
 
 
 def _bound(loop: LoopRV) -> Any:
-    if int(loop.kind) != PARALLEL:
-        return loop
     dtype = str(loop.loop_var.ty.dtype)
     block, thread = (tirx.Var(name, dtype) for name in ("block", "thread"))
     number = block * tirx.const(THREADS, dtype) + thread
