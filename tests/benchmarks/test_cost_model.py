@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from benchmarks.cost_model import measured, right, summary
+from benchmarks.cost_model import measured, right, row_of, summary
 from benchmarks.networks import prune_balanced
 from tvm_sparse.selection import choose
 
@@ -23,9 +23,11 @@ def test_a_choice_within_ten_percent_is_right():
 def test_misses_are_named():
     good = layer({"dense": 1.0, "block": 2.0}, {"dense": 1.0, "block": 2.0})
     bad = layer({"dense": 1.0, "block": 2.0}, {"dense": 3.0, "block": 2.0})
-    found = summary([{"network": "net", "level": "75 %", "layers": [good, bad]}])
+    row = row_of("net", "75 %", [good, bad])
+    assert (row["mean_loss"], row["missed"]) == (0.25, [bad])
+    found = summary([row])
     assert (found["layers"], found["right"], found["share"]) == (2, 1, 0.5)
-    assert found["worst"] == ["net 75 % fc: dense, best block (1.50x)"]
+    assert found["missed"] == ["net 75 % fc: dense, best block (1.50x)"]
     assert summary([])["share"] is None
 
 
