@@ -8,7 +8,8 @@ ARGS   ?=
 
 BIN := $(VENV)/bin
 # Reinstall when the package list or anything the native library is built from changes.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f)
+SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f) \
+           python/pyproject.toml python/tvm_sparse_runtime/version.py
 # They are children of the environment, so that removing it removes them.
 BASE  := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
@@ -65,13 +66,13 @@ $(VENV)/pyvenv.cfg:
 	sh tools/make_venv.sh $(PYTHON) $(VENV)
 
 $(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[demo]'
 	@touch $@
 
 $(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[cuda,dev,zoo]'
+	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[cuda,dev,zoo]'
 	@touch $(BASE) $@
 
 $(BENCH): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[bench,zoo]'
+	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[bench,zoo]'
 	@touch $(BASE) $@

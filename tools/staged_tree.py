@@ -19,6 +19,8 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "tree"
 CONFIG = str(ROOT / "pyproject.toml")
+RUNTIME = {"tvm_sparse_runtime": "python/tvm_sparse_runtime"}
+"""A distribution of its own, with a ``pyproject.toml`` beside it."""
 
 LINT_IMPORTS = f"""
 import sys
@@ -39,7 +41,8 @@ def stage(tree: Path) -> None:
     """Make ``tree`` anew: real directories, a link for each file of the packages."""
     settings = tomllib.loads(Path(CONFIG).read_text(encoding="utf-8"))
     shutil.rmtree(tree, ignore_errors=True)
-    for target, source in settings["tool"]["scikit-build"]["wheel"]["packages"].items():
+    packages = settings["tool"]["scikit-build"]["wheel"]["packages"]
+    for target, source in {**packages, **RUNTIME}.items():
         for file in (ROOT / source).rglob("*.py*"):
             if file.suffix in (".py", ".typed"):
                 link = tree / target / file.relative_to(ROOT / source)

@@ -6,6 +6,7 @@ from .library import Library, load
 from .manifest import Manifest
 from .session import Session
 from .spec import TensorSpec
+from .version import __version__
 
 __all__ = [
     "Library",
@@ -15,6 +16,7 @@ __all__ = [
     "SparseRuntimeError",
     "TensorError",
     "TensorSpec",
+    "__version__",
     "load",
     "start",
 ]

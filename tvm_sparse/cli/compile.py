@@ -17,6 +17,7 @@ from tvm_sparse.cli.options import (
     Weights,
     example_inputs,
 )
+from tvm_sparse.extras import require
 
 Output = Annotated[
     Path | None,
@@ -65,6 +66,8 @@ def compile_command(
     if output is None and not dry_run:
         raise typer.BadParameter("missing; give a directory, or --dry-run", param_hint="--output")
     with console.errors(debug):
+        if report is not None:
+            require("report", "--report")
         import tvm_sparse as ts
         from tvm_sparse import frontends
 

@@ -9,6 +9,7 @@ import typer
 
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json
+from tvm_sparse.extras import require
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +30,7 @@ def demo_command(
 ) -> None:
     """Train a small network on real digits, prune, compile, check, export and load it."""
     with console.errors(debug):
+        require("demo", "tvm-sparse demo")
         from tvm_sparse.demo.run import run
 
         with console.progress() as progress:

@@ -18,6 +18,7 @@ from tvm_sparse.cli.options import (
 )
 from tvm_sparse.cli.tuning_view import best_table, report_table, watch
 from tvm_sparse.errors import InputError
+from tvm_sparse.extras import require
 
 if TYPE_CHECKING:
     from tvm_sparse.tuning.report import TuningReport
@@ -98,6 +99,8 @@ def tune_command(
         raise typer.BadParameter("missing; or --merge, --best, --export", param_hint="SOURCE")
     result: dict[str, object] = {}
     with console.errors(debug):
+        if report is not None:
+            require("report", "--report")
         from tvm_sparse.tuning.database import default_path
 
         path = database or default_path()

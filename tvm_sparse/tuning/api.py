@@ -15,6 +15,7 @@ from tvm.target import Target
 
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
+from tvm_sparse.extras import require
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
@@ -77,6 +78,7 @@ def tune(
     InputError
         The model cannot be imported, the target does not run here and there is no tracker.
     """
+    require("tune", "tune")
     resolved = _measurable(target, tracker)
     source = load(model, example_inputs)
     records = Database(default_path() if database is None else database)

@@ -6,7 +6,6 @@ them. The runner works in processes of its own, which import this module.
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.extras import require
 from tvm_sparse.tuning.measure import Timing, run, save_expected, upload
 from tvm_sparse.tuning.measurer import RUN_SECONDS, Measurer
 from tvm_sparse.tuning.pool import Outcome
@@ -97,10 +97,7 @@ class RemoteMeasurer(Measurer):
 
 def _count_servers(tracker: Tracker, config: Any) -> int:
     """Return how many machines the tracker has; at least one."""
-    if importlib.util.find_spec("cloudpickle") is None:
-        raise InputError(
-            "tracker", "cloudpickle is not installed", todo="pip install 'tvm-sparse[rpc]'"
-        )
+    require("rpc", "tracker")
     try:
         # TVM's client tries for half a minute and then leaves its socket open.
         socket.create_connection((tracker.host, tracker.port), CONNECT_SECONDS).close()

@@ -1,0 +1,30 @@
+"""Packages that only some commands need: extras of the distribution."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from tvm_sparse.errors import InputError
+
+_MODULES = {
+    "demo": "sklearn",
+    "report": "jinja2",
+    "rpc": "cloudpickle",
+    "tune": "xgboost",
+}
+"""A module of each extra that is found if and only if the extra is installed."""
+
+
+def require(extra: str, purpose: str) -> None:
+    """Refuse to go on without the packages of ``extra``, which ``purpose`` needs.
+
+    Raises
+    ------
+    InputError
+        Says how to install them.
+    """
+    module = _MODULES[extra]
+    if importlib.util.find_spec(module) is None:
+        raise InputError(
+            purpose, f"{module} is not installed", todo=f"pip install 'tvm-sparse[{extra}]'"
+        )
