@@ -79,6 +79,14 @@ def test_commands_of_the_documents_parse():
             assert re.search(rf"{option}\b", listed), f"{line}: {option}"
 
 
+def test_the_page_of_commands_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("cli_page", ROOT / "tools" / "cli_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.PAGE.read_text(encoding="utf-8")
+    assert module.page(text, module.commands()) == text, "run tools/cli_page.py"
+
+
 def test_figures_come_from_the_results():
     spec = importlib.util.spec_from_file_location("readme", ROOT / "tools" / "readme_figures.py")
     module = importlib.util.module_from_spec(spec)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,9 @@ steps and when it ends (``step == steps``), one phase after another in the order
 PHASES = ("importing", "folding", "choosing", "scheduling", "building")
 """``choosing``, by far the longest when layers are measured, has a step for each layer; the others
 have one."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class Library:
@@ -88,6 +93,10 @@ class Library:
     def profile(self, *inputs: Any, repeat: int = 10) -> list[Kernel]:
         """Run on this machine and return every kernel in call order with its median time."""
         return profile(self, inputs, repeat)
+
+    def verdict(self) -> str:
+        """Return in one phrase what was reached: sparse layers, their gain, bytes of weights."""
+        return f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
 
     @property
     def nbytes(self) -> int:
@@ -201,8 +210,10 @@ class _Phases:
         """Tell that the next phase, of ``steps``, begins, and after the block that it is over."""
         self.name, self.done, self.steps = next(self.names), 0, max(1, steps)
         self.progress(self.name, 0, self.steps)
+        start = time.perf_counter()
         yield
         give_back()
+        _log.info("%s: %.1f s", self.name, time.perf_counter() - start)
         if self.done < self.steps:
             self.progress(self.name, self.steps, self.steps)
 
@@ -215,6 +226,8 @@ class _Phases:
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
     """Apply the passes one after another; what only the former module needed goes at once."""
     for step in passes:
+        start = time.perf_counter()
         mod = applied(step, mod, "lowered")
         give_back()
+        _log.debug("  %s: %.0f ms", step.info.name, 1e3 * (time.perf_counter() - start))
     return mod

@@ -117,13 +117,11 @@ Operand Reader::ReadAddress() {
 Operand Reader::ReadOperand() {
   if (Take("[")) return ReadAddress();
   Operand operand;
-  if (Peek().text == "{" || Peek().text == "(") {
-    const char* end = Next().text == "{" ? "}" : ")";
+  if (Take("{")) {
     operand.kind = Operand::kVector;
-    if (Take(end)) return operand;
     do operand.parts.push_back(ReadOperand());
     while (Take(","));
-    Expect(end);
+    Expect("}");
     return operand;
   }
   operand.negated = Take("!");

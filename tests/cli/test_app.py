@@ -1,14 +1,17 @@
 """The installed command, as a user meets it: streams, exit codes, errors without tracebacks."""
 
+import json
 import os
+import signal
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "tvm-sparse"
-COMMANDS = ("demo", "inspect", "compile", "run", "machine")
+COMMANDS = ("demo", "prune", "inspect", "tune", "compile", "run", "bench", "machine", "doctor")
 
 
 def call(*arguments, **environment):
@@ -88,3 +91,52 @@ def test_no_color_and_pipes_get_plain_text():
     for environment in ({"NO_COLOR": "1", "FORCE_COLOR": ""}, {}):
         done = call("--help", **environment)
         assert "\x1b" not in done.stdout
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "tvm_sparse", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == call("--version").stdout
+
+
+def test_shells_get_completion():
+    script = call("--show-completion", "bash", _TVM_SPARSE_COMPLETE="").stdout
+    assert "tvm-sparse" in script
+
+
+def test_verbose_tells_of_phases_and_passes_on_stderr(tmp_path):
+    (tmp_path / "mods.py").write_text(
+        "from torch import nn\ndef small():\n    return nn.Linear(16, 16)\n", encoding="utf-8"
+    )
+    rest = ("compile", "mods:small", "--shape", "1,16", "--dry-run", "--json", "--no-measure")
+    for options, told in {(): False, ("-v",): True, ("-vv",): True}.items():
+        done = call(*options, *rest, PYTHONPATH=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+        assert ("choosing: " in done.stderr) == told
+        assert ("Simplify" in done.stderr) == (options == ("-vv",))
+
+
+def test_ctrl_c_exits_with_130_and_leaves_nothing(tmp_path):
+    (tmp_path / "mods.py").write_text(
+        "import time\nfrom torch import nn\n"
+        "def slow():\n    print('ready', flush=True)\n    time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [COMMAND, "compile", "mods:slow", "--shape", "1,16", "-o", "out.tvms"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == "interrupted\n"
+    assert not (tmp_path / "out.tvms").exists()

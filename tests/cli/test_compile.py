@@ -3,6 +3,7 @@ import pytest
 import torch
 
 import tvm_sparse_runtime
+from tvm_sparse.selection import choose
 
 
 def test_a_pt2_becomes_an_artifact_that_agrees_with_torch(call_json, here, pt2, small):
@@ -87,3 +88,40 @@ def test_a_source_that_is_not_there_is_named(call, here, source):
         error = call(*command, status=1).stderr
         assert source in error or source.partition(":")[0] in error
         assert error.count("\n") == 1
+
+
+def test_the_verdict_says_what_was_reached(call, call_json, here, pt2, monkeypatch):
+    monkeypatch.setattr(choose, "TINY", 0)
+    last = call("compile", pt2, "-o", "out.tvms", "--check").stdout.splitlines()[-2]
+    assert last.startswith("1 of 2 layers sparse, ")
+    assert "x the speed of their dense kernels" in last
+    assert "MiB of weights; error " in last
+    assert last.endswith("x the speed of the source")
+    printed = call_json("compile", pt2, "--dry-run", "--no-measure", "--check")
+    assert printed["check"]["error"] < 1e-5
+    assert printed["verdict"].startswith("1 of 2 layers sparse; ")
+
+
+def test_wrong_outputs_end_the_check(call, here, pt2, monkeypatch):
+    from tvm_sparse.comparison import reference
+
+    monkeypatch.setattr(reference, "largest_error", lambda found, wanted: float("nan"))
+    error = call("compile", pt2, "-o", "out.tvms", "--check", status=1).stderr
+    assert "computes something else" in error
+    assert not (here / "out.tvms").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shape", "3,64"], "--shape"),
+        (["--input", "x.npy"], "--input"),
+        (["-o", "taken.txt"], "taken.txt"),
+        (["--report", "missing/page.html"], "no directory"),
+        (["--check", "--target", "cpu:haswell"], "does not run here"),
+    ],
+)
+def test_what_would_be_ignored_or_fail_is_refused(call, here, pt2, arguments, message):
+    (here / "taken.txt").write_text("text")
+    options = arguments if "-o" in arguments else [*arguments, "--dry-run"]
+    assert message in call("compile", pt2, "--no-measure", *options, status=1).stderr

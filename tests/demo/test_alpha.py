@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from tvm_sparse.comparison.latency import race
 from tvm_sparse.demo import alpha as alpha_module
 from tvm_sparse.demo.alpha import MeasuredAlpha, _input_shapes, _pruned
 from tvm_sparse.demo.separable import build_separable
-from tvm_sparse.demo.timing import race
 from tvm_sparse.pruning import deprune
 from tvm_sparse.pruning.deprune.diagonal import kept_vectors
 from tvm_sparse.pruning.deprune.recalibration import Unaligned

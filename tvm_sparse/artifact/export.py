@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def export(
         If a weight is not finite or has a dtype that artifacts do not hold.
     """
     directory = Path(directory).absolute()
-    _check_place(directory, force)
+    check_place(directory, force)
     described = _described(target, inputs, outputs, weights, bounds or {})
     described |= {"threads": threads, "decisions": tuple(decisions)}
     compiler = _compiler()
@@ -131,8 +132,14 @@ def _written(directory: Path) -> Iterator[Path]:
         raise ArtifactError(str(directory), f"cannot be written ({error})") from error
 
 
-def _check_place(directory: Path, force: bool) -> None:
-    """Refuse a place where something else lies."""
+def check_place(directory: Path, force: bool) -> None:
+    """Refuse a place where something else lies, or where nothing may be written."""
+    above = next(p for p in directory.parents if p.exists())
+    try:
+        with tempfile.TemporaryDirectory(dir=above):
+            pass
+    except OSError as error:
+        raise ArtifactError(str(directory), f"cannot be written ({error})") from error
     if not os.path.lexists(directory):
         return
     if not directory.is_dir() or directory.is_symlink():

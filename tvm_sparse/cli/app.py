@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from tvm_sparse.cli import console
+from tvm_sparse.cli.bench import bench_command
 from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
+from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
+from tvm_sparse.cli.prune import prune_command
 from tvm_sparse.cli.run import run_command
 from tvm_sparse.cli.tune import tune_command
 
@@ -20,14 +24,16 @@ app = typer.Typer(
     help="Compile pruned PyTorch models with Apache TVM into fast, deployable libraries.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.command("demo")(demo_command)
+app.command("prune")(prune_command)
 app.command("inspect")(inspect_command)
 app.command("tune")(tune_command)
 app.command("compile")(compile_command)
 app.command("run")(run_command)
+app.command("bench")(bench_command)
 app.command("machine")(machine_command)
+app.command("doctor")(doctor_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -44,15 +50,22 @@ def _options(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Tell what is done; twice: every pass, too."
+        ),
+    ] = 0,
 ) -> None:
     """Hold the options that stand before a command."""
+    console.log(verbose)
 
 
 def main() -> None:
-    """Run the command line and exit with 0 (done), 1 (error) or 2 (wrong usage)."""
+    """Run the command line; exit with 0 (done), 1 (error), 2 (wrong usage) or 130 (Ctrl-C)."""
     # Before tvm_ffi is imported: it would compile an extension for torch, TVM would bind threads.
     os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     # Model factories are found where the user stands, as `python -m` does.
     sys.path.insert(0, "")
-    app()
+    app(prog_name="tvm-sparse")

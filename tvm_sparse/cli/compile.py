@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tvm_sparse.cli import console, tables
+from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import (
     Debug,
     Examples,
@@ -59,15 +59,24 @@ def compile_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run the source beside the result, and compare both.")
+    ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compile SOURCE and write an artifact that runs without torch and without the compiler."""
+    """Compile SOURCE and write an artifact that runs without torch and without the compiler.
+
+    Ends with a verdict: how many layers run sparse, what that gains over their dense kernels, how
+    large the weights are, and with --check the largest error and the speed against the source.
+    """
     if output is None and not dry_run:
         raise typer.BadParameter("missing; give a directory, or --dry-run", param_hint="--output")
     with console.errors(debug):
         if report is not None:
             require("report", "--report")
+        _look_first(output if not dry_run else None, report, force)
+        _refuse_ignored(source, shape, input, check)
         import tvm_sparse as ts
         from tvm_sparse import frontends
 
@@ -83,6 +92,7 @@ def compile_command(
                 database=database,
                 progress=progress,
             )
+        checked = verified(library, source, input, weights) if check else None
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force)
@@ -91,15 +101,74 @@ def compile_command(
             from tvm_sparse.report.html import write
 
             write(library, report)
-        _show(library, written, json)
+        _show(library, written, checked, json)
 
 
-def _show(library: Any, written: str | None, json: bool) -> None:
+def _look_first(output: Path | None, report: Path | None, force: bool) -> None:
+    """Refuse places that could not be written to when the work is done."""
+    from tvm_sparse.artifact.export import check_place
+
+    outputs.check_file(report)
+    if output is not None:
+        check_place(output.absolute(), force)
+
+
+def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bool) -> None:
+    """Refuse shapes for a source that has its own, and inputs that nothing would read."""
+    from tvm_sparse.errors import InputError
+    from tvm_sparse.frontends.registry import front_end
+
+    found = front_end(source)
+    if found is None or found.weights:  # a factory, whose model takes any shape
+        return
+    if shape:
+        raise InputError(
+            "--shape", f"given for '{source}', which has its own", "none", "leave it out"
+        )
+    if files and not check:
+        raise InputError(
+            "--input", f"given for '{source}', which needs none", "none", "leave it out"
+        )
+
+
+def verified(
+    library: Any, source: str, files: list[Path] | None, weights: Path | None
+) -> dict[str, float]:
+    """Run ``source`` itself beside ``library``; return the error and how much faster ours is."""
+    from functools import partial
+
+    from tvm_sparse.comparison import programs, reference
+    from tvm_sparse.comparison.latency import race
+    from tvm_sparse.errors import InputError
+    from tvm_sparse.targets import parse_target
+
+    if not parse_target(library.target).runs_here:
+        raise InputError("--check", "code for another machine does not run here", "this machine")
+    inputs = programs.inputs_for(library.inputs, files)
+    ours = partial(programs.call, library, inputs)
+    theirs = reference.reference(source, inputs, weights)
+    error = reference.largest_error(ours(), theirs())
+    if not error <= programs.TOLERANCE:
+        raise InputError(
+            source,
+            f"computes something else than the compiled model (error {error:.2g})",
+            f"at most {programs.TOLERANCE}",
+            "report this with the model: it is a bug",
+        )
+    times = race({"ours": ours, "source": theirs}, rounds=5, calls=4)
+    return {
+        "error": error,
+        "over_source": times["source"].median_us / times["ours"].median_us,
+    }
+
+
+def _show(library: Any, written: str | None, checked: dict[str, float] | None, json: bool) -> None:
     decisions = list(library.decisions)
     if json:
         records = library.decisions.to_json()
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
+        found |= {"verdict": library.verdict(), "check": checked}
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
@@ -107,4 +176,11 @@ def _show(library: Any, written: str | None, json: bool) -> None:
         console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
+    console.show(library.verdict() + _checked(checked))
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
+
+
+def _checked(found: dict[str, float] | None) -> str:
+    if found is None:
+        return ""
+    return f"; error {found['error']:.1e}, {found['over_source']:.2f}x the speed of the source"

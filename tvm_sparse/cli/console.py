@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,9 @@ from tvm_sparse_runtime.errors import SparseRuntimeError
 
 PIPE_WIDTH = 140
 """Columns of a table that is not written to a terminal."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 ReportProgress = Callable[[str, int, int], None]
 """``report(what, done, total)``, called after every unit of work."""
@@ -37,6 +41,17 @@ def show_json(value: Any) -> None:
 def note(message: str) -> None:
     """Print a remark to stderr, where it does not disturb a pipe."""
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(message)
+
+
+def log(verbosity: int) -> None:
+    """Send the package's log to stderr: phases of the work, from 2 on every pass, too."""
+    if not verbosity:
+        return
+    logger = logging.getLogger("tvm_sparse")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
 
 
 @contextlib.contextmanager
@@ -70,13 +85,16 @@ def working(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def errors(debug: bool) -> Iterator[None]:
-    """Turn any error of the block into one line on stderr and exit status 1.
+    """Turn any error of the block into one line on stderr and exit status 1, Ctrl-C into 130.
 
     With ``debug`` the error passes through, traceback and all. Usage errors (status 2) and
     deliberate exits always do.
     """
     try:
         yield
+    except KeyboardInterrupt as stop:
+        note("interrupted")
+        raise typer.Exit(INTERRUPTED) from stop
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:

@@ -120,7 +120,7 @@ def tune_command(
             console.show_json(result)
     if found is not None and found.interrupted:
         console.note("interrupted; the same command goes on from here")
-        raise typer.Exit(1)
+        raise typer.Exit(console.INTERRUPTED)
 
 
 def _tune(model: Any, settings: Settings, options: dict[str, Any]) -> TuningReport:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.demo.timing import race
+from tvm_sparse.comparison.latency import race
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.pruning.deprune.diagonal import GROUP
 from tvm_sparse.pruning.deprune.recalibration import Unaligned

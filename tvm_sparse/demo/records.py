@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tvm_sparse.demo.timing import Latency
+from tvm_sparse.comparison.latency import Latency
 from tvm_sparse.selection.decisions import Decision
 
 

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.comparison.latency import race
 from tvm_sparse.demo import digits, fresh
 from tvm_sparse.demo.iterative import STEPS, StepResult, prune_iteratively
 from tvm_sparse.demo.records import Level, Result
-from tvm_sparse.demo.timing import race
 from tvm_sparse.demo.training import Images, Progress, accuracy, predict, train
 from tvm_sparse.errors import SparseError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tvm_sparse.comparison.programs import inputs_for
 from tvm_sparse.report.page import page
 from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cuda.generic import REST
@@ -24,20 +23,8 @@ def write(library: Library, path: Path) -> None:
     """Profile ``library`` on random inputs, if its code runs here, and write its report."""
     kernels = library.kernels
     if parse_target(library.target).runs_here and library.target.kind.name == "llvm":
-        kernels = library.profile(*_random_inputs(library))
+        kernels = library.profile(*inputs_for(library.inputs))
     path.write_text(render(library, kernels, f"Report of {path.stem}"), encoding="utf-8")
-
-
-def _random_inputs(library: Library) -> list[np.ndarray]:
-    """Return one input for each specification; open extents are one, integers zero."""
-    rng = np.random.default_rng(0)
-    found = []
-    for spec in library.inputs:
-        shape = tuple(e if isinstance(e, int) else 1 for e in spec.shape)
-        real = np.issubdtype(np.dtype(spec.dtype), np.floating)
-        values = rng.standard_normal(shape) if real else np.zeros(shape)
-        found.append(values.astype(spec.dtype))
-    return found
 
 
 def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse report") -> str:

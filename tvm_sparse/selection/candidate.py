@@ -8,9 +8,6 @@ from tvm import tirx
 
 from tvm_sparse.formats.protocol import Format
 
-DENSE = ("dense", "winograd")
-"""Names of the candidates that do not care for zeros."""
-
 
 @dataclass(frozen=True)
 class Candidate:

@@ -20,9 +20,9 @@ from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.alike import alike, form
-from tvm_sparse.selection.candidate import DENSE, Candidate
+from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
-from tvm_sparse.selection.decisions import Decision, Decisions
+from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.measure import Data, Measured, measure
 from tvm_sparse.selection.times import Times

@@ -6,6 +6,9 @@ import bisect
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+DENSE = ("dense", "winograd")
+"""Names of the candidates that do not care for zeros."""
+
 
 @dataclass
 class Decision:
@@ -46,6 +49,16 @@ class Decisions:
         """Insert one record behind those of earlier layers."""
         last = len(self.places)
         bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
+
+    def verdict(self) -> str:
+        """Return in one phrase how many layers run sparse, and what that gains over dense ones."""
+        sparse = [d for d in self.records if d.chosen not in DENSE]
+        told = f"{len(sparse)} of {len(self.records)} layers sparse"
+        pairs = [(d.dense_us, d.sparse_us) for d in sparse if d.dense_us and d.sparse_us]
+        if not pairs:
+            return told
+        gain = sum(dense for dense, _ in pairs) / sum(best for _, best in pairs)
+        return f"{told}, {gain:.1f}x the speed of their dense kernels"
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.records)

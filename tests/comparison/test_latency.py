@@ -1,6 +1,6 @@
 import pytest
 
-from tvm_sparse.demo import timing
+from tvm_sparse.comparison import latency as timing
 
 
 def test_programs_take_turns_and_warm_up():

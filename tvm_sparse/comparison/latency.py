@@ -1,4 +1,4 @@
-"""Latency of several programs in one run, interleaved, so that they share the machine's moods."""
+"""Latency of several programs in one run, in turns, so that noise meets all of them."""
 
 from __future__ import annotations
 

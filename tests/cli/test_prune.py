@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tvm_sparse.patterns.detector import detect
+
+
+def test_the_weights_have_the_pattern_and_fill_the_factory(call_json, call, here):
+    printed = call_json(
+        "prune", "factories:small", "-o", "p.safetensors", "--sparsity", 0.75, "--ignore", "2"
+    )
+    weights = load_file("p.safetensors")
+    assert [layer["name"] for layer in printed["layers"]] == ["0"]
+    assert printed["sparsity"] == 0.75
+    assert (weights["0.weight"] == 0).float().mean() == 0.75
+    assert detect(weights["0.weight"].numpy()).best.pattern.kind == "balanced"
+    assert not (weights["2.weight"] == 0).any()
+    options = ["--weights", "p.safetensors", "--shape", "2,64", "--no-measure", "--check"]
+    assert "1 of 2 layers sparse" in call("compile", "factories:small", *options, "-o", "o").stdout
+
+
+def test_parameters_of_the_method_are_set_by_name(call, here):
+    options = ["--method", "block", "--sparsity", 0.5, "--set", "rows=4", "--set", "cols=2"]
+    printed = call("prune", "factories:small", "-o", "p.safetensors", *options).stdout
+    assert "block 4x2" in printed
+    assert printed.endswith("wrote p.safetensors\n")
+    error = call(
+        "prune", "factories:small", "-o", "q.safetensors", "--set", "banc=4", status=1
+    ).stderr
+    assert "did you mean 'bank'" in error
+
+
+def test_calibration_adapts_what_remains(call, here, small):
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    np.save("x.npy", x)
+    errors = {}
+    for name, options in {"once": [], "fitted": ["--calibration", "x.npy"]}.items():
+        call("prune", "factories:small", "-o", f"{name}.safetensors", "--sparsity", 0.75, *options)
+        from factories import small as factory
+
+        model, dense = factory(), factory()
+        model.load_state_dict(load_file(f"{name}.safetensors"))
+        with torch.no_grad():
+            errors[name] = (model(torch.from_numpy(x)) - dense(torch.from_numpy(x))).norm()
+    assert errors["fitted"] < 0.8 * errors["once"]
+
+
+def test_a_recipe_says_all_of_it(call, here):
+    (here / "r.yaml").write_text("method: unstructured\nsparsity: 0.5\n", encoding="utf-8")
+    base = ["prune", "factories:small", "-o", "p.safetensors", "--recipe", "r.yaml"]
+    assert "50.0 % zeros in 2 layers" in call(*base).stdout
+    call(*base, "--sparsity", 0.9, status=2)
+    text = "method: unstructured\nsparsity: 0.9\nschedule: {kind: levels, sparsities: [0.5, 0.9]}\n"
+    (here / "r.yaml").write_text(text, encoding="utf-8")
+    assert "training loop" in call(*base, "--force", status=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["factories:small", "-o", "p.pt"], 2, "safetensors"),
+        (["factories:small", "-o", "p.safetensors", "--set", "bank"], 2, "bank=16"),
+        (["factories:small", "-o", "missing/p.safetensors"], 1, "no directory"),
+        (["model.pt2", "-o", "p.safetensors"], 1, "no factory"),
+        (["factories:small", "-o", "p.safetensors", "--method", "balancd"], 1, "balanced"),
+    ],
+)
+def test_wrong_use_is_told_before_any_work(call, here, arguments, status, message):
+    assert message in call("prune", *arguments, status=status).stderr
+    assert not (here / "p.safetensors").exists()
+
+
+def test_a_file_is_replaced_by_force_only(call, here):
+    base = ["prune", "factories:small", "-o", "p.safetensors", "--sparsity", 0.5]
+    call(*base)
+    assert "--force" in call(*base, status=1).stderr
+    call(*base, "--force")

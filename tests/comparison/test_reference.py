@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from tvm_sparse.comparison.reference import eager, largest_error, reference, torch_module
+from tvm_sparse.comparison.runtimes import case
+from tvm_sparse.errors import InputError
+
+
+def test_masks_are_part_of_what_counts_as_right(rng=np.random.default_rng(0)):
+    model = nn.Linear(8, 4)
+    prune.l1_unstructured(model, "weight", 0.5)
+    x = rng.standard_normal((2, 8)).astype(np.float32)
+    (got,) = reference(model, [x])()
+    with torch.no_grad():
+        np.testing.assert_allclose(got, model(torch.from_numpy(x)).numpy(), rtol=1e-6)
+
+
+def test_every_output_is_returned_in_order():
+    class Two(nn.Module):
+        def forward(self, x):
+            return {"a": x + 1, "b": (x * 2, x * 3)}
+
+    found = eager(torch_module(Two()), [np.float32([1, 2])])()
+    assert [list(x) for x in found] == [[2, 3], [2, 4], [3, 6]]
+
+
+def test_an_onnx_file_is_run_by_onnxruntime(tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    model = nn.Linear(8, 4).eval()
+    x = torch.rand(2, 8)
+    case(model, [x.numpy()], 1).onnx_file(tmp_path).rename(tmp_path / "m.onnx")
+    (got,) = reference(tmp_path / "m.onnx", [x.numpy()])()
+    np.testing.assert_allclose(got, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_without_onnxruntime_the_reason_is_given(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="onnxruntime is not installed"):
+        reference("m.onnx", [])
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([np.nan, 2.0], [np.nan, 2.0], 0),
+        ([np.inf, 2.0], [np.inf, 2.0], 0),
+        ([np.nan, 2.0], [1.0, 2.0], np.inf),
+        ([1.0, 2.0], [np.nan, 2.0], np.inf),
+        ([np.inf, 2.0], [-np.inf, 2.0], np.inf),
+        ([1.0], [1.0, 2.0], np.inf),
+        ([], [], 0),
+    ],
+)
+def test_errors_are_relative_and_never_lost_in_nan(found, wanted, error):
+    assert largest_error([np.float32(found)], [np.float32(wanted)]) == error
+
+
+def test_another_number_of_outputs_is_an_error():
+    assert largest_error([np.zeros(1)], []) == np.inf

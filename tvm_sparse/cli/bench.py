@@ -1,0 +1,134 @@
+"""``tvm-sparse bench``: the compiled model beside what a user could install instead."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvm_sparse.cli import console, outputs, tables
+from tvm_sparse.cli.options import Debug, Examples, Json, Shapes, Source, Weights, example_inputs
+from tvm_sparse.errors import InputError
+
+if TYPE_CHECKING:
+    from tvm_sparse.comparison.latency import Latency
+
+OURS, OURS_DENSE = "tvm-sparse", "tvm-sparse, all dense"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program: microseconds of a call, relative error against the source, speed of ours."""
+
+    program: str
+    median_us: float
+    p99_us: float
+    error: float
+    speedup: float
+
+
+def bench_command(
+    source: Source,
+    *,
+    shape: Shapes = None,
+    input: Examples = None,
+    weights: Weights = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of every program.")] = 1,
+    rounds: Annotated[int, typer.Option(min=2, help="Turns of each program.")] = 20,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Also dense int8 of onnxruntime and OpenVINO.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw the times as bars.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compile SOURCE, verify it, and time it in turns with the dense runtimes that are installed.
+
+    Programs whose outputs differ from the source's are not timed. Int8 programs round, and are
+    calibrated on the inputs given here alone: their error is shown, and says little about accuracy.
+    """
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    with console.errors(debug):
+        outputs.check_file(picture)
+        rows, missing = _raced(source, (shape, input, weights), threads, rounds, int8)
+        if picture is not None:
+            from tvm_sparse.report.bars import bars
+
+            drawn = bars([(row.program, row.median_us) for row in rows], "us a call")
+            picture.write_text(drawn, encoding="utf-8")
+        _show(rows, missing, {"source": source, "threads": threads}, json)
+
+
+def _raced(
+    source: str, given: tuple[Any, Any, Path | None], threads: int, rounds: int, int8: bool
+) -> tuple[list[Row], dict[str, str]]:
+    """Return the rows, fastest first, and the reason for each program that has none."""
+    import tvm_sparse as ts
+    from tvm_sparse import frontends
+    from tvm_sparse.comparison import programs, reference, runtimes
+    from tvm_sparse.comparison.latency import race
+
+    shape, files, weights = given
+    with console.progress() as progress:
+        model = frontends.load(source, example_inputs(shape, files), weights=weights)
+        inputs = programs.inputs_for(model.inputs, files)
+        ours = {
+            name: ts.compile(model, config=ts.Config(sparse=sparse), progress=progress)
+            for name, sparse in ((OURS, True), (OURS_DENSE, False))
+        }
+        mine = {name: partial(programs.call, library, inputs) for name, library in ours.items()}
+        wanted = reference.reference(source, inputs, weights)()
+        names = (*runtimes.FLOAT, *(runtimes.INT8 if int8 else ()))
+        with runtimes.programs(runtimes.case(source, inputs, threads, weights), names) as found:
+            everyone, missing = mine | found[0], found[1]
+            errors = {n: reference.largest_error(p(), wanted) for n, p in everyone.items()}
+            exact = errors.keys() - {*runtimes.INT8}
+            wrong = {n for n in exact if not errors[n] <= programs.TOLERANCE}
+            if OURS in wrong:
+                raise InputError(source, f"is computed wrongly (error {errors[OURS]:.2g})", "a bug")
+            missing |= {n: f"other outputs (error {errors[n]:.2g}): not timed" for n in wrong}
+            right = {n: p for n, p in everyone.items() if n not in wrong}
+            times = race(right, rounds, 1 if _slow(right[OURS]) else 20, progress)
+    return _rows(times, errors), missing
+
+
+def _slow(program: Any) -> bool:
+    """Whether a call takes so long that one a turn is enough."""
+    import time
+
+    start = time.perf_counter()
+    program()
+    return time.perf_counter() - start > 0.05
+
+
+def _rows(times: dict[str, Latency], errors: dict[str, float]) -> list[Row]:
+    ours = times[OURS].median_us
+    rows = [
+        Row(name, t.median_us, t.p99_us, errors[name], t.median_us / ours)
+        for name, t in times.items()
+    ]
+    return sorted(rows, key=lambda row: row.median_us)
+
+
+def _show(rows: list[Row], missing: dict[str, str], facts: dict[str, Any], json: bool) -> None:
+    if json:
+        console.show_json({**facts, "rows": [asdict(row) for row in rows], "missing": missing})
+        return
+    cells = [
+        (r.program, f"{r.median_us:.1f}", f"{r.p99_us:.1f}", f"{r.error:.1e}", f"{r.speedup:.2f}x")
+        for r in rows
+    ]
+    console.show(tables.table(("program", "median us", "p99 us", "error", "ours over it"), cells))
+    for name, reason in missing.items():
+        console.show(f"not timed: {name}: {reason}")
+    others = [row for row in rows if row.program not in (OURS, OURS_DENSE)]
+    if others:
+        best = others[0]
+        console.show(f"{best.speedup:.2f}x the speed of the fastest other ({best.program})")

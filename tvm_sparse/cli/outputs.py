@@ -1,0 +1,45 @@
+"""Files that a command writes: looked at before the work, whole or not at all afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tvm_sparse.errors import InputError
+
+
+def check_file(path: Path | None) -> None:
+    """Refuse a file that could not be written when the work is done."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"'{path}'", "is a directory", "a file to write")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"'{path}'", f"there is no directory '{folder}'", "one that exists")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise InputError(f"'{path}'", "may not be written", "a place that you may write to")
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that becomes ``path`` when the block is done, and not before."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Return the process's mask of permissions, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

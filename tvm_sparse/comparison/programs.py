@@ -1,0 +1,45 @@
+"""Inputs and calls that make programs comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_sparse.errors import InputError
+
+TOLERANCE = 1e-3
+"""Relative error up to which a program in float32 computes the same as another."""
+
+
+def inputs_for(specs: Sequence[Any], files: Sequence[Path] | None = None) -> list[np.ndarray]:
+    """Return the arrays in ``files``, or for each specification a random one.
+
+    Open extents are one. Integers are zero, which every table of embeddings has.
+    """
+    if files:
+        return [_read(path) for path in files]
+    rng = np.random.default_rng(0)
+    found = []
+    for spec in specs:
+        shape = tuple(e if isinstance(e, int) else 1 for e in spec.shape)
+        real = np.issubdtype(np.dtype(spec.dtype), np.floating)
+        values = rng.standard_normal(shape) if real else np.zeros(shape)
+        found.append(values.astype(spec.dtype))
+    return found
+
+
+def _read(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"input '{path}'", f"cannot be read ({error})", "a .npy file") from error
+
+
+def call(library: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run ``library`` and return all its outputs."""
+    result = library(*inputs)
+    results = result if isinstance(result, tuple | list) else [result]
+    return [np.from_dlpack(x) for x in results]

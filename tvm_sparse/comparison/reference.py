@@ -1,0 +1,98 @@
+"""What a source itself computes, without this compiler: PyTorch, or onnxruntime for ONNX files."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.load import open_source
+
+Program = Callable[[], list[np.ndarray]]
+"""Runs a model on inputs that it already has, and returns all its outputs."""
+
+
+def is_onnx(source: Any) -> bool:
+    """Whether ``source`` is an ONNX file, which PyTorch does not run."""
+    return isinstance(source, str | Path) and Path(source).suffix == ".onnx"
+
+
+def torch_module(source: Any, weights: str | Path | None = None) -> Any:
+    """Return ``source`` as a callable module in evaluation mode, its masks folded in."""
+    import torch
+
+    from tvm_sparse.frontends.effective import inference_copy
+
+    opened = open_source(source, weights)
+    if isinstance(opened, torch.export.ExportedProgram):
+        return opened.module()
+    if isinstance(opened, torch.nn.Module):
+        return inference_copy(opened)
+    raise InputError(str(source), "cannot be run by PyTorch", "a module or an exported program")
+
+
+def eager(module: Any, inputs: Sequence[np.ndarray]) -> Program:
+    """Return ``module``, called by PyTorch."""
+    import torch
+
+    tensors = [torch.from_numpy(x) for x in inputs]
+
+    def run() -> list[np.ndarray]:
+        with torch.inference_mode():
+            return arrays(module(*tensors))
+
+    return run
+
+
+def arrays(outputs: Any) -> list[np.ndarray]:
+    """Return every tensor of a module's result as an array, in order."""
+    from torch.utils import _pytree as pytree
+
+    return [x.detach().numpy() for x in pytree.tree_leaves(outputs) if hasattr(x, "detach")]
+
+
+def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = None) -> Program:
+    """Return the program whose outputs count as right.
+
+    Raises
+    ------
+    InputError
+        An ONNX file, and onnxruntime is not installed.
+    """
+    if not is_onnx(source):
+        return eager(torch_module(source, weights), inputs)
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise InputError(
+            str(source),
+            "cannot be run beside the compiled model: onnxruntime is not installed",
+            todo="pip install onnxruntime",
+        )
+    from tvm_sparse.comparison.runtimes import onnxruntime_session
+
+    return onnxruntime_session(str(source), inputs, threads=1)
+
+
+def largest_error(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
+    """Return the largest difference relative to the largest value of each output; NaN must agree.
+
+    Infinite where a shape differs, or NaN stand in other places.
+    """
+    if len(found) != len(wanted):
+        return np.inf
+    return max((_error(f, w) for f, w in zip(found, wanted, strict=True)), default=0.0)
+
+
+def _error(found: np.ndarray, wanted: np.ndarray) -> float:
+    if found.shape != wanted.shape:
+        return np.inf
+    a, b = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    finite = np.abs(b[np.isfinite(b)])
+    error = np.abs(a[~same] - b[~same]).max() / max(float(finite.max(initial=0.0)), 1e-30)
+    return float(error) if np.isfinite(error) else np.inf

@@ -1,0 +1,193 @@
+"""The dense runtimes that a user could install instead, each given the same model and inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_sparse.comparison.reference import Program, arrays, eager, is_onnx, torch_module
+from tvm_sparse.frontends.quiet import quiet
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model with inputs: ``module`` for PyTorch, ``None`` if all there is is an ONNX file."""
+
+    module: Any
+    onnx: Path | None
+    inputs: tuple[np.ndarray, ...]
+    threads: int
+
+    def onnx_file(self, place: Path) -> Path:
+        """Return the model as an ONNX file, written to ``place`` unless there is one."""
+        if self.onnx is not None:
+            return self.onnx
+        import torch
+
+        path = place / "model.onnx"
+        with quiet():
+            examples = tuple(torch.from_numpy(x) for x in self.inputs)
+            program = torch.onnx.export(self.module, examples, dynamo=True, verbose=False)
+            assert program is not None
+            program.save(path)
+        return path
+
+
+Make = Callable[[Case, Path], Program]
+"""Makes a program of a case; the folder is for files that live as long as the program."""
+
+
+def case(
+    source: Any, inputs: Sequence[np.ndarray], threads: int, weights: Path | None = None
+) -> Case:
+    """Return ``source`` as what other runtimes take."""
+    if is_onnx(source):
+        return Case(None, Path(source), tuple(inputs), threads)
+    return Case(torch_module(source, weights), None, tuple(inputs), threads)
+
+
+@contextlib.contextmanager
+def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Program], dict]]:
+    """Yield the runtimes ``names`` ready to run ``given``, and why others are left out."""
+    found: dict[str, Program] = {}
+    missing: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            make, package = RUNTIMES[name]
+            if importlib.util.find_spec(package) is None:
+                missing[name] = f"the package '{package}' is not installed"
+                continue
+            if given.module is None and name in OF_TORCH:
+                missing[name] = "does not read ONNX files"
+                continue
+            place = Path(folder, name.replace(" ", "_"))
+            place.mkdir()
+            try:
+                with quiet(), contextlib.redirect_stdout(io.StringIO()):
+                    program = make(given, place)
+                    program()
+            except Exception as error:  # whatever another runtime cannot do is its own affair
+                text = str(error).strip().splitlines() or [type(error).__name__]
+                missing[name] = text[0][:200]
+                continue
+            found[name] = program
+        yield found, missing
+
+
+def onnxruntime_session(path: str, inputs: Sequence[np.ndarray], threads: int) -> Program:
+    """Return the ONNX file at ``path`` in onnxruntime."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    feed = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=True)}
+    return lambda: session.run(None, feed)
+
+
+def _eager(given: Case, _place: Path) -> Program:
+    import torch
+
+    torch.set_num_threads(given.threads)
+    return eager(given.module, given.inputs)
+
+
+def _inductor(given: Case, place: Path) -> Program:
+    """Compile ahead, weights frozen: the fastest that PyTorch offers."""
+    import torch
+
+    tensors = tuple(torch.from_numpy(x) for x in given.inputs)
+    settings = {"freezing": True, "cpp.dynamic_threads": True}
+    with torch.no_grad():
+        program = torch.export.export(given.module, tensors)
+        package = torch._inductor.aoti_compile_and_package(
+            program, package_path=str(place / "model.pt2"), inductor_configs=settings
+        )
+    compiled = torch._inductor.aoti_load_package(package)
+
+    def run() -> list[np.ndarray]:
+        with torch.inference_mode():
+            return arrays(compiled(*tensors))
+
+    return run
+
+
+def _onnxruntime(given: Case, place: Path) -> Program:
+    return onnxruntime_session(str(given.onnx_file(place)), given.inputs, given.threads)
+
+
+def _openvino(given: Case, place: Path) -> Program:
+    return _openvino_request(given.onnx_file(place), given)
+
+
+def _openvino_request(path: Path, given: Case) -> Program:
+    import openvino
+
+    options = {
+        "INFERENCE_NUM_THREADS": given.threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    model = openvino.Core().compile_model(path, "CPU", options)
+    request = model.create_infer_request()
+    inputs = list(given.inputs)
+    return lambda: [*request.infer(inputs).values()]
+
+
+def _onnxruntime_int8(given: Case, place: Path) -> Program:
+    path = _quantised(given, place)
+    return onnxruntime_session(str(path), given.inputs, given.threads)
+
+
+def _openvino_int8(given: Case, place: Path) -> Program:
+    return _openvino_request(_quantised(given, place), given)
+
+
+def _quantised(given: Case, place: Path) -> Path:
+    """Return the model with 8-bit activations and weights, calibrated on the inputs alone.
+
+    That suits timing. Accuracy takes real calibration data.
+    """
+    import onnx
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        """Gives the inputs once."""
+
+        def __init__(self, names: list[str]) -> None:
+            self.left = [dict(zip(names, given.inputs, strict=True))]
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            """Return the next batch, if any is left."""
+            return self.left.pop() if self.left else None
+
+    path, result = given.onnx_file(place), place / "int8.onnx"
+    graph = onnx.load(str(path)).graph
+    weights = {w.name for w in graph.initializer}
+    reader = Reader([i.name for i in graph.input if i.name not in weights])
+    quantization.quantize_static(str(path), str(result), reader, per_channel=True)
+    return result
+
+
+RUNTIMES: dict[str, tuple[Make, str]] = {
+    "PyTorch eager": (_eager, "torch"),
+    "torch.compile": (_inductor, "torch"),
+    "onnxruntime": (_onnxruntime, "onnxruntime"),
+    "OpenVINO": (_openvino, "openvino"),
+    "onnxruntime int8": (_onnxruntime_int8, "onnxruntime"),
+    "OpenVINO int8": (_openvino_int8, "openvino"),
+}
+"""How each is made, and the package that it needs."""
+
+OF_TORCH = ("PyTorch eager", "torch.compile")
+FLOAT = tuple(name for name in RUNTIMES if "int8" not in name)
+INT8 = tuple(name for name in RUNTIMES if "int8" in name)
