@@ -9,7 +9,8 @@ ARGS   ?=
 BIN := $(VENV)/bin
 # Reinstall when the package list or anything the native library is built from changes.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f) \
-           python/pyproject.toml python/tvm_sparse_runtime/version.py
+           python/pyproject.toml python/CMakeLists.txt python/tvm_sparse_runtime/version.py \
+           $(shell find python/native -type f)
 # They are children of the environment, so that removing it removes them.
 BASE  := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
@@ -60,7 +61,7 @@ operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operat
 	$(BIN)/python tools/operators_page.py
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) build python/build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
 
 $(VENV)/pyvenv.cfg:
 	sh tools/make_venv.sh $(PYTHON) $(VENV)

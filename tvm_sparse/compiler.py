@@ -103,10 +103,27 @@ class Library:
         """Bytes of all packed weights."""
         return sum(w.nbytes for w in self.weights.values())
 
-    def export(self, directory: str | Path, *, force: bool = False, ptx: bool = False) -> Path:
+    def export(
+        self,
+        directory: str | Path,
+        *,
+        force: bool = False,
+        ptx: bool = False,
+        sign: Any = None,
+    ) -> Path:
         """Write the artifact directory (library with mapped weights, manifest) and return it.
 
-        ``ptx``: hold PTX for :func:`tvm_sparse.testing.emulate` instead of a GPU's machine code.
+        Parameters
+        ----------
+        directory
+            Its place.
+        force
+            Replace an artifact that is there.
+        ptx
+            Hold PTX for :func:`tvm_sparse.testing.emulate` instead of a GPU's machine code.
+        sign
+            A private Ed25519 key, or the path of its PEM file: sign the manifest, for
+            ``load(..., trusted=...)``.
         """
         from tvm_sparse.artifact import export
 
@@ -121,6 +138,7 @@ class Library:
             bounds=self.bounds,
             force=force,
             ptx=ptx,
+            sign=sign,
         )
         return Path(directory)
 

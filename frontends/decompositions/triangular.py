@@ -67,9 +67,11 @@ def _cholesky(a: Tensor, *, upper: bool = False, check_errors: bool = False) -> 
     return (factor.mT if upper else factor).to(a.dtype), info
 
 
-@rule(aten.cholesky.default)
-def _older_cholesky(a: Tensor, upper: bool = False) -> Tensor:
-    return aten.linalg_cholesky_ex.default(a, upper=upper)[0]
+if hasattr(aten, "cholesky"):  # before torch 2.15
+
+    @rule(aten.cholesky.default)
+    def _older_cholesky(a: Tensor, upper: bool = False) -> Tensor:
+        return aten.linalg_cholesky_ex.default(a, upper=upper)[0]
 
 
 @rule(aten.cholesky_solve.default)

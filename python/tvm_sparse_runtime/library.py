@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import engine, files, gpu, verification
-from .errors import RuntimeArtifactError, shown
+from . import engine, files, gpu, trust, verification
+from .errors import RuntimeArtifactError, SparseRuntimeError, shown
 from .fields import DAMAGED
 from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
 from .session import Session
@@ -28,10 +30,17 @@ class Library(Session):
         What it says about itself.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, vm: Any, weights: list[Any]) -> None:
+    def __init__(self, path: Path, manifest: Manifest, executable: Any, weights: list[Any]) -> None:
         device = device_of(manifest)
+        restart = functools.partial(engine.start, executable, device)
         super().__init__(
-            vm, manifest.inputs, manifest.outputs, weights, device=device, bounds=manifest.bounds
+            restart(),
+            manifest.inputs,
+            manifest.outputs,
+            weights,
+            device=device,
+            bounds=manifest.bounds,
+            restart=restart,
         )
         self.path, self.manifest = path, manifest
 
@@ -48,12 +57,17 @@ def device_of(manifest: Manifest) -> str:
 
 
 def load(
-    path: str | Path, *, verify: bool = True, copy: bool = False, threads: int | None = None
+    path: str | Path,
+    *,
+    verify: bool = True,
+    copy: bool | None = None,
+    threads: int | None = None,
+    trusted: Sequence[trust.Key] | None = None,
 ) -> Library:
     """Open the artifact in the directory ``path``.
 
     Loading an artifact runs its code. The checksums find damage, not malice: load only artifacts
-    whose origin you trust.
+    whose origin you trust, or let ``trusted`` check it.
 
     Parameters
     ----------
@@ -65,10 +79,15 @@ def load(
     copy
         Read the library into memory of this process before it is checked. By default code and
         weights are mapped: processes share them, but the process ends if somebody truncates the
-        file while it is in use.
+        file while it is in use. With trusted keys the default is to copy, so that nobody can write
+        to the file between check and use.
     threads
         Threads to run with. Default: ``TVM_NUM_THREADS`` if set, else what the artifact asks for,
         else all physical cores of this process.
+    trusted
+        Public keys (:data:`~tvm_sparse_runtime.trust.Key`), one of which must have signed the
+        artifact. Default: the files that the environment variable ``TVM_SPARSE_TRUSTED`` names; if
+        it is not set, signatures are not asked for.
 
     Returns
     -------
@@ -78,20 +97,31 @@ def load(
     Raises
     ------
     RuntimeArtifactError
-        If the artifact is damaged or made for another machine or version; nothing of it has been
-        opened then.
+        If the artifact is damaged, made for another machine or version, or not signed by a trusted
+        key; nothing of it has been opened then.
+    SparseRuntimeError
+        If a key cannot be read, or ``verify=False`` is asked for with trusted keys.
     """
     directory = Path(path)
-    with verification.opened(directory, hashes=verify, copy=copy) as (manifest, descriptor):
+    keys = trust.trusted_keys(trusted)
+    if keys is not None and not verify:
+        found = "False, which leaves the weights unchecked"
+        raise SparseRuntimeError("verify", found, "True where keys are trusted")
+    copied = keys is not None if copy is None else copy
+    checked = verification.opened(directory, hashes=verify, copy=copied, keys=keys)
+    with checked as (manifest, descriptor):
         choose_threads(threads, manifest.threads)
         engine.ffi()
         if device_of(manifest) == "cuda":
             gpu.require(manifest.target.gpu_archs, str(directory))
         file = directory / manifest.library
         name = files.loadable_name(descriptor, file)
+        if keys is not None and not name.startswith("/proc/"):
+            found = "its library can only be opened by name, which another may take"
+            raise RuntimeArtifactError(str(file), found, "/proc, where keys are trusted")
         try:
-            vm = engine.start(engine.open_library(name), device_of(manifest))
-            return Library(directory, manifest, vm, _mapped_weights(name, manifest))
+            executable = engine.open_library(name)
+            return Library(directory, manifest, executable, _mapped_weights(name, manifest))
         except (RuntimeError, AttributeError, OSError, ValueError) as error:
             raise RuntimeArtifactError(
                 str(file),

@@ -20,6 +20,7 @@ from .manifest import (
     library_name,
 )
 from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+from .trust import SIGNATURE_FILE
 
 
 def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
@@ -107,7 +108,7 @@ def _static_shape(value: Any, where: str) -> tuple[int, ...]:
 
 def _plain_name(value: Any, where: str) -> str:
     name = fields.text(value, where)
-    if name in {".", "..", FILE_NAME} or "/" in name or "\\" in name:
+    if name in {".", "..", FILE_NAME, SIGNATURE_FILE} or "/" in name or "\\" in name:
         raise RuntimeArtifactError(
             where,
             f"the path {shown(name)} leaves the directory",

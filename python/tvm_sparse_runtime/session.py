@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
-from . import engine, extents, gpu, tensors, threads
+from . import engine, extents, gpu, tensors
 from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
 from .spec import TensorSpec
+from .threads import call_lock, enter, use
+
+Self = TypeVar("Self", bound="Session")
 
 
 class Session:
@@ -28,10 +32,13 @@ class Session:
         Where the program runs, a key of :data:`~tvm_sparse_runtime.engine.DEVICE_TYPES`.
     bounds
         Smallest and largest extent of symbols in the inputs' shapes.
+    restart
+        Makes another virtual machine of the same program, for :meth:`clone`.
 
     Notes
     -----
-    Calls from several threads are safe; they run one after another.
+    Calls from several threads are safe; they run one after another. Threads that shall run side by
+    side have a :meth:`clone` each.
     """
 
     def __init__(
@@ -43,17 +50,52 @@ class Session:
         *,
         device: str = "cpu",
         bounds: Bounds | None = None,
+        restart: Callable[[], Any] | None = None,
     ) -> None:
+        self._restart = restart
+        self.threads: int | None = None
         self.inputs, self.outputs, self.device = tuple(inputs), tuple(outputs), device
         self.bounds = dict(bounds or {})
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
-        self._main, self._lock = vm["main"], threads.call_lock()
+        self._begin(vm)
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
         if arity != given:
             raise SparseRuntimeError(
                 "main", f"takes {arity} tensors", f"{given} inputs and weights as described"
             )
+
+    def clone(self: Self, *, threads: int | None = None) -> Self:
+        """Return a second session of the program, whose calls run beside those of this one.
+
+        Parameters
+        ----------
+        threads
+            Threads of the clone's calls; by default those of the process. It cannot be more than
+            those.
+
+        Returns
+        -------
+        session
+            It shares code and weights; memory for activations is its own.
+
+        Raises
+        ------
+        SparseRuntimeError
+            If the session was made of a virtual machine alone, or ``threads`` is less than 1.
+        """
+        if self._restart is None:
+            raise SparseRuntimeError("session", "made of one virtual machine", "a loaded library")
+        if threads is not None and threads < 1:
+            raise SparseRuntimeError("threads", shown(threads), "at least 1")
+        other = copy.copy(self)
+        other.threads = threads
+        other._begin(self._restart())
+        return other
+
+    def _begin(self, vm: Any) -> None:
+        """Take the virtual machine that the calls of this session alone run on."""
+        self._main, self._lock = vm["main"], call_lock()
 
     def __call__(self, *values: Any) -> Any:
         """Run the program once.
@@ -101,7 +143,8 @@ class Session:
 
     def _run(self, arguments: Sequence[Any]) -> Any:
         """Return what the program makes of checked arguments."""
-        threads.enter()
+        enter()
+        use(self.threads)
         try:
             with self._lock:
                 return self._main(*arguments, *self._weights)

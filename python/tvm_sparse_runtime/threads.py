@@ -27,6 +27,9 @@ class _State:
     """Releases the locks that a thread holds while it forks."""
 
 
+_calling = threading.local()
+"""``count``: the threads that this thread's last program was told to run with, if it was told."""
+
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _registering = threading.RLock()
 """Held while ``_locks`` changes, and by a thread that forks."""
@@ -79,6 +82,23 @@ def enter() -> None:
     _State.used = True
 
 
+def use(count: int | None) -> None:
+    """Let the next program of this thread run with ``count`` threads, None for the process's own.
+
+    Raises
+    ------
+    SparseRuntimeError
+        If this thread's pool was begun with fewer.
+    """
+    told = vars(_calling).get("count")
+    if count is not None and count != told:
+        _resize_pool(count)
+        _calling.count = count
+    elif count is None and told is not None:
+        engine.function("runtime.config_threadpool")(0, int(os.environ[_COUNT]))
+        del _calling.count
+
+
 def call_lock() -> Any:
     """Return a new lock to hold while a program runs: ``fork`` waits until it is free.
 
@@ -103,6 +123,7 @@ def _resize_pool(count: int) -> None:
             "a number set before the first call",
             "load with it first, set TVM_NUM_THREADS, or use a new process",
         )
+    vars(_calling).pop("count", None)
 
 
 def _before_fork() -> None:

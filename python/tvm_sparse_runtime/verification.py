@@ -6,10 +6,11 @@ import contextlib
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from . import elf, fields, files, host, manifest, parsing
+from . import elf, fields, files, host, manifest, parsing, trust
 from .errors import RuntimeArtifactError, shown
 from .manifest import FileRecord, Manifest
 
@@ -20,7 +21,7 @@ _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 
 @contextlib.contextmanager
 def opened(
-    directory: Path, *, hashes: bool = True, copy: bool = False
+    directory: Path, *, hashes: bool = True, copy: bool = False, keys: Sequence[Any] | None = None
 ) -> Iterator[tuple[Manifest, int]]:
     """Give the manifest of ``directory`` and a descriptor of its library, after every check.
 
@@ -33,13 +34,15 @@ def opened(
         always are.
     copy
         Whether the descriptor is of a copy in memory, which then is what is checked.
+    keys
+        Public keys, one of which must have signed the manifest; None where nobody need have.
 
     Raises
     ------
     RuntimeArtifactError
         The first thing that is wrong.
     """
-    loaded = read_manifest(directory)
+    loaded = read_manifest(directory, keys)
     check_versions(loaded, directory)
     check_host(loaded, directory)
     with contextlib.ExitStack() as stack:
@@ -60,8 +63,8 @@ def opened(
         yield loaded, library
 
 
-def read_manifest(directory: Path) -> Manifest:
-    """Read and check ``manifest.json`` alone."""
+def read_manifest(directory: Path, keys: Sequence[Any] | None = None) -> Manifest:
+    """Read and check ``manifest.json`` alone, and its signature where ``keys`` are given."""
     path = directory / manifest.FILE_NAME
     try:
         if not directory.is_dir():
@@ -73,9 +76,22 @@ def read_manifest(directory: Path) -> Manifest:
             size = files.size_of(descriptor)
             if size > _MANIFEST_LIMIT:
                 raise RuntimeArtifactError(str(path), f"{size} bytes", "a manifest", fields.DAMAGED)
-            return parsing.parse(os.pread(descriptor, size, 0), str(path))
+            document = os.pread(descriptor, size, 0)
+            if keys is not None:
+                trust.check(document, _signature(directory), keys, str(path))
+            return parsing.parse(document, str(path))
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def _signature(directory: Path) -> bytes | None:
+    """Return the signature beside a manifest, None if there is none of the right length."""
+    try:
+        with files.opened(directory / trust.SIGNATURE_FILE) as descriptor:
+            found = os.pread(descriptor, trust.SIGNATURE_BYTES + 1, 0)
+    except FileNotFoundError:
+        return None
+    return found if len(found) == trust.SIGNATURE_BYTES else None
 
 
 def check_versions(loaded: Manifest, directory: Path) -> None:
@@ -123,7 +139,8 @@ def check_host(loaded: Manifest, directory: Path) -> None:
 
 def _check_names(loaded: Manifest, directory: Path) -> None:
     """Refuse a directory whose files are not exactly those of the manifest."""
-    present = {path.name for path in directory.iterdir()} - {manifest.FILE_NAME}
+    ours = {manifest.FILE_NAME, trust.SIGNATURE_FILE}
+    present = {path.name for path in directory.iterdir()} - ours
     extra, missing = present - loaded.files.keys(), loaded.files.keys() - present
     if missing:
         raise RuntimeArtifactError(

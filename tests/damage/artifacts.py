@@ -14,6 +14,7 @@ import numpy as np
 
 import tvm_sparse_runtime as rt
 from tests.damage.watch import report
+from tests.runtime import native
 from tvm_sparse_runtime.manifest import FILE_NAME
 from tvm_sparse_runtime.parsing import parse
 
@@ -119,11 +120,14 @@ def run(case: int, sound: Path, other: Path, verify: bool, place: Path) -> tuple
     path = generator.choice(sorted(copy.iterdir(), reverse=True))
     damage = generator.choice(DAMAGES)
     damage(path, generator, other)
-    what = f"{damage.__name__} {path.suffix}"
+    what, held = f"{damage.__name__} {path.suffix}", generator.random() < 0.3
+    native_status = native.opened(copy, verify=verify, copy=held)[0]
     try:
-        library = rt.load(copy, verify=verify, copy=generator.random() < 0.3, threads=1)
+        library = rt.load(copy, verify=verify, copy=held, threads=1)
         outputs = library(X)
     except rt.SparseRuntimeError as error:
+        if native_status != native.BAD_ARTIFACT:
+            return what, f"C gives {native_status} for {error}"
         return what, "refused" if str(error).isascii() else "not printable"
     except BaseException as error:
         return what, f"{type(error).__name__}: {error}"

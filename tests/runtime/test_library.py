@@ -10,7 +10,7 @@ import pytest
 
 from tests.artifact.programs import linear, linear_reference
 from tests.runtime import fresh, manifests
-from tvm_sparse_runtime import RuntimeArtifactError, library, load
+from tvm_sparse_runtime import RuntimeArtifactError, SparseRuntimeError, library, load
 from tvm_sparse_runtime.manifest import FILE_NAME
 from tvm_sparse_runtime.parsing import parse
 
@@ -214,3 +214,43 @@ def test_two_processes_share_the_weights(echo_artifact):
     assert permissions.startswith("r--p")
     assert int(sizes["Shared_Clean"]) > 0
     assert int(sizes["Private_Dirty"]) == int(sizes["Private_Clean"]) == 0
+
+
+CLONES = """
+import sys, threading
+import numpy as np
+import tvm_sparse_runtime as rt
+from tvm_sparse_runtime import engine
+
+library = rt.load(sys.argv[1], threads=2)
+x = np.arange(192, dtype="float32").reshape(3, 64)
+wanted = library(x)
+used = []
+
+def work(clone):
+    for _ in range(200):
+        for a, b in zip(clone(x), wanted):
+            assert np.array_equal(a, b)
+    used.append(engine.function("runtime.NumThreads")())
+
+clones = [library.clone(threads=n) for n in (1, 2)]
+threads = [threading.Thread(target=work, args=(clone,)) for clone in clones]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+single = clones[0]
+single(x), used.append(engine.function("runtime.NumThreads")())
+library(x), used.append(engine.function("runtime.NumThreads")())
+print(sorted(used[:2]), used[2:])
+assert clones[0].path == library.path
+assert clones[0]._weights[0].data_ptr() == library._weights[0].data_ptr()
+"""
+
+
+def test_clones_have_threads_of_their_own(linear_artifact):
+    done = fresh.run(CLONES, linear_artifact)
+    assert (done.stdout, done.stderr) == ("[1, 2] [1, 2]\n", "")
+
+
+def test_a_clone_needs_a_thread(linear_artifact):
+    with pytest.raises(SparseRuntimeError, match="threads: 0; expected at least 1"):
+        load(linear_artifact).clone(threads=0)

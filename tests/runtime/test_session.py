@@ -1,4 +1,5 @@
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -167,3 +168,29 @@ def test_threads_may_share_a_session(linear_session):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_clones_share_weights_and_run_side_by_side():
+    """Each of two calls waits inside the program for the other to be there."""
+    meeting = threading.Barrier(2, timeout=20)
+    addresses = []
+
+    def main(x, w):
+        addresses.append(w.data_ptr())
+        meeting.wait()
+        return engine.copy(x, engine.empty(x.shape, "float32"))
+
+    weights = [np.arange(129, dtype="float32")[1:]]
+    first = Session(fake(main, 2), [X], [X], weights, restart=lambda: fake(main, 2))
+    second = first.clone()
+    inputs = [np.full((3, 4), n, "float32") for n in (1, 2)]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda s, x: s(x), (first, second), inputs))
+    for output, given in zip(found, inputs, strict=True):
+        np.testing.assert_array_equal(output, given)
+    assert len(set(addresses)) == 1
+
+
+def test_a_session_of_one_machine_has_no_clones():
+    with pytest.raises(SparseRuntimeError, match="made of one virtual machine"):
+        Session(fake(None, 1), [X], [X], []).clone()

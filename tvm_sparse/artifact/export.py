@@ -19,7 +19,7 @@ from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.artifact.weights import weight_stream, weight_table
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.targets import cuda_archs
-from tvm_sparse_runtime import elf, files, verification
+from tvm_sparse_runtime import elf, files, trust, verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.extents import Bounds
 from tvm_sparse_runtime.manifest import (
@@ -49,6 +49,7 @@ def export(
     bounds: Bounds | None = None,
     ptx: bool = False,
     force: bool = False,
+    sign: trust.Key | None = None,
 ) -> Manifest:
     """Write the artifact ``directory``; it appears whole or not at all.
 
@@ -75,6 +76,8 @@ def export(
         Hold PTX for the emulated driver instead of a GPU's machine code.
     force
         Replace an existing artifact.
+    sign
+        A private Ed25519 key, or the path of its PEM file, to sign the manifest with.
 
     Returns
     -------
@@ -92,14 +95,22 @@ def export(
     check_place(directory, force)
     described = _described(target, inputs, outputs, weights, bounds or {})
     described |= {"threads": threads, "decisions": tuple(decisions)}
-    compiler = _compiler()
+    compiler, key = _compiler(), None if sign is None else trust.private_key(sign)
     with _written(directory) as place:
         signature = Manifest(library="", code="", files={}, **described).signature()
         code = packing(target, ptx=ptx)
         library = _library(executable, weights, target, place, (compiler, signature, code))
         manifest = Manifest(**_library_fields(library), **described)
-        (place / FILE_NAME).write_bytes(_document(manifest))
+        _write_manifest(manifest, place, key)
     return manifest
+
+
+def _write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
+    """Write ``manifest.json``, and its signature where there is a key."""
+    document = _document(manifest)
+    (place / FILE_NAME).write_bytes(document)
+    if key is not None:
+        (place / trust.SIGNATURE_FILE).write_bytes(key.sign(trust.message(document)))
 
 
 def _described(
@@ -163,7 +174,7 @@ def check_place(directory: Path, force: bool) -> None:
 def _artifact_files(directory: Path) -> set[str]:
     """Return the names that belong to the artifact in ``directory``; empty if it is none."""
     try:
-        return {FILE_NAME, *verification.read_manifest(directory).files}
+        return {FILE_NAME, trust.SIGNATURE_FILE, *verification.read_manifest(directory).files}
     except SparseRuntimeError:
         return set()
 

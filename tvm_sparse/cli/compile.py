@@ -23,6 +23,10 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="DIR", help="Directory to write the artifact to."),
 ]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEY.pem", help="Private Ed25519 key to sign the artifact with."),
+]
 Page = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write an HTML page with all decisions and times."),
@@ -55,6 +59,7 @@ def compile_command(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an artifact that exists.")
     ] = False,
+    sign: Sign = None,
     report: Page = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
@@ -95,7 +100,7 @@ def compile_command(
         checked = verified(library, source, input, weights) if check else None
         written = None
         if output is not None and not dry_run:
-            library.export(output, force=force)
+            library.export(output, force=force, sign=sign)
             written = str(output)
         if report is not None:
             from tvm_sparse.report.html import write

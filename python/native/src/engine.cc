@@ -1,0 +1,114 @@
+#include "engine.h"
+
+#include <dlfcn.h>
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/dtype.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "error.h"
+#include "host.h"
+
+namespace tvm_sparse {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+constexpr int kPooled = 2;  // TVM's allocator that keeps released memory for reuse
+constexpr size_t kAlignment = 64;
+constexpr const char* kRuntime = "libtvm_runtime.so";
+
+struct Mapped {
+  void* data;
+  void AllocData(DLTensor* tensor) { tensor->data = data; }
+  void FreeData(DLTensor*) {}
+};
+
+struct Aligned {
+  void AllocData(DLTensor* tensor) {
+    size_t size = ffi::GetDataSize(*tensor);
+    tensor->data = std::aligned_alloc(kAlignment, (size + kAlignment) / kAlignment * kAlignment);
+    if (!tensor->data) throw Error(TVM_SPARSE_FAILED, "memory", std::to_string(size) + " bytes refused");
+  }
+  void FreeData(DLTensor* tensor) { std::free(tensor->data); }
+};
+
+template <typename Allocator>
+ffi::Tensor made(Allocator allocator, const std::vector<int64_t>& shape, const std::string& dtype) {
+  return ffi::Tensor::FromNDAlloc(allocator, ffi::Shape(shape.begin(), shape.end()),
+                                  ffi::StringToDLDataType(dtype), DLDevice{kDLCPU, 0});
+}
+
+// The path of the loaded library that holds `symbol`.
+std::string path_of(void* symbol) {
+  Dl_info info{};
+  return symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+void* runtime() {
+  static std::mutex mutex;
+  static void* handle = nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!handle) handle = dlopen(kRuntime, RTLD_NOW | RTLD_GLOBAL);
+  if (!handle) {
+    throw Error(TVM_SPARSE_FAILED, "apache-tvm", std::string("cannot be loaded (") + dlerror() + ")",
+                "an installed wheel", "pip install apache-tvm");
+  }
+  return handle;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> wheel_versions() {
+  // Any symbol of TVM's runtime tells its path; this one sets the number of threads.
+  std::string tvm = path_of(dlsym(runtime(), "TVMBackendParallelLaunch"));
+  std::string own = path_of(reinterpret_cast<void*>(&TVMFFIFunctionGetGlobal));
+  return {{"apache-tvm/tvm", wheel_version(tvm, "apache_tvm", TVM_SPARSE_BUILT_FOR_TVM)},
+          {"apache-tvm-ffi/tvm_ffi",
+           wheel_version(own, "apache_tvm_ffi", TVM_SPARSE_BUILT_FOR_TVM_FFI)}};
+}
+
+void start_engine() { runtime(); }
+
+ffi::Function registered(const char* name) { return ffi::Function::GetGlobalRequired(name); }
+
+ffi::Module open_program(const std::string& name) {
+  auto opened = registered("ffi.Module.load_from_file.so")(name, "so").cast<ffi::Module>();
+  registered("ffi.ModuleGlobalsAdd")(opened);
+  return opened;
+}
+
+void* weights_of(const std::string& name) {
+  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  void* begin = handle ? dlsym(handle, "tvm_sparse_weights") : nullptr;
+  if (!begin) throw bad_artifact(name, "no weight section", "a library of ours");
+  return begin;
+}
+
+ffi::Module new_machine(const ffi::Module& program) {
+  auto load = program->GetFunction("vm_load_executable");
+  if (!load.has_value()) throw bad_artifact("library", "no program in it", "a library of ours");
+  auto machine = load.value()().cast<ffi::Module>();
+  machine->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooled);
+  return machine;
+}
+
+ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype) {
+  return made(Mapped{data}, shape, dtype);
+}
+
+ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape, const std::string& dtype) {
+  ffi::Tensor result = made(Aligned{}, shape, dtype);
+  if (data) std::memcpy(result.data_ptr(), data, nbytes(result));
+  return result;
+}
+
+size_t nbytes(const ffi::Tensor& tensor) { return ffi::GetDataSize(tensor); }
+
+std::string dtype_name(const ffi::Tensor& tensor) {
+  return std::string(ffi::DLDataTypeToString(tensor.dtype()));
+}
+
+}  // namespace tvm_sparse

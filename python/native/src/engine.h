@@ -1,0 +1,45 @@
+// The one place that knows TVM: its runtime library, modules and tensors.
+#pragma once
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manifest.h"
+
+namespace tvm_sparse {
+
+// The installed version of each wheel, by "distribution/key of a manifest".
+std::vector<std::pair<std::string, std::string>> wheel_versions();
+
+// Load TVM's runtime library, which registers itself; raises an Error if it is not there.
+void start_engine();
+
+// A function of TVM's registry.
+tvm::ffi::Function registered(const char* name);
+
+// Open a library for good and return its program; weights point into it.
+tvm::ffi::Module open_program(const std::string& name);
+
+// Where the weights of an opened library begin.
+void* weights_of(const std::string& name);
+
+// A new virtual machine of an opened program, on the CPU.
+tvm::ffi::Module new_machine(const tvm::ffi::Module& program);
+
+// A tensor on memory that outlives it.
+tvm::ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype);
+
+// A new tensor, aligned as kernels need it, with a copy of `data` (may be null).
+tvm::ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape,
+                       const std::string& dtype);
+
+size_t nbytes(const tvm::ffi::Tensor& tensor);
+
+std::string dtype_name(const tvm::ffi::Tensor& tensor);
+
+}  // namespace tvm_sparse

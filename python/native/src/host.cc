@@ -1,0 +1,97 @@
+#include "host.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "error.h"
+#include "files.h"
+
+namespace tvm_sparse {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+// Whole processors that the control group grants; a huge number without a limit.
+int cpu_quota() {
+  std::string root = "/sys/fs/cgroup/";
+  std::string two = first_line(root + "cpu.max");
+  std::string one = first_line(root + "cpu/cpu.cfs_quota_us") + " " +
+                    first_line(root + "cpu/cpu.cfs_period_us");
+  for (const std::string& text : {two, one}) {
+    std::istringstream words(text);
+    long quota = 0, period = 0;
+    if (words >> quota >> period && quota > 0 && period > 0) {
+      return static_cast<int>(std::max(1L, (quota + period - 1) / period));
+    }
+  }
+  return 1 << 30;
+}
+
+}  // namespace
+
+std::string machine() {
+  utsname name{};
+  uname(&name);
+  return name.machine;
+}
+
+std::set<std::string> cpu_features(const std::string& path) {
+  std::ifstream file(path);
+  std::set<std::string> common;
+  bool first = true;
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(':');
+    std::string key = line.substr(0, colon);
+    key.erase(key.find_last_not_of(" \t") + 1);
+    if (colon == std::string::npos || (key != "flags" && key != "Features")) continue;
+    std::istringstream words(line.substr(colon + 1));
+    std::set<std::string> flags{std::istream_iterator<std::string>(words), {}}, both;
+    std::set_intersection(flags.begin(), flags.end(), common.begin(), common.end(),
+                          std::inserter(both, both.end()));
+    common = first ? flags : both;
+    first = false;
+  }
+  return common;
+}
+
+int physical_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    std::string siblings = first_line(topology + "core_cpus_list");
+    if (siblings.empty()) siblings = first_line(topology + "thread_siblings_list");
+    cores.insert(siblings.empty() ? "cpu" + std::to_string(cpu) : siblings);
+  }
+  return std::max(1, std::min(static_cast<int>(cores.size()), cpu_quota()));
+}
+
+std::string wheel_version(const std::string& path, const std::string& record,
+                          const std::string& built_for) {
+  std::string folder = path;
+  for (int level = 0; level < 3; ++level) folder.erase(std::min(folder.rfind('/'), folder.size()));
+  const std::string begin = record + "-", end = ".dist-info";
+  if (folder.empty() || !exists(folder)) return built_for;
+  for (const std::string& name : names_in(folder)) {
+    if (name.size() > begin.size() + end.size() && name.compare(0, begin.size(), begin) == 0 &&
+        name.compare(name.size() - end.size(), end.size(), end) == 0) {
+      return name.substr(begin.size(), name.size() - begin.size() - end.size());
+    }
+  }
+  return built_for;
+}
+
+}  // namespace tvm_sparse

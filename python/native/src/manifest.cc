@@ -1,0 +1,220 @@
+#include "manifest.h"
+
+#include <charconv>
+#include <limits>
+
+#include "fields.h"
+#include "sha256.h"
+
+namespace tvm_sparse {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kAlignment = 64;
+
+std::string dtype(const Field& field) {
+  std::string name = field.text();
+  if (!item_bytes(name)) throw field.wrong("a type that tensors may have");
+  return name;
+}
+
+std::vector<std::string> texts(const Field& field) {
+  std::vector<std::string> result;
+  for (const Field& item : field.items()) result.push_back(item.text());
+  return result;
+}
+
+std::string plain_name(const Field& field, const std::string& name) {
+  if (name.empty() || name == "." || name == ".." || name == "manifest.json" || name == "manifest.sig" ||
+      name.find_first_of("/\\") != std::string::npos) {
+    throw bad_artifact(field.where, "the path " + shown(name) + " leaves the directory",
+                       "the plain name of a file inside it", "do not load this artifact");
+  }
+  return name;
+}
+
+std::string digest(const Field& field) {
+  std::string text = field.text();
+  if (text.size() != 64 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw field.wrong("64 hexadecimal digits");
+  }
+  return text;
+}
+
+std::vector<TensorSpec> specs(const Field& field) {
+  std::vector<TensorSpec> result;
+  for (const Field& item : field.items()) {
+    item.keys({"name", "shape", "dtype"});
+    TensorSpec spec{item.at("name").text(), dtype(item.at("dtype")), {}};
+    for (const Field& axis : item.at("shape").items()) {
+      bool symbol = axis.value.kind == json::Kind::kString;
+      spec.shape.push_back(symbol ? Extent{-1, axis.text()} : Extent{axis.integer(0, kMost), ""});
+    }
+    result.push_back(std::move(spec));
+  }
+  return result;
+}
+
+Target target(const Field& field) {
+  field.keys({"kind", "machine", "mcpu", "cpu_features", "gpu_archs"});
+  return {field.at("kind").text(), field.at("machine").text(), field.at("mcpu").text(),
+          texts(field.at("cpu_features")), texts(field.at("gpu_archs"))};
+}
+
+// Aligned, in order and without overlap, so that a name that occurs twice is the only other fault.
+std::vector<Weight> weights(const Field& field) {
+  std::vector<Weight> result;
+  std::map<std::string, int> names;
+  uint64_t end = 0;
+  for (const Field& item : field.items()) {
+    item.keys({"name", "dtype", "shape", "offset"});
+    Weight weight{item.at("name").text(), dtype(item.at("dtype")), {}, 0};
+    unsigned __int128 elements = 1;
+    for (const Field& axis : item.at("shape").items()) {
+      weight.shape.push_back(axis.integer(0, kMost));
+      elements *= static_cast<uint64_t>(weight.shape.back());
+      if (elements >> 60) throw item.at("shape").wrong("a shape that fits into memory");
+    }
+    weight.offset = static_cast<uint64_t>(item.at("offset").integer(0, int64_t{1} << 60));
+    if (weight.offset % kAlignment || weight.offset < end) {
+      throw item.at("offset").wrong("a multiple of 64 and at least " + std::to_string(end));
+    }
+    if (names[weight.name]++) throw item.at("name").wrong("each weight once");
+    end = weight.offset + weight.nbytes();
+    result.push_back(std::move(weight));
+  }
+  return result;
+}
+
+Bounds bounds(const Field& field) {
+  Bounds result;
+  for (const auto& [name, pair] : field.members()) {
+    auto ends = pair.items();
+    if (ends.size() != 2) throw pair.wrong("two integers in order");
+    int64_t low = ends[0].integer(0, kMost);
+    std::optional<int64_t> high;
+    if (!ends[1].null()) high = ends[1].integer(low, kMost);
+    result[name] = {low, high};
+  }
+  return result;
+}
+
+std::map<std::string, FileRecord> files(const Field& field) {
+  std::map<std::string, FileRecord> result;
+  for (const auto& [name, record] : field.members()) {
+    record.keys({"sha256", "size"});
+    result[plain_name(record, name)] = {digest(record.at("sha256")),
+                                        static_cast<uint64_t>(record.at("size").integer(0, kMost))};
+  }
+  return result;
+}
+
+// The checksum of all that the library's code was made for.
+std::string signature(const Field& body) {
+  json::Value bound{json::Kind::kObject, "", {}, {}};
+  for (const char* key :
+       {"format_version", "versions", "target", "inputs", "outputs", "bounds", "weights"}) {
+    bound.members.emplace_back(key, body.at(key).value);
+  }
+  return sha256(json::canonical(bound));
+}
+
+void check_format(const Field& body) {
+  const json::Value* format = body.value.find("format");
+  if (!format || format->text != "tvm-sparse artifact") {
+    throw bad_artifact(body.where, "the format is another", "'tvm-sparse artifact'",
+                       "name a directory that library.export() wrote");
+  }
+  const json::Value* version = body.value.find("format_version");
+  if (!version || version->kind != json::Kind::kNumber || version->text != "2") {
+    throw bad_artifact(body.where,
+                       "format version " + (version ? json::canonical(*version) : "none"), "2",
+                       "install the release of tvm-sparse that wrote it, or export it again");
+  }
+}
+
+// Take the checksum out of the body and compare it with what is left.
+void check_checksum(json::Value* body, const std::string& where) {
+  std::string found;
+  for (auto member = body->members.begin(); member != body->members.end(); ++member) {
+    if (member->first != "checksum") continue;
+    found = member->second.text;
+    body->members.erase(member);
+    break;
+  }
+  if (found != sha256(json::canonical(*body))) {
+    throw bad_artifact(where, "its content does not match its own checksum");
+  }
+}
+
+}  // namespace
+
+int64_t Field::integer(int64_t low, int64_t high) const {
+  int64_t result = 0;
+  const char *begin = value.text.data(), *end = begin + value.text.size();
+  auto [stop, failed] = std::from_chars(begin, end, result);
+  bool sound = value.kind == json::Kind::kNumber && failed == std::errc() && stop == end;
+  if (!sound || result < low || result > high) {
+    throw wrong("an integer from " + std::to_string(low) + " to " + std::to_string(high));
+  }
+  return result;
+}
+
+size_t item_bytes(const std::string& dtype) {
+  static const std::map<std::string, size_t> bytes{
+      {"bool", 1},   {"int8", 1},    {"uint8", 1},    {"int16", 2}, {"uint16", 2},
+      {"float16", 2}, {"bfloat16", 2}, {"int32", 4},   {"uint32", 4}, {"float32", 4},
+      {"int64", 8},  {"uint64", 8},  {"float64", 8}};
+  auto found = bytes.find(dtype);
+  return found == bytes.end() ? 0 : found->second;
+}
+
+std::string TensorSpec::text() const {
+  std::string result = name + ": " + dtype + "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i) result += ", ";
+    result += shape[i].symbol.empty() ? std::to_string(shape[i].length) : shape[i].symbol;
+  }
+  return result + "]";
+}
+
+uint64_t Weight::nbytes() const {
+  uint64_t result = item_bytes(dtype);
+  for (int64_t extent : shape) result *= static_cast<uint64_t>(extent);
+  return result;
+}
+
+Manifest parse_manifest(const std::string& document, const std::string& where) {
+  json::Value value = json::parse(document, where);
+  Field body{value, where};
+  check_format(body);
+  check_checksum(&value, where);
+  body.keys({"format", "format_version", "versions", "target", "inputs", "outputs", "weights",
+             "library", "code", "files", "bounds", "threads", "decisions"});
+  Manifest result;
+  body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
+  for (const auto& [name, version] : body.at("versions").members()) {
+    result.versions[name] = version.text();
+  }
+  result.target = target(body.at("target"));
+  result.inputs = specs(body.at("inputs"));
+  result.outputs = specs(body.at("outputs"));
+  result.weights = weights(body.at("weights"));
+  result.bounds = bounds(body.at("bounds"));
+  result.files = files(body.at("files"));
+  result.library = plain_name(body.at("library"), body.at("library").text());
+  result.code = digest(body.at("code"));
+  if (!body.at("threads").null()) {
+    result.threads = static_cast<int>(body.at("threads").integer(1, 4096));
+  }
+  for (const Field& decision : body.at("decisions").items()) decision.members();
+  auto library = result.files.find(result.library);
+  if (library == result.files.end() ||
+      result.library != "model-" + library->second.sha256.substr(0, 16) + ".so") {
+    throw body.at("library").wrong("a library named after its checksum");
+  }
+  result.signature = signature(body);
+  return result;
+}
+
+}  // namespace tvm_sparse

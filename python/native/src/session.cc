@@ -1,0 +1,84 @@
+#include "session.h"
+
+#include <cstdint>
+
+#include "error.h"
+#include "inputs.h"
+#include "threads.h"
+#include "verification.h"
+
+namespace tvm_sparse {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+bool inside(const ffi::Tensor& tensor, const ffi::Tensor& other) {
+  auto begin = reinterpret_cast<uintptr_t>(other.data_ptr());
+  auto address = reinterpret_cast<uintptr_t>(tensor.data_ptr());
+  return begin <= address && address < begin + nbytes(other);
+}
+
+// `tensor`, copied if it lies in borrowed memory: a program may hand out its input.
+ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& arguments) {
+  for (const ffi::Tensor& argument : arguments) {
+    if (!inside(tensor, argument)) continue;
+    auto shape = tensor.shape();
+    return owned(tensor.data_ptr(), {shape.begin(), shape.end()}, dtype_name(tensor));
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Program> program)
+    : program_(std::move(program)),
+      machine_(new_machine(program_->module)),
+      main_(machine_->GetFunction("main").value()) {
+  size_t given = program_->manifest.inputs.size() + program_->weights.size();
+  auto arity = machine_->GetFunction("get_function_arity").value()("main").cast<int64_t>();
+  if (static_cast<size_t>(arity) != given) {
+    throw bad_artifact("main", "takes " + std::to_string(arity) + " tensors",
+                       std::to_string(given) + " inputs and weights as described");
+  }
+}
+
+std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t count) {
+  std::vector<ffi::Tensor> arguments = accepted(program_->manifest, inputs, count);
+  for (const ffi::Tensor& weight : program_->weights) arguments.push_back(weight);
+  std::vector<ffi::Tensor> results = called(arguments);
+  if (results.size() != program_->manifest.outputs.size()) {
+    throw Error(TVM_SPARSE_FAILED, "main", std::to_string(results.size()) + " outputs",
+                std::to_string(program_->manifest.outputs.size()));
+  }
+  for (ffi::Tensor& result : results) result = kept(result, arguments);
+  return results;
+}
+
+std::vector<ffi::Tensor> Session::called(const std::vector<ffi::Tensor>& arguments) {
+  std::vector<ffi::AnyView> packed(arguments.begin(), arguments.end());
+  std::lock_guard<std::mutex> lock(mutex_);
+  resize_pool(program_->threads);
+  ffi::Any result;
+  main_.CallPacked(packed.data(), static_cast<int32_t>(packed.size()), &result);
+  if (auto tensor = result.try_cast<ffi::Tensor>()) return {*tensor};
+  auto several = result.cast<ffi::Array<ffi::Tensor>>();
+  return {several.begin(), several.end()};
+}
+
+std::shared_ptr<const Program> open_artifact(const std::string& directory,
+                                             const tvm_sparse_options& options) {
+  Verified verified = verify(directory, options.verify, options.copy);
+  choose_threads(options.threads, verified.manifest.threads);
+  start_engine();
+  std::string name = verified.library.loadable_name();
+  tvm::ffi::Module module = open_program(name);
+  auto* section = static_cast<char*>(weights_of(name));
+  std::vector<ffi::Tensor> weights;
+  for (const Weight& weight : verified.manifest.weights) {
+    weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype));
+  }
+  return std::make_shared<const Program>(
+      Program{std::move(verified.manifest), module, std::move(weights), options.threads});
+}
+
+}  // namespace tvm_sparse

@@ -1,0 +1,186 @@
+"""The C interface gives what the Python runtime gives, and refuses what it refuses."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import tvm_sparse_runtime as rt
+from tests.runtime import manifests, native
+from tests.runtime.native import Handle, Tensor
+from tvm_sparse_runtime.manifest import FILE_NAME
+
+X = np.arange(192, dtype="float32").reshape(3, 64) % 11
+
+
+def tensor(array: np.ndarray, **changes) -> Tensor:
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    fields = {"dtype": array.dtype.name.encode(), "ndim": array.ndim, "shape": shape}
+    fields |= {"data": array.ctypes.data, **changes}
+    return Tensor(**fields)
+
+
+def run(handle: Handle, *inputs: Tensor) -> tuple[int, list[np.ndarray]]:
+    outputs = Handle()
+    packed = (Tensor * len(inputs))(*inputs)
+    status = native.library().tvm_sparse_run(handle, packed, len(inputs), ctypes.byref(outputs))
+    found = []
+    for index in range(native.library().tvm_sparse_outputs_count(outputs)):
+        one = native.library().tvm_sparse_outputs_get(outputs, index).contents
+        shape = one.shape[: one.ndim]
+        size = int(np.prod(shape)) * np.dtype(one.dtype.decode()).itemsize
+        found.append(
+            np.frombuffer(ctypes.string_at(one.data, size), one.dtype.decode()).reshape(shape)
+        )
+    native.library().tvm_sparse_outputs_free(outputs)
+    return status, found
+
+
+@pytest.fixture
+def linear(linear_artifact):
+    status, handle = native.opened(linear_artifact)
+    assert status == native.OK, native.last_error()
+    yield handle
+    native.library().tvm_sparse_close(handle)
+
+
+def test_outputs_are_those_of_python_bit_for_bit(linear, linear_artifact):
+    wanted = rt.load(linear_artifact, threads=1)(X)
+    status, found = run(linear, tensor(X))
+    assert status == native.OK
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_misaligned_input_is_copied(linear):
+    raw = np.zeros(X.nbytes + 68, np.uint8)
+    begin = -raw.ctypes.data % 64 + 4
+    shifted = raw[begin : begin + X.nbytes].view("float32").reshape(X.shape)
+    shifted[:] = X
+    for ours, theirs in zip(
+        run(linear, tensor(shifted))[1], run(linear, tensor(X))[1], strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_outputs_in_borrowed_memory_are_copied(echo_artifact):
+    status, handle = native.opened(echo_artifact)
+    assert status == native.OK
+    x = np.arange(64, dtype="int32").reshape(4, 16)
+    outputs = Handle()
+    given = tensor(x)
+    assert native.library().tvm_sparse_run(handle, given, 1, ctypes.byref(outputs)) == native.OK
+    first = native.library().tvm_sparse_outputs_get(outputs, 0).contents
+    assert first.data != x.ctypes.data
+    native.library().tvm_sparse_outputs_free(outputs)
+    native.library().tvm_sparse_close(handle)
+
+
+def test_a_clone_lives_on(linear):
+    clone = Handle()
+    assert native.library().tvm_sparse_clone(linear, ctypes.byref(clone)) == native.OK
+    assert clone.value != linear.value
+    for ours, theirs in zip(run(clone, tensor(X))[1], run(linear, tensor(X))[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    native.library().tvm_sparse_close(clone)
+
+
+def test_descriptions(linear):
+    spec = native.library().tvm_sparse_input(linear, 0).contents
+    assert (spec.name, spec.dtype, spec.ndim) == (b"x", b"float32", 2)
+    assert list(spec.shape[:2]) == [-1, 64]
+    assert list(spec.symbols[:2]) == [b"batch", None]
+    assert not native.library().tvm_sparse_input(linear, 1)
+    assert native.library().tvm_sparse_num_outputs(linear) == 2
+    assert native.library().tvm_sparse_version().decode() == rt.__version__
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (X.astype("float64"), "dtype float64; expected dtype float32"),
+        (X[0].copy(), "shape (64,); expected 2 dimensions"),
+        (X[:, :32].copy(), "expected 64 on axis 1"),
+    ],
+)
+def test_inputs_that_do_not_fit(linear, given, words):
+    status, found = run(linear, tensor(given))
+    assert (status, found) == (native.BAD_TENSOR, [])
+    assert words in native.last_error()
+
+
+def test_an_extent_beyond_its_bounds(tmp_path):
+    from tests.artifact.programs import linear as program
+
+    program().export(tmp_path / "bounded.tvms", bounds={"batch": (1, 2)})
+    _, handle = native.opened(tmp_path / "bounded.tvms")
+    assert run(handle, tensor(X))[0] == native.BAD_TENSOR
+    assert "batch = 1 to 2" in native.last_error()
+    assert run(handle, tensor(X[:2]))[0] == native.OK
+
+
+def test_arguments_that_no_call_may_have(linear):
+    assert run(linear)[0] == native.BAD_TENSOR
+    library = native.library()
+    assert library.tvm_sparse_open(None, None, ctypes.byref(Handle())) == native.BAD_ARGUMENT
+    assert library.tvm_sparse_clone(None, ctypes.byref(Handle())) == native.BAD_ARGUMENT
+    assert library.tvm_sparse_run(linear, None, 1, ctypes.byref(Handle())) == native.BAD_ARGUMENT
+    assert run(linear, tensor(X, data=None))[0] == native.BAD_TENSOR
+    library.tvm_sparse_close(None)
+
+
+def changed(path, **changes):
+    """Give a copy of a manifest other values, with the checksum that belongs to them."""
+    body = json.loads((path / FILE_NAME).read_bytes())
+    (path / FILE_NAME).write_bytes(manifests.signed({**body, **changes}))
+    return path
+
+
+CHANGES = [
+    ({"format": "zip"}, "the format is"),
+    ({"format_version": 1}, "format version 1"),
+    ({"format_version": "2"}, "format version"),
+    ({"versions": {"tvm": "0.1", "tvm_ffi": "0", "tvm_sparse": "0"}}, "made with apache-tvm 0.1"),
+    ({"bounds": {"batch": [3, 2]}}, "bounds"),
+    ({"threads": 0}, "threads"),
+    ({"inputs": []}, "made for another manifest"),
+    ({"library": "../model.so"}, "leaves the directory"),
+    ({"library": "model.so"}, "a library named after its checksum"),
+    ({"more": 1}, "keys"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), CHANGES, ids=[str(i) for i in range(len(CHANGES))])
+def test_manifests_that_both_refuse(linear_artifact, tmp_path, change, words):
+    path = changed(shutil.copytree(linear_artifact, tmp_path / "a.tvms"), **change)
+    with pytest.raises(rt.RuntimeArtifactError):
+        rt.load(path)
+    status, handle = native.opened(path)
+    assert (status, handle.value) == (native.BAD_ARTIFACT, None)
+    assert words in native.last_error()
+
+
+@pytest.mark.parametrize("feature", ["avx1024f"])
+def test_code_for_another_cpu_is_refused(linear_artifact, tmp_path, feature):
+    path = shutil.copytree(linear_artifact, tmp_path / "a.tvms")
+    target = json.loads((path / FILE_NAME).read_bytes())["target"]
+    changed(path, target={**target, "cpu_features": [feature]})
+    assert native.opened(path)[0] == native.BAD_ARTIFACT
+    assert f"this one lacks {feature}" in native.last_error()
+
+
+TEXTS = ["plain", "\u00e4\u20ac\U0001f600", 'quote " back \\ slash /', "\b\f\n\r\t\x01\x7f", ""]
+
+
+def test_decisions_of_any_sort_keep_their_checksum(tmp_path):
+    """The checksum is over canonical JSON: texts, numbers and nesting as Python writes them."""
+    from tests.artifact.programs import linear as program
+
+    numbers = [0, -1, 2**70, 1.5, 1e-7, 1e22, -0.0, 123456789.123, 5e-324]
+    decision = {"layer": "fc", "texts": TEXTS, "numbers": numbers, "deep": [[{"a": [None, True]}]]}
+    program().export(tmp_path / "a.tvms", decisions=[decision, {text: 1 for text in TEXTS}])
+    assert native.opened(tmp_path / "a.tvms")[0] == native.OK, native.last_error()
