@@ -262,3 +262,15 @@ def test_a_batch_outside_its_bounds_is_refused_by_name(tmp_path):
         for called in (library, deployed):
             with pytest.raises(runtime.TensorError, match="expected batch = 2 to 8"):
                 called(torch.rand(count, 4))
+
+
+def test_a_library_and_its_decisions_show_themselves():
+    model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
+    library = ts.compile(model, torch.zeros(2, 32), config=ts.Config(measure=False))
+    text = repr(library)
+    assert text.startswith("<Library for llvm ")
+    assert "0 of 2 layers sparse; 0.0 MiB of weights>" in text
+    assert repr(library.decisions) == "<Decisions: 0 of 2 layers sparse>"
+    page = library._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "&lt;Library for" in page

@@ -7,6 +7,8 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,11 @@ from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.profile import Kernel, planned_kernels, profile
+from tvm_sparse.progress import shown
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.targets import parse_target
+from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 
 Progress = Callable[[str, int, int], None]
@@ -73,6 +76,15 @@ class Library:
             on_gpu = self.target.kind.name == "cuda"
             self._session = self._exported() if on_gpu else self._started()
         return self._session(*inputs)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
+        target = f"{self.target.kind.name} {self.target.attrs.get('mcpu', '')}".strip()
+        return f"<Library for {target}: {inputs} -> {outputs}; {self.verdict()}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: a line and the decisions."""
+        return f"<p>{escape(repr(self))}</p>{self.decisions._repr_html_()}"
 
     def _started(self) -> Any:
         """Return a session of the program in this process's memory."""
@@ -150,7 +162,7 @@ def compile(
     target: str | Target = "cpu",
     config: Config | None = None,
     database: str | Path | None = None,
-    progress: Progress = lambda phase, step, steps: None,
+    progress: Progress | None = None,
 ) -> Library:
     """Compile a pruned model for ``target``.
 
@@ -171,7 +183,8 @@ def compile(
         user's own. Where they know nothing faster than the default schedule, the records that
         come with the package are asked.
     progress
-        Called as ``progress(phase, step, steps)``; see :data:`Progress`.
+        Called as ``progress(phase, step, steps)``; see :data:`Progress`. By default bars are drawn
+        on a terminal or in a notebook.
 
     Raises
     ------
@@ -180,13 +193,25 @@ def compile(
     """
     config = config or Config()
     resolved = parse_target(target)
-    phases = _Phases(progress)
-    with phases.next():
-        source = load(model, example_inputs)
+    with shown(progress) as told:
+        phases = _Phases(told)
+        with phases.next():
+            source = load(model, example_inputs)
+        return _compiled(source, resolved, config, database, phases)
+
+
+def _compiled(
+    source: Model,
+    resolved: ResolvedTarget,
+    config: Config,
+    database: str | Path | None,
+    phases: _Phases,
+) -> Library:
+    """Lower, schedule and build an imported model."""
     decisions = Decisions()
     packed: dict[str, np.ndarray] = {}
     if not resolved.runs_here:
-        config = config.model_copy(update={"measure": False})
+        config = replace(config, measure=False)
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
     chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
     with build_context(resolved.target):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import TypeAdapter, ValidationError
+
+from tvm_sparse.errors import InputError
 
 
-class Config(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Config:
     """How to compile; every field has a default that suits most models.
 
     Parameters
@@ -34,17 +39,32 @@ class Config(BaseModel):
     dump
         Write the module after each pass into this directory, ``1-canonicalise/02-Simplify.py`` and
         so on, to see what a pass did; by default the value of ``TVM_SPARSE_DUMP``, if set.
-    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Raises
+    ------
+    InputError
+        A value has another type than its field.
+    """
 
     sparse: bool = True
     measure: bool = True
     cache: bool = True
     tuned: bool = True
     ignore: tuple[str, ...] = ()
-    force: dict[str, Literal["dense", "balanced"] | str] = Field(default_factory=dict)
-    dump: str = Field(default_factory=lambda: os.environ.get("TVM_SPARSE_DUMP", ""))
+    force: Mapping[str, str] = field(default_factory=dict)
+    dump: str = field(default_factory=lambda: os.environ.get("TVM_SPARSE_DUMP", ""))
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type, with the field's name."""
+        hints = get_type_hints(type(self))
+        for part in fields(self):
+            value = getattr(self, part.name)
+            try:
+                checked = TypeAdapter(hints[part.name]).validate_python(value)
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"]
+                raise InputError(f"Config, {part.name}", repr(value), problem) from None
+            object.__setattr__(self, part.name, checked)
 
     def ignored(self, layer: str) -> bool:
         """Whether ``layer`` stays dense."""

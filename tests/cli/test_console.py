@@ -49,23 +49,10 @@ def test_usage_errors_and_exits_pass():
     assert exit_.value.exit_code == 0
 
 
-def test_progress_is_silent_without_a_terminal(capsys):
-    with console.progress() as report, console.working("thinking"):
-        report("work", 1, 2)
-        report("work", 2, 2)
-    captured = capsys.readouterr()
-    assert captured.out == captured.err == ""
-
-
-def test_progress_draws_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    with console.progress() as report:
-        report("work", 1, 2)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "work" in captured.err
-    assert "1/2" in captured.err
+def test_work_is_silent_without_a_terminal(capsys):
+    with console.working("thinking"):
+        pass
+    assert capsys.readouterr() == ("", "")
 
 
 def test_json_is_one_object(capsys):

@@ -13,6 +13,7 @@ import typer
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import Debug, Examples, Json, Shapes, Source, Weights, example_inputs
 from tvm_sparse.errors import InputError
+from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from tvm_sparse.comparison.latency import Latency
@@ -76,7 +77,7 @@ def _raced(
     from tvm_sparse.comparison.latency import race
 
     shape, files, weights = given
-    with console.progress() as progress:
+    with bars() as progress:
         model = frontends.load(source, example_inputs(shape, files), weights=weights)
         inputs = programs.inputs_for(model.inputs, files)
         ours = {

@@ -18,6 +18,7 @@ from tvm_sparse.cli.options import (
     example_inputs,
 )
 from tvm_sparse.extras import require
+from tvm_sparse.progress import bars
 
 Output = Annotated[
     Path | None,
@@ -86,7 +87,7 @@ def compile_command(
         from tvm_sparse import frontends
 
         examples = example_inputs(shape, input)
-        with console.progress() as progress:
+        with bars() as progress:
             progress("importing", 0, 1)
             model = frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch)
             progress("importing", 1, 1)

@@ -6,12 +6,11 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tvm_sparse.errors import SparseError
 from tvm_sparse_runtime.errors import SparseRuntimeError
@@ -21,9 +20,6 @@ PIPE_WIDTH = 140
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
-
-ReportProgress = Callable[[str, int, int], None]
-"""``report(what, done, total)``, called after every unit of work."""
 
 
 def show(*renderables: Any) -> None:
@@ -52,27 +48,6 @@ def log(verbosity: int) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[ReportProgress]:
-    """Yield a function that keeps one bar a task on stderr; nothing is drawn without a terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        tasks: dict[str, Any] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield report
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import typer
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json
 from tvm_sparse.extras import require
+from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +34,7 @@ def demo_command(
         require("demo", "tvm-sparse demo")
         from tvm_sparse.demo.run import run
 
-        with console.progress() as progress:
+        with bars() as progress:
             result = run(
                 output, epochs=epochs, fine_tuning=fine_tuning, force=True, progress=progress
             )

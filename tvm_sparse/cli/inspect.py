@@ -8,6 +8,7 @@ import typer
 
 from tvm_sparse.cli import console
 from tvm_sparse.cli.options import Debug, Json, Weights
+from tvm_sparse.progress import bars
 
 
 def inspect_command(
@@ -27,7 +28,7 @@ def inspect_command(
     with console.errors(debug):
         import tvm_sparse as ts
 
-        with console.progress() as progress:
+        with bars() as progress:
             report = ts.inspect(source, weights=weights, progress=progress)
         if json:
             console.show_json(report.to_json())

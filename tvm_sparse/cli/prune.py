@@ -10,6 +10,7 @@ import typer
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import Debug, Json, Weights, read_array
 from tvm_sparse.errors import InputError
+from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from tvm_sparse.pruning.pruner import Pruner
@@ -138,7 +139,7 @@ def _pruned(model: Any, plan: Recipe, calibration: list[Path]) -> Pruner:
     from tvm_sparse.pruning.one_shot import one_shot
 
     batches = [torch.from_numpy(read_array(path)) for path in calibration]
-    with console.progress() as progress:
+    with bars() as progress:
         return one_shot(
             model.eval(),
             batches,

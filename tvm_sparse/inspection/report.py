@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tvm_sparse.markup import html_table
 from tvm_sparse.patterns.base import Fit
 
 _TEXT_WIDTH = 160
@@ -81,12 +83,12 @@ class Row:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The layers of a model in its order; ``str`` and :mod:`rich` print it as a table."""
 
     model: str
-    rows: tuple[Row, ...] = field(default=(), repr=False)
+    rows: tuple[Row, ...] = ()
 
     @property
     def sparsity(self) -> float:
@@ -116,6 +118,19 @@ class Report:
                 row.layer, _kind(row), shape, _percent(row.sparsity), row.pattern, _remarks(row)
             )
         return table
+
+    def __repr__(self) -> str:
+        zeros = _percent(self.sparsity)
+        return f"<Report of {self.model}: {len(self.rows)} layers, {zeros} zeros>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show."""
+        cells = (
+            (r.layer, _kind(r), "x".join(map(str, r.shape)), _percent(r.sparsity), r.pattern)
+            for r in self.rows
+        )
+        table = html_table(("layer", "kind", "shape", "sparsity", "pattern"), cells)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
     def __str__(self) -> str:
         text = io.StringIO()

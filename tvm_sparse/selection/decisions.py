@@ -6,6 +6,8 @@ import bisect
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+from tvm_sparse.markup import html_table
+
 DENSE = ("dense", "winograd")
 """Names of the candidates that do not care for zeros."""
 
@@ -30,7 +32,7 @@ class Decision:
     schedule: str = "default"
 
 
-@dataclass
+@dataclass(repr=False)
 class Decisions:
     """All records of one compilation, in network order.
 
@@ -62,6 +64,15 @@ class Decisions:
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.records)
+
+    def __repr__(self) -> str:
+        return f"<Decisions: {self.verdict()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show."""
+        names = ("layer", "pattern", "sparsity", "dense_us", "sparse_us", "chosen", "reason")
+        rows = ([getattr(record, name) for name in names] for record in self.records)
+        return html_table([name.replace("_", " ") for name in names], rows)
 
     def to_json(self) -> list[dict[str, object]]:
         """Return plain dictionaries, one a layer."""

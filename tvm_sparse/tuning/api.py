@@ -131,7 +131,7 @@ def tasks_of(
     ``storages``: with those of the layers' other storages.
     """
     if not resolved.runs_here:
-        config = config.model_copy(update={"measure": False})
+        config = replace(config, measure=False)
     choose = RememberingChooser if storages else Chooser
     chooser = choose(resolved.target, config, Decisions(), recorded)
     canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
