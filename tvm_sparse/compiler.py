@@ -67,6 +67,7 @@ class Library:
         self.decisions, self.kernels = records
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
         self.bounds = model.bounds
+        self.alternatives: tuple[Library, ...] = ()
         self._pristine = Pristine(executable)
         self._session: Any = None
 
@@ -138,6 +139,7 @@ class Library:
             ``load(..., trusted=...)``.
         """
         from tvm_sparse.artifact import export
+        from tvm_sparse.artifact.link import Program
 
         export(
             self._pristine.executable(),
@@ -151,6 +153,10 @@ class Library:
             force=force,
             ptx=ptx,
             sign=sign,
+            alternatives=[
+                Program(other._pristine.executable(), other.weights, other.target)
+                for other in self.alternatives
+            ],
         )
         return Path(directory)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import platform
 from dataclasses import dataclass
 
 import tvm
@@ -41,7 +42,8 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     """Return the target called ``name``.
 
     ``"cpu"`` is this machine with its real features; ``"cpu:<name>"`` another CPU of the same
-    architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"cuda:sm_90"`` is
+    architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"aarch64"`` is any
+    64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
     an NVIDIA GPU, ``"cuda:sm_80,sm_90"`` code for both; ``"cuda"`` this machine's GPU, or where
     there is none :data:`PORTABLE_ARCHS`. A TVM ``Target`` is taken as it is.
     """
@@ -51,14 +53,17 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     if kind == "cuda":
         target = _cuda(tuple(a.strip() for a in rest.split(",")) if rest else _default_archs())
         return ResolvedTarget(target, _runs_here(target))
-    if kind != "cpu":
+    if kind not in ("cpu", "aarch64"):
         raise InputError(
             "target",
             f"'{name}' is unknown",
-            "'cpu', 'cpu:<LLVM name>', 'cuda', 'cuda:sm_90' or a TVM Target",
+            "'cpu', 'cpu:<LLVM name>', 'aarch64', 'cuda', 'cuda:sm_90' or a TVM Target",
             "for this machine use --target cpu",
         )
-    target = _cpu(rest or codegen.llvm_get_system_cpu())
+    if kind == "cpu":
+        target = _cpu(rest or codegen.llvm_get_system_cpu(), codegen.llvm_get_system_triple())
+    else:
+        target = _cpu(rest or "generic", "aarch64-linux-gnu")
     return ResolvedTarget(target, _runs_here(target))
 
 
@@ -76,7 +81,10 @@ def cuda_archs(target: Target) -> tuple[str, ...]:
 
 def _runs_here(target: Target) -> bool:
     if target.kind.name == "llvm":
-        return str(target.attrs.get("mcpu", "")) in ("", codegen.llvm_get_system_cpu())
+        triple = str(target.attrs.get("mtriple") or platform.machine())
+        named = str(target.attrs.get("mcpu", ""))
+        same = triple.startswith(platform.machine())
+        return same and named in ("", codegen.llvm_get_system_cpu())
     here = _gpu_arch()
     return target.kind.name == "cuda" and here is not None and here in cuda_archs(target)
 
@@ -118,8 +126,7 @@ def _cuda(archs: tuple[str, ...]) -> Target:
     return Target(device, host=Target(host))
 
 
-def _cpu(cpu: str) -> Target:
-    triple = codegen.llvm_get_system_triple()
+def _cpu(cpu: str, triple: str) -> Target:
     known = [str(c) for c in codegen.llvm_get_cpu_archlist(_llvm(triple))]
     if cpu not in known:
         close = difflib.get_close_matches(cpu, known, n=3)

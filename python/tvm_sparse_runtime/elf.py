@@ -38,6 +38,8 @@ class SharedObject:
         The open file.
     where
         Its name in errors.
+    machine
+        Its architecture, as :func:`platform.machine` names it; None for this one.
 
     Raises
     ------
@@ -45,15 +47,15 @@ class SharedObject:
         The file is no library for this machine, or a part of it would lie outside.
     """
 
-    def __init__(self, descriptor: int, where: str) -> None:
+    def __init__(self, descriptor: int, where: str, machine: str | None = None) -> None:
         self._descriptor, self._where = descriptor, where
         self._size = os.fstat(descriptor).st_size
         header = _HEADER.unpack(self._read(0, _HEADER.size))
-        magic, kind, machine = header[:3]
+        magic, kind, found = header[:3]
         if magic[:6] != b"\x7fELF\x02\x01" or kind != _SHARED_OBJECT:
             raise self._wrong("no shared library of 64 bits")
-        if machine != _MACHINES.get(platform.machine(), machine):
-            raise self._wrong(f"a library for machine {machine} of ELF")
+        if found != _MACHINES.get(machine or platform.machine(), found):
+            raise self._wrong(f"a library for machine {found} of ELF")
         programs = self._table(header[5], header[9], header[10], _PROGRAM)
         for type_, _, offset, _, _, in_file, in_memory, _ in programs:
             if type_ == _LOAD and in_file > in_memory:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, files, gpu, trust, verification
+from . import engine, gpu, trust, verification
 from .errors import RuntimeArtifactError, SparseRuntimeError, shown
 from .fields import DAMAGED
 from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
@@ -109,26 +109,29 @@ def load(
         raise SparseRuntimeError("verify", found, "True where keys are trusted")
     copied = keys is not None if copy is None else copy
     checked = verification.opened(directory, hashes=verify, copy=copied, keys=keys)
-    with checked as (manifest, descriptor):
+    with checked as (manifest, names):
         choose_threads(threads, manifest.threads)
         engine.ffi()
         if device_of(manifest) == "cuda":
             gpu.require(manifest.target.gpu_archs, str(directory))
-        file = directory / manifest.library
-        name = files.loadable_name(descriptor, file)
-        if keys is not None and not name.startswith("/proc/"):
+        if keys is not None and not all(name.startswith("/proc/") for name in names):
             found = "its library can only be opened by name, which another may take"
-            raise RuntimeArtifactError(str(file), found, "/proc, where keys are trusted")
-        try:
-            executable = engine.open_library(name)
-            return Library(directory, manifest, executable, _mapped_weights(name, manifest))
-        except (RuntimeError, AttributeError, OSError, ValueError) as error:
-            raise RuntimeArtifactError(
-                str(file),
-                f"cannot be opened ({shown(str(error), 120)})",
-                "a library of ours",
-                DAMAGED,
-            ) from error
+            raise RuntimeArtifactError(str(directory), found, "/proc, where keys are trusted")
+        return _opened(directory, manifest, *names)
+
+
+def _opened(directory: Path, manifest: Manifest, code: str, section: str) -> Library:
+    """Open libraries that were checked, by the names that the dynamic loader takes."""
+    try:
+        executable = engine.open_library(code)
+        return Library(directory, manifest, executable, _mapped_weights(section, manifest))
+    except (RuntimeError, AttributeError, OSError, ValueError) as error:
+        raise RuntimeArtifactError(
+            str(directory / manifest.library),
+            f"cannot be opened ({shown(str(error), 120)})",
+            "a library of ours",
+            DAMAGED,
+        ) from error
 
 
 def _mapped_weights(name: str, manifest: Manifest) -> list[Any]:

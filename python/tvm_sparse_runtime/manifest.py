@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .extents import Bounds
@@ -13,7 +13,10 @@ from .spec import TensorSpec, nbytes
 
 FILE_NAME = "manifest.json"
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSION = 2
+FORMAT_VERSIONS = (2, 3)
+"""What this release reads. It writes the lowest that has all fields in use."""
+NEWER_FIELDS = ("alternatives",)
+"""What version 2 does not have."""
 WEIGHTS_SYMBOL = "tvm_sparse_weights"
 """First byte of the weight section in the library; ``WEIGHTS_SYMBOL + "_end"`` is one past it."""
 
@@ -67,6 +70,19 @@ class TargetRecord:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """The program for another CPU, in a library of its own.
+
+    ``weights`` lie in the section of the manifest's first library; equal ones are there once.
+    """
+
+    target: TargetRecord
+    library: str
+    code: str
+    weights: tuple[Weight, ...]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything the loader has to know before it opens the library.
 
@@ -92,6 +108,8 @@ class Manifest:
         Threads to run with; None for all physical cores.
     decisions
         What was decided for each layer and why, as free JSON.
+    alternatives
+        The program for other CPUs; the best that the machine runs is taken.
     """
 
     versions: Mapping[str, str]
@@ -105,10 +123,15 @@ class Manifest:
     bounds: Bounds = field(default_factory=dict)
     threads: int | None = None
     decisions: tuple[Mapping[str, Any], ...] = field(default=())
+    alternatives: tuple[Alternative, ...] = ()
+
+    def programs(self) -> tuple[Manifest, ...]:
+        """Return the manifest for each library: its own first, then those of alternatives."""
+        return (self, *(replace(self, **vars(found)) for found in self.alternatives))
 
     def to_bytes(self) -> bytes:
         """Return the JSON document, with a checksum of its own content."""
-        body = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        body = {"format": FORMAT, **self._body()}
         body["checksum"] = checksum(body)
         return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
 
@@ -119,8 +142,17 @@ class Manifest:
         their bounds and the table of weights.
         """
         keys = ("versions", "target", "inputs", "outputs", "bounds", "weights")
+        body = self._body()
+        return checksum({key: body[key] for key in ("format_version", *keys)})
+
+    def _body(self) -> dict[str, Any]:
+        """Return the fields in plain form, and the lowest format version that has them."""
         body = asdict(self)
-        return checksum({"format_version": FORMAT_VERSION, **{key: body[key] for key in keys}})
+        oldest, newest = FORMAT_VERSIONS
+        if any(body[key] for key in NEWER_FIELDS):
+            return {"format_version": newest, **body}
+        kept = {key: value for key, value in body.items() if key not in NEWER_FIELDS}
+        return {"format_version": oldest, **kept}
 
 
 def checksum(body: Mapping[str, Any]) -> str:

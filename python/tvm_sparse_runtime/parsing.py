@@ -11,7 +11,8 @@ from .errors import RuntimeArtifactError, shown
 from .manifest import (
     FILE_NAME,
     FORMAT,
-    FORMAT_VERSION,
+    FORMAT_VERSIONS,
+    Alternative,
     FileRecord,
     Manifest,
     TargetRecord,
@@ -41,11 +42,11 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
             "name a directory that library.export() wrote",
         )
     version = body.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
+    if type(version) is not int or version not in FORMAT_VERSIONS:
         raise RuntimeArtifactError(
             where,
             f"format version {shown(version)}",
-            str(FORMAT_VERSION),
+            " or ".join(map(str, FORMAT_VERSIONS)),
             "install the release of tvm-sparse that wrote it, or export it again",
         )
     found = body.pop("checksum", None)
@@ -55,11 +56,13 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
         )
     for key in ("format", "format_version"):
         del body[key]
-    manifest = Manifest(**_MANIFEST(body, where))
+    check = fields.record(_FIELDS if version == FORMAT_VERSIONS[0] else {**_FIELDS, **_NEWER})
+    manifest = Manifest(**check(body, where))
     _check_weights(manifest.weights, where)
-    library = manifest.files.get(manifest.library)
-    if library is None or manifest.library != library_name(library.sha256):
-        raise fields.wrong(where, manifest.library, "a library named after its checksum")
+    for name in (program.library for program in manifest.programs()):
+        library = manifest.files.get(name)
+        if library is None or name != library_name(library.sha256):
+            raise fields.wrong(where, name, "a library named after its checksum")
     return manifest
 
 
@@ -72,17 +75,14 @@ def _checksum(body: Mapping[str, Any]) -> str | None:
 
 
 def _check_weights(weights: tuple[Weight, ...], where: str) -> None:
-    """Refuse tensors that are misaligned, overlap, or are listed twice."""
+    """Refuse tensors that overlap or are listed twice."""
     end, names = 0, set()
     for weight in weights:
         if weight.name in names:
             raise fields.wrong(where, weight.name, "each weight once")
-        if weight.offset % ALIGNMENT or weight.offset < end:
-            raise fields.wrong(
-                f"{where}: weight {weight.name}",
-                weight.offset,
-                f"an offset that is a multiple of {ALIGNMENT} and at least {end}",
-            )
+        if weight.offset < end:
+            place = f"{where}: weight {weight.name}"
+            raise fields.wrong(place, weight.offset, f"an offset of at least {end}")
         names.add(weight.name)
         end = weight.offset + weight.nbytes
 
@@ -104,6 +104,14 @@ def _static_shape(value: Any, where: str) -> tuple[int, ...]:
     if math.prod(shape) >= 2**60:
         raise fields.wrong(where, value, "a shape that fits into memory")
     return shape
+
+
+def _offset(value: Any, where: str) -> int:
+    """Check for a place in the weight section where a tensor may begin."""
+    offset = int(fields.integer(0, 2**60)(value, where))
+    if offset % ALIGNMENT:
+        raise fields.wrong(where, offset, f"a multiple of {ALIGNMENT}")
+    return offset
 
 
 def _plain_name(value: Any, where: str) -> str:
@@ -153,37 +161,40 @@ _SPECS = fields.sequence(
         {"name": fields.text, "shape": fields.sequence(_dimension), "dtype": _dtype},
     )
 )
-_MANIFEST = fields.record(
+_TARGET = _build(
+    TargetRecord,
     {
-        "versions": fields.record(dict.fromkeys(("tvm", "tvm_ffi", "tvm_sparse"), fields.text)),
-        "target": _build(
-            TargetRecord,
-            {
-                "kind": fields.text,
-                "machine": fields.text,
-                "mcpu": fields.text,
-                "cpu_features": fields.sequence(fields.text),
-                "gpu_archs": fields.sequence(fields.text),
-            },
-        ),
-        "inputs": _SPECS,
-        "outputs": _SPECS,
-        "weights": fields.sequence(
-            _build(
-                Weight,
-                {
-                    "name": fields.text,
-                    "dtype": _dtype,
-                    "shape": _static_shape,
-                    "offset": fields.integer(0, 2**60),
-                },
-            )
-        ),
-        "library": _plain_name,
-        "code": _digest,
-        "bounds": _bounds,
-        "files": _files,
-        "threads": fields.optional(fields.integer(1, 4096)),
-        "decisions": fields.sequence(fields.mapping(fields.anything)),
-    }
+        "kind": fields.text,
+        "machine": fields.text,
+        "mcpu": fields.text,
+        "cpu_features": fields.sequence(fields.text),
+        "gpu_archs": fields.sequence(fields.text),
+    },
 )
+_WEIGHTS = fields.sequence(
+    _build(
+        Weight,
+        {
+            "name": fields.text,
+            "dtype": _dtype,
+            "shape": _static_shape,
+            "offset": _offset,
+        },
+    )
+)
+_FIELDS: dict[str, fields.Check] = {
+    "versions": fields.record(dict.fromkeys(("tvm", "tvm_ffi", "tvm_sparse"), fields.text)),
+    "target": _TARGET,
+    "inputs": _SPECS,
+    "outputs": _SPECS,
+    "weights": _WEIGHTS,
+    "library": _plain_name,
+    "code": _digest,
+    "bounds": _bounds,
+    "files": _files,
+    "threads": fields.optional(fields.integer(1, 4096)),
+    "decisions": fields.sequence(fields.mapping(fields.anything)),
+}
+_PROGRAM = {key: _FIELDS[key] for key in ("target", "library", "code", "weights")}
+_NEWER: dict[str, fields.Check] = {"alternatives": fields.sequence(_build(Alternative, _PROGRAM))}
+"""What format version 3 has besides."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import elf, fields, files, host, manifest, parsing, trust
 from .errors import RuntimeArtifactError, shown
-from .manifest import FileRecord, Manifest
+from .manifest import FileRecord, Manifest, TargetRecord
 
 _MANIFEST_LIMIT = 64 << 20
 _KINDS = ("llvm", "cuda")
@@ -22,8 +22,11 @@ _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 @contextlib.contextmanager
 def opened(
     directory: Path, *, hashes: bool = True, copy: bool = False, keys: Sequence[Any] | None = None
-) -> Iterator[tuple[Manifest, int]]:
-    """Give the manifest of ``directory`` and a descriptor of its library, after every check.
+) -> Iterator[tuple[Manifest, tuple[str, str]]]:
+    """Give the manifest for this machine and two names, after every check.
+
+    Under the first name the dynamic loader finds the library with the code, under the second the
+    one with the weights; often they are one.
 
     Parameters
     ----------
@@ -44,23 +47,26 @@ def opened(
     """
     loaded = read_manifest(directory, keys)
     check_versions(loaded, directory)
-    check_host(loaded, directory)
+    chosen = best_program(loaded, directory)
     with contextlib.ExitStack() as stack:
         try:
             _check_names(loaded, directory)
-            for name in loaded.files.keys() - {loaded.library}:
+            for name in loaded.files.keys() - {loaded.library, chosen.library}:
                 with files.opened(directory / name) as descriptor:
                     _check_file(directory / name, descriptor, loaded.files[name], hashes=hashes)
-            path, expected = directory / loaded.library, loaded.files[loaded.library]
-            library = stack.enter_context(files.opened(path))
-            _check_size(path, library, expected)
-            if copy:
-                library = stack.enter_context(files.in_memory(library, str(path)))
-            _check_file(path, library, expected, hashes=hashes)
-            _check_library(loaded, path, library)
+            programs = [chosen] if chosen is loaded else [chosen, loaded]
+            libraries = [
+                _library(stack, program, directory, hashes=hashes, copy=copy)
+                for program in programs
+            ]
+            _check_weights(chosen, directory / loaded.library, libraries[-1])
         except OSError as error:
             raise _unreadable(directory, error) from error
-        yield loaded, library
+        names = [
+            files.loadable_name(library, directory / program.library)
+            for library, program in zip(libraries, programs, strict=True)
+        ]
+        yield chosen, (names[0], names[-1])
 
 
 def read_manifest(directory: Path, keys: Sequence[Any] | None = None) -> Manifest:
@@ -110,11 +116,24 @@ def check_versions(loaded: Manifest, directory: Path) -> None:
             )
 
 
-def check_host(loaded: Manifest, directory: Path) -> None:
-    """Refuse code for another architecture or for instructions this CPU lacks.
+def best_program(loaded: Manifest, directory: Path) -> Manifest:
+    """Return the program with the most instruction sets that this machine has all of.
 
     Whether the GPU fits is checked by :func:`~tvm_sparse_runtime.gpu.require`.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        There is none; it says what the one with the fewest needs.
     """
+    programs = sorted(loaded.programs(), key=lambda one: len(one.target.cpu_features))
+    check_host(programs[0], directory)
+    fitting = [one for one in programs if not _missing(one.target)]
+    return fitting[-1]
+
+
+def check_host(loaded: Manifest, directory: Path) -> None:
+    """Refuse code for another architecture or for instructions this CPU lacks."""
     target = loaded.target
     if target.kind not in _KINDS or (target.kind == "cuda") != bool(target.gpu_archs):
         raise RuntimeArtifactError(
@@ -127,7 +146,7 @@ def check_host(loaded: Manifest, directory: Path) -> None:
             "the same architecture",
             "compile for this machine",
         )
-    missing = [f for f in target.cpu_features if f not in host.cpu_features()]
+    missing = _missing(target)
     if missing:
         raise RuntimeArtifactError(
             str(directory),
@@ -135,6 +154,11 @@ def check_host(loaded: Manifest, directory: Path) -> None:
             "every instruction set it was compiled for",
             "compile for this CPU or for a smaller one such as x86-64-v3",
         )
+
+
+def _missing(target: TargetRecord) -> list[str]:
+    """Return the instruction sets that this machine lacks."""
+    return [flag for flag in target.cpu_features if flag not in host.cpu_features()]
 
 
 def _check_names(loaded: Manifest, directory: Path) -> None:
@@ -170,20 +194,39 @@ def _check_size(path: Path, descriptor: int, expected: FileRecord) -> None:
         )
 
 
-def _check_library(loaded: Manifest, path: Path, descriptor: int) -> None:
-    """Refuse a library with damaged code, of another manifest, or with too few weights."""
+def _library(
+    stack: contextlib.ExitStack, program: Manifest, directory: Path, *, hashes: bool, copy: bool
+) -> int:
+    """Return a descriptor of a program's library, closed by ``stack``, after every check of it."""
+    path, expected = directory / program.library, program.files[program.library]
+    library = stack.enter_context(files.opened(path))
+    _check_size(path, library, expected)
+    if copy:
+        library = stack.enter_context(files.in_memory(library, str(path)))
+    _check_file(path, library, expected, hashes=hashes)
+    _check_library(program, path, library)
+    return library
+
+
+def _check_library(program: Manifest, path: Path, descriptor: int) -> None:
+    """Refuse a library with damaged code or of another manifest."""
     library = elf.SharedObject(descriptor, str(path))
     begin, end = library.weights()
     code = files.sha256(descriptor, (0, begin), (end, files.size_of(descriptor)))
-    if code != loaded.code:
+    if code != program.code:
         raise RuntimeArtifactError(
             str(path), "its code does not match its SHA-256", "", fields.DAMAGED
         )
-    if library.signature() != loaded.signature():
+    if library.signature() != program.signature():
         raise RuntimeArtifactError(
             str(path), "made for another manifest", "the one it was exported with", fields.DAMAGED
         )
-    for weight in loaded.weights:
+
+
+def _check_weights(program: Manifest, path: Path, descriptor: int) -> None:
+    """Refuse a library whose section ends before the program's last weight."""
+    begin, end = elf.SharedObject(descriptor, str(path)).weights()
+    for weight in program.weights:
         if weight.offset + weight.nbytes > end - begin:
             raise RuntimeArtifactError(
                 f"{path}: weight {weight.name}",

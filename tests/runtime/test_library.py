@@ -171,7 +171,9 @@ def test_no_descriptor_stays_open(linear_artifact):
 
 
 def test_without_proc_the_path_is_opened(linear_artifact, monkeypatch):
-    monkeypatch.setattr(library.files, "loadable_name", lambda _, path: str(path.resolve()))
+    monkeypatch.setattr(
+        library.verification.files, "loadable_name", lambda _, path: str(path.resolve())
+    )
     np.testing.assert_allclose(load(linear_artifact)(X)[1], linear_reference(X)[1], atol=1e-3)
 
 

@@ -44,7 +44,7 @@ def test_round_trip():
     assert parse(manifests.signed(BODY)) == manifests.manifest()
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, "1", None, True, 2.0])
+@pytest.mark.parametrize("version", [0, 1, 4, "1", None, True, 2.0])
 def test_unknown_format_version(version):
     body = {"format": BODY["format"], "format_version": version, "anything": "else"}
     with pytest.raises(RuntimeArtifactError, match="format version"):

@@ -140,6 +140,6 @@ def test_without_the_extra(monkeypatch, signed):
 
 
 def test_without_proc_nothing_is_opened_by_name(signed, monkeypatch):
-    monkeypatch.setattr(library.files, "loadable_name", lambda _, path: str(path))
+    monkeypatch.setattr(library.verification.files, "loadable_name", lambda _, path: str(path))
     with pytest.raises(RuntimeArtifactError, match="which another may take"):
         load(signed, trusted=[KEY.public_key()])

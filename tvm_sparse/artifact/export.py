@@ -5,35 +5,32 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm.support import cc
 
-from tvm_sparse.artifact import cpu, section, staging
-from tvm_sparse.artifact.cubin import packing
-from tvm_sparse.artifact.weights import weight_stream, weight_table
+from tvm_sparse.artifact import cpu, staging
+from tvm_sparse.artifact.link import Program, link
+from tvm_sparse.artifact.weights import shared_section
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.targets import cuda_archs
-from tvm_sparse_runtime import elf, files, trust, verification
+from tvm_sparse_runtime import trust, verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.extents import Bounds
 from tvm_sparse_runtime.manifest import (
     FILE_NAME,
+    Alternative,
     FileRecord,
     Manifest,
     TargetRecord,
-    library_name,
+    Weight,
 )
 from tvm_sparse_runtime.parsing import parse
 from tvm_sparse_runtime.spec import TensorSpec
-
-_REASON_LETTERS = 400
-"""How much of a linker's last words an error repeats."""
 
 
 def export(
@@ -50,6 +47,7 @@ def export(
     ptx: bool = False,
     force: bool = False,
     sign: trust.Key | None = None,
+    alternatives: Sequence[Program] = (),
 ) -> Manifest:
     """Write the artifact ``directory``; it appears whole or not at all.
 
@@ -78,6 +76,8 @@ def export(
         Replace an existing artifact.
     sign
         A private Ed25519 key, or the path of its PEM file, to sign the manifest with.
+    alternatives
+        The same program for other CPUs; machines take the best that they can run.
 
     Returns
     -------
@@ -93,16 +93,53 @@ def export(
     """
     directory = Path(directory).absolute()
     check_place(directory, force)
-    described = _described(target, inputs, outputs, weights, bounds or {})
-    described |= {"threads": threads, "decisions": tuple(decisions)}
-    compiler, key = _compiler(), None if sign is None else trust.private_key(sign)
+    key = None if sign is None else trust.private_key(sign)
+    programs = [Program(executable, weights, target), *alternatives]
+    arrays, tables = shared_section(weights, [program.weights for program in alternatives])
+    records = [_target_record(program) for program in programs]
+    described = {
+        "versions": _versions(),
+        "inputs": tuple(inputs),
+        "outputs": tuple(outputs),
+        "bounds": dict(bounds or {}),
+        "threads": threads,
+        "decisions": tuple(decisions),
+    }
     with _written(directory) as place:
-        signature = Manifest(library="", code="", files={}, **described).signature()
-        code = packing(target, ptx=ptx)
-        library = _library(executable, weights, target, place, (compiler, signature, code))
-        manifest = Manifest(**_library_fields(library), **described)
+        unlinked = _manifest(
+            [_Part(*pair) for pair in zip(records, tables, strict=True)], described
+        )
+        parts = []
+        for number, (program, bound) in enumerate(zip(programs, unlinked.programs(), strict=True)):
+            held = {} if number else arrays
+            linked = link(program, held, bound.signature(), place, ptx=ptx)
+            parts.append(_Part(records[number], tables[number], *linked))
+        manifest = _manifest(parts, described)
         _write_manifest(manifest, place, key)
     return manifest
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a manifest says of one program."""
+
+    target: TargetRecord
+    weights: tuple[Weight, ...]
+    library: str = ""
+    code: str = ""
+    record: FileRecord | None = None
+
+    def fields(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "record"}
+
+
+def _manifest(parts: Sequence[_Part], described: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        **parts[0].fields(),
+        **described,
+        files={part.library: part.record for part in parts if part.record is not None},
+        alternatives=tuple(Alternative(**part.fields()) for part in parts[1:]),
+    )
 
 
 def _write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
@@ -111,24 +148,6 @@ def _write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
     (place / FILE_NAME).write_bytes(document)
     if key is not None:
         (place / trust.SIGNATURE_FILE).write_bytes(key.sign(trust.message(document)))
-
-
-def _described(
-    target: Any,
-    inputs: Sequence[TensorSpec],
-    outputs: Sequence[TensorSpec],
-    weights: Mapping[str, np.ndarray],
-    bounds: Bounds,
-) -> dict[str, Any]:
-    """Return the fields of a manifest that its library is bound to."""
-    return {
-        "versions": _versions(),
-        "target": _target_record(target),
-        "inputs": tuple(inputs),
-        "outputs": tuple(outputs),
-        "weights": weight_table(weights),
-        "bounds": dict(bounds),
-    }
 
 
 @contextlib.contextmanager
@@ -179,84 +198,20 @@ def _artifact_files(directory: Path) -> set[str]:
         return set()
 
 
-def _compiler() -> str:
-    """Return the system's C++ compiler, which assembles and links."""
-    compiler = cc.get_cc()
-    if compiler is None or shutil.which(compiler) is None:
-        raise ArtifactError(
-            compiler or "C++ compiler",
-            "not found",
-            "a C++ compiler that links libraries",
-            "install one (for example the package g++) or set CXX",
-        )
-    return str(compiler)
-
-
-def _library(
-    executable: Any,
-    weights: Mapping[str, np.ndarray],
-    target: Any,
-    place: Path,
-    tools: tuple[str, str, dict[str, Any]],
-) -> Path:
-    """Link the library into ``place``, under the name that its content gives it.
-
-    ``tools`` are the compiler, the manifest's signature and what packs a GPU's code.
-    """
-    compiler, signature, code = tools
-    size = sum(array.nbytes for array in weights.values())  # but for padding
-    large = cpu.machine(_host(target)) == "x86_64" and size >= section.LARGE_BYTES
-    workspace = place / "build"
-    workspace.mkdir()
-    packed = section.WeightSection(weight_stream(weights), workspace, compiler, large=large)
-    linked = place / "model.so"
-    objects = [*packed.objects, section.signature_object(signature, workspace, compiler)]
-    try:
-        executable.export_library(
-            str(linked),
-            addons=[str(path) for path in objects],
-            workspace_dir=str(workspace),
-            cc=compiler,
-            **code,
-        )
-    except RuntimeError as error:
-        reason = str(error).partition("\nCommand line:")[0].strip()[-_REASON_LETTERS:]
-        raise ArtifactError(compiler, f"cannot link the library ({reason})") from error
-    packed.check(linked)
-    shutil.rmtree(workspace)
-    with files.opened(linked) as descriptor:
-        return linked.rename(place / library_name(files.sha256(descriptor)))
-
-
-def _library_fields(path: Path) -> dict[str, Any]:
-    """Return the fields of a manifest that tell about its library."""
-    with files.opened(path) as descriptor:
-        size = files.size_of(descriptor)
-        begin, end = elf.SharedObject(descriptor, str(path)).weights()
-        code = files.sha256(descriptor, (0, begin), (end, size))
-        record = FileRecord(files.sha256(descriptor), size)
-    return {"library": path.name, "code": code, "files": {path.name: record}}
-
-
 def _versions() -> dict[str, str]:
     names = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "tvm_sparse": "tvm-sparse"}
     return {key: importlib.metadata.version(name) for key, name in names.items()}
 
 
-def _target_record(target: Any) -> TargetRecord:
-    host = _host(target)
+def _target_record(program: Program) -> TargetRecord:
+    gpu = program.target.kind.name == "cuda"
     return TargetRecord(
-        kind=str(target.kind.name),
-        machine=cpu.machine(host),
-        mcpu=str(host.attrs.get("mcpu") or "generic"),
-        cpu_features=tuple(cpu.required_cpu_features(host)),
-        gpu_archs=cuda_archs(target) if target.kind.name == "cuda" else (),
+        kind=str(program.target.kind.name),
+        machine=cpu.machine(program.host),
+        mcpu=str(program.host.attrs.get("mcpu") or "generic"),
+        cpu_features=tuple(cpu.required_cpu_features(program.host)),
+        gpu_archs=cuda_archs(program.target) if gpu else (),
     )
-
-
-def _host(target: Any) -> Any:
-    """Return the CPU's part of a target."""
-    return target.host if target.kind.name == "cuda" else target
 
 
 def _document(manifest: Manifest) -> bytes:

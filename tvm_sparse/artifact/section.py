@@ -35,6 +35,8 @@ class WeightSection:
         C or C++ compiler that assembles.
     large
         Make it a large section; for x86-64 and :data:`LARGE_BYTES` or more.
+    machine
+        The architecture that the library is for; None for this one.
 
     Attributes
     ----------
@@ -48,10 +50,16 @@ class WeightSection:
     """
 
     def __init__(
-        self, stream: Iterable[memoryview], workspace: Path, compiler: str, *, large: bool = False
+        self,
+        stream: Iterable[memoryview],
+        workspace: Path,
+        compiler: str,
+        *,
+        large: bool = False,
+        machine: str | None = None,
     ) -> None:
         self.objects: list[Path] = []
-        self._kind = _LARGE if large else _SMALL
+        self._kind, self._machine = _LARGE if large else _SMALL, machine
         self._workspace, self._compiler = workspace, compiler
         self._digest, self._size = hashlib.sha256(), 0
         begin = _label(WEIGHTS_SYMBOL)
@@ -65,7 +73,7 @@ class WeightSection:
         """Refuse a linked library whose section is not exactly what went in."""
         with files.opened(library) as descriptor:
             try:
-                begin, end = elf.SharedObject(descriptor, str(library)).weights()
+                begin, end = elf.SharedObject(descriptor, str(library), self._machine).weights()
             except RuntimeArtifactError as error:
                 found = f"the linker dropped the section {self._kind[0]}"
                 raise ArtifactError(str(library), found, "", "set CXX to GCC") from error

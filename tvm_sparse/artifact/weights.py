@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +33,34 @@ def weight_table(weights: Mapping[str, np.ndarray]) -> tuple[Weight, ...]:
         table.append(Weight(name, array.dtype.name, tuple(map(int, array.shape)), offset))
         offset += array.nbytes
     return tuple(table)
+
+
+def shared_section(
+    first: Mapping[str, np.ndarray], others: Sequence[Mapping[str, np.ndarray]]
+) -> tuple[dict[str, np.ndarray], list[tuple[Weight, ...]]]:
+    """Return the arrays of one section for several programs, and the table of each program.
+
+    Arrays of other programs that equal one in the section are not stored again.
+    """
+    section = dict(first)
+    places = {_content(array): name for name, array in reversed(list(first.items()))}
+    for number, weights in enumerate(others):
+        for name, array in weights.items():
+            place = places.setdefault(_content(array), f"{number} {name}")
+            section.setdefault(place, array)
+    offsets = {weight.name: weight.offset for weight in weight_table(section)}
+    tables = [weight_table(first)]
+    for weights in others:
+        found = weight_table(weights)
+        held = [offsets[places[_content(weights[weight.name])]] for weight in found]
+        tables.append(tuple(replace(w, offset=at) for w, at in zip(found, held, strict=True)))
+    return section, tables
+
+
+def _content(array: np.ndarray) -> tuple[str, tuple[int, ...], str]:
+    """Return what equal arrays have in common, and others have not."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return array.dtype.name, array.shape, hashlib.sha256(data.data).hexdigest()
 
 
 def weight_stream(weights: Mapping[str, np.ndarray]) -> Iterator[memoryview]:

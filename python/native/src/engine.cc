@@ -81,7 +81,7 @@ ffi::Module open_program(const std::string& name) {
 }
 
 void* weights_of(const std::string& name) {
-  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* begin = handle ? dlsym(handle, "tvm_sparse_weights") : nullptr;
   if (!begin) throw bad_artifact(name, "no weight section", "a library of ours");
   return begin;

@@ -25,7 +25,7 @@ tvm::ffi::Function registered(const char* name);
 // Open a library for good and return its program; weights point into it.
 tvm::ffi::Module open_program(const std::string& name);
 
-// Where the weights of an opened library begin.
+// Where the weights of a library begin, which stays open for good.
 void* weights_of(const std::string& name);
 
 // A new virtual machine of an opened program, on the CPU.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,7 @@ struct Field {
   bool null() const { return value.kind == json::Kind::kNull; }
 
   // An object with exactly these keys.
-  void keys(std::initializer_list<const char*> names) const {
+  void keys(const std::vector<const char*>& names) const {
     for (const char* name : names) at(name);
     if (value.members.size() != names.size()) throw wrong("no other keys");
   }

@@ -46,6 +46,12 @@ File::File(const std::string& path) : path_(path) {
 File::File(File&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
+File& File::operator=(File&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
 File::~File() {
   if (descriptor_ >= 0) close(descriptor_);
 }

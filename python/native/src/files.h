@@ -15,7 +15,7 @@ class File {
   explicit File(const std::string& path);
   File(File&& other) noexcept;
   File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  File& operator=(File&& other) noexcept;
   ~File();
 
   const std::string& path() const { return path_; }

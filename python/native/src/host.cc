@@ -1,6 +1,9 @@
 #include "host.h"
 
 #include <sched.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -45,6 +48,28 @@ std::string machine() {
   return name.machine;
 }
 
+#if defined(__aarch64__)
+
+// From the kernel itself: an emulator of user programs shows the flags of its own machine in /proc.
+std::set<std::string> cpu_features(const std::string&) {
+  static const std::pair<unsigned long, const char*> first[] = {
+      {HWCAP_ASIMD, "asimd"},      {HWCAP_ASIMDHP, "asimdhp"}, {HWCAP_ASIMDRDM, "asimdrdm"},
+      {HWCAP_ASIMDDP, "asimddp"},  {HWCAP_FCMA, "fcma"},       {HWCAP_ASIMDFHM, "asimdfhm"},
+      {HWCAP_ATOMICS, "atomics"},  {HWCAP_SVE, "sve"}};
+  static const std::pair<unsigned long, const char*> second[] = {
+      {HWCAP2_I8MM, "i8mm"}, {HWCAP2_BF16, "bf16"}, {HWCAP2_SVE2, "sve2"}};
+  std::set<std::string> result;
+  for (auto [bit, name] : first) {
+    if (getauxval(AT_HWCAP) & bit) result.insert(name);
+  }
+  for (auto [bit, name] : second) {
+    if (getauxval(AT_HWCAP2) & bit) result.insert(name);
+  }
+  return result;
+}
+
+#else
+
 std::set<std::string> cpu_features(const std::string& path) {
   std::ifstream file(path);
   std::set<std::string> common;
@@ -63,6 +88,8 @@ std::set<std::string> cpu_features(const std::string& path) {
   }
   return common;
 }
+
+#endif
 
 int physical_cores() {
   cpu_set_t allowed;

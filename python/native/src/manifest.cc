@@ -61,11 +61,8 @@ Target target(const Field& field) {
           texts(field.at("cpu_features")), texts(field.at("gpu_archs"))};
 }
 
-// Aligned, in order and without overlap, so that a name that occurs twice is the only other fault.
 std::vector<Weight> weights(const Field& field) {
   std::vector<Weight> result;
-  std::map<std::string, int> names;
-  uint64_t end = 0;
   for (const Field& item : field.items()) {
     item.keys({"name", "dtype", "shape", "offset"});
     Weight weight{item.at("name").text(), dtype(item.at("dtype")), {}, 0};
@@ -76,14 +73,21 @@ std::vector<Weight> weights(const Field& field) {
       if (elements >> 60) throw item.at("shape").wrong("a shape that fits into memory");
     }
     weight.offset = static_cast<uint64_t>(item.at("offset").integer(0, int64_t{1} << 60));
-    if (weight.offset % kAlignment || weight.offset < end) {
-      throw item.at("offset").wrong("a multiple of 64 and at least " + std::to_string(end));
-    }
-    if (names[weight.name]++) throw item.at("name").wrong("each weight once");
-    end = weight.offset + weight.nbytes();
+    if (weight.offset % kAlignment) throw item.at("offset").wrong("a multiple of 64");
     result.push_back(std::move(weight));
   }
   return result;
+}
+
+// Refuse tensors that overlap or are listed twice.
+void check_order(const Field& field, const std::vector<Weight>& weights) {
+  std::map<std::string, int> names;
+  uint64_t end = 0;
+  for (const Weight& weight : weights) {
+    if (weight.offset < end) throw field.wrong(weight.name + " at least at " + std::to_string(end));
+    if (names[weight.name]++) throw field.wrong(weight.name + " once");
+    end = weight.offset + weight.nbytes();
+  }
 }
 
 Bounds bounds(const Field& field) {
@@ -109,14 +113,39 @@ std::map<std::string, FileRecord> files(const Field& field) {
   return result;
 }
 
-// The checksum of all that the library's code was made for.
-std::string signature(const Field& body) {
+// The checksum of all that the code of `program` was made for.
+std::string signature(const Field& body, const Field& program) {
   json::Value bound{json::Kind::kObject, "", {}, {}};
-  for (const char* key :
-       {"format_version", "versions", "target", "inputs", "outputs", "bounds", "weights"}) {
+  for (const char* key : {"format_version", "versions", "inputs", "outputs", "bounds"}) {
     bound.members.emplace_back(key, body.at(key).value);
   }
+  for (const char* key : {"target", "weights"}) {
+    bound.members.emplace_back(key, program.at(key).value);
+  }
   return sha256(json::canonical(bound));
+}
+
+Code code(const Field& body, const Field& program) {
+  Code result{target(program.at("target")),
+              plain_name(program.at("library"), program.at("library").text()),
+              digest(program.at("code")), weights(program.at("weights")), signature(body, program)};
+  Field record = body.at("files");
+  const json::Value* found = record.value.find(result.library);
+  if (!found || result.library != "model-" + digest(Field{*found, record.where}.at("sha256")).substr(0, 16) + ".so") {
+    throw program.at("library").wrong("a library named after its checksum");
+  }
+  return result;
+}
+
+std::vector<Code> programs(const Field& body) {
+  std::vector<Code> result{code(body, body)};
+  check_order(body.at("weights"), result.front().weights);
+  if (!body.value.find("alternatives")) return result;
+  for (const Field& item : body.at("alternatives").items()) {
+    item.keys({"target", "library", "code", "weights"});
+    result.push_back(code(body, item));
+  }
+  return result;
 }
 
 void check_format(const Field& body) {
@@ -126,9 +155,9 @@ void check_format(const Field& body) {
                        "name a directory that library.export() wrote");
   }
   const json::Value* version = body.value.find("format_version");
-  if (!version || version->kind != json::Kind::kNumber || version->text != "2") {
+  if (!version || version->kind != json::Kind::kNumber || (version->text != "2" && version->text != "3")) {
     throw bad_artifact(body.where,
-                       "format version " + (version ? json::canonical(*version) : "none"), "2",
+                       "format version " + (version ? json::canonical(*version) : "none"), "2 or 3",
                        "install the release of tvm-sparse that wrote it, or export it again");
   }
 }
@@ -189,31 +218,25 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   Field body{value, where};
   check_format(body);
   check_checksum(&value, where);
-  body.keys({"format", "format_version", "versions", "target", "inputs", "outputs", "weights",
-             "library", "code", "files", "bounds", "threads", "decisions"});
+  std::vector<const char*> keys{"format",  "format_version", "versions", "target",    "inputs",
+                                "outputs", "weights",        "library",  "code",      "files",
+                                "bounds",  "threads",        "decisions"};
+  if (body.at("format_version").value.text == "3") keys.push_back("alternatives");
+  body.keys(keys);
   Manifest result;
   body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
   for (const auto& [name, version] : body.at("versions").members()) {
     result.versions[name] = version.text();
   }
-  result.target = target(body.at("target"));
   result.inputs = specs(body.at("inputs"));
   result.outputs = specs(body.at("outputs"));
-  result.weights = weights(body.at("weights"));
   result.bounds = bounds(body.at("bounds"));
   result.files = files(body.at("files"));
-  result.library = plain_name(body.at("library"), body.at("library").text());
-  result.code = digest(body.at("code"));
   if (!body.at("threads").null()) {
     result.threads = static_cast<int>(body.at("threads").integer(1, 4096));
   }
   for (const Field& decision : body.at("decisions").items()) decision.members();
-  auto library = result.files.find(result.library);
-  if (library == result.files.end() ||
-      result.library != "model-" + library->second.sha256.substr(0, 16) + ".so") {
-    throw body.at("library").wrong("a library named after its checksum");
-  }
-  result.signature = signature(body);
+  result.programs = programs(body);
   return result;
 }
 

@@ -49,17 +49,23 @@ struct Target {
 // Smallest and largest extent, both included; none for no limit.
 using Bounds = std::map<std::string, std::pair<int64_t, std::optional<int64_t>>>;
 
-struct Manifest {
-  std::map<std::string, std::string> versions;
+// The program for one CPU. Its weights lie in the section of the manifest's first library.
+struct Code {
   Target target;
-  std::vector<TensorSpec> inputs, outputs;
-  std::vector<Weight> weights;
-  Bounds bounds;
   std::string library, code;
-  std::map<std::string, FileRecord> files;
-  int threads = 0;  // 0 for all physical cores
+  std::vector<Weight> weights;
   // What the library has in its own section, so that no other manifest fits it.
   std::string signature;
+};
+
+struct Manifest {
+  std::map<std::string, std::string> versions;
+  std::vector<TensorSpec> inputs, outputs;
+  Bounds bounds;
+  std::map<std::string, FileRecord> files;
+  int threads = 0;  // 0 for all physical cores
+  // The first one's library has all weights.
+  std::vector<Code> programs;
 };
 
 // Let through only what a format version that this release knows may hold; raises an Error.

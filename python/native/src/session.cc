@@ -71,10 +71,11 @@ std::shared_ptr<const Program> open_artifact(const std::string& directory,
   choose_threads(options.threads, verified.manifest.threads);
   start_engine();
   std::string name = verified.library.loadable_name();
-  tvm::ffi::Module module = open_program(name);
+  ffi::Module module = open_program(name);
+  if (verified.section) name = verified.section->loadable_name();
   auto* section = static_cast<char*>(weights_of(name));
   std::vector<ffi::Tensor> weights;
-  for (const Weight& weight : verified.manifest.weights) {
+  for (const Weight& weight : verified.manifest.programs[verified.chosen].weights) {
     weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype));
   }
   return std::make_shared<const Program>(

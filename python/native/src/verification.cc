@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -42,7 +43,16 @@ void check_versions(const Manifest& manifest, const std::string& directory) {
   }
 }
 
-void check_host(const Target& target, const std::string& directory) {
+std::string missing(const Target& target, const std::set<std::string>& here) {
+  std::string result;
+  for (const std::string& feature : target.cpu_features) {
+    if (!here.count(feature)) result += (result.empty() ? "" : ", ") + feature;
+  }
+  return result;
+}
+
+void check_host(const Target& target, const std::set<std::string>& here,
+                const std::string& directory) {
   if (target.kind != "llvm" || !target.gpu_archs.empty()) {
     throw bad_artifact(directory, "made for " + shown(target.kind), "code for a CPU (llvm)",
                        "open it from Python, which runs code for GPUs too");
@@ -52,17 +62,27 @@ void check_host(const Target& target, const std::string& directory) {
                        "made for " + shown(target.machine) + ", this machine is " + machine(),
                        "the same architecture", "compile for this machine");
   }
+  std::string lacking = missing(target, here);
+  if (lacking.empty()) return;
+  throw bad_artifact(directory,
+                     "made for the CPU " + shown(target.mcpu) + ", this one lacks " + lacking,
+                     "every instruction set it was compiled for",
+                     "compile for this CPU or for a smaller one such as x86-64-v3");
+}
+
+// The program with the most instruction sets that this machine has all of.
+size_t best_program(const std::vector<Code>& programs, const std::string& directory) {
+  std::vector<size_t> order(programs.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto count = [&](size_t i) { return programs[i].target.cpu_features.size(); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return count(a) < count(b); });
   std::set<std::string> here = cpu_features();
-  std::string missing;
-  for (const std::string& feature : target.cpu_features) {
-    if (!here.count(feature)) missing += (missing.empty() ? "" : ", ") + feature;
+  check_host(programs[order.front()].target, here, directory);
+  size_t best = order.front();
+  for (size_t i : order) {
+    if (missing(programs[i].target, here).empty()) best = i;
   }
-  if (!missing.empty()) {
-    throw bad_artifact(directory,
-                       "made for the CPU " + shown(target.mcpu) + ", this one lacks " + missing,
-                       "every instruction set it was compiled for",
-                       "compile for this CPU or for a smaller one such as x86-64-v3");
-  }
+  return best;
 }
 
 void check_names(const Manifest& manifest, const std::string& directory) {
@@ -94,22 +114,36 @@ void check_file(const File& file, const FileRecord& expected, bool hashes) {
   }
 }
 
-void check_library(const Manifest& manifest, const File& file) {
+void check_library(const Code& program, const File& file) {
   SharedObject library(file);
   auto [begin, end] = library.weights();
-  if (file.sha256({{0, begin}, {end, file.size()}}) != manifest.code) {
+  if (file.sha256({{0, begin}, {end, file.size()}}) != program.code) {
     throw bad_artifact(file.path(), "its code does not match its SHA-256");
   }
-  if (library.signature() != manifest.signature) {
+  if (library.signature() != program.signature) {
     throw bad_artifact(file.path(), "made for another manifest", "the one it was exported with");
   }
-  for (const Weight& weight : manifest.weights) {
-    if (weight.offset + weight.nbytes() > end - begin) {
-      throw bad_artifact(file.path() + ": weight " + weight.name,
-                         "ends at " + std::to_string(weight.offset + weight.nbytes()),
-                         "a section of " + std::to_string(end - begin) + " bytes");
-    }
+}
+
+void check_weights(const Code& program, const File& file) {
+  auto [begin, end] = SharedObject(file).weights();
+  for (const Weight& weight : program.weights) {
+    if (weight.offset + weight.nbytes() <= end - begin) continue;
+    throw bad_artifact(file.path() + ": weight " + weight.name,
+                       "ends at " + std::to_string(weight.offset + weight.nbytes()),
+                       "a section of " + std::to_string(end - begin) + " bytes");
   }
+}
+
+// The library of a program, after every check of it.
+File checked(const Code& program, const FileRecord& expected, const std::string& directory,
+             bool hashes, bool copy) {
+  File file(directory + "/" + program.library);
+  check_size(file, expected);
+  File held = copy ? file.in_memory() : std::move(file);
+  check_file(held, expected, hashes);
+  check_library(program, held);
+  return held;
 }
 
 // Signatures are checked from Python only: where they are asked for, nothing is opened without.
@@ -125,23 +159,18 @@ Verified verify(const std::string& directory, bool hashes, bool copy) {
   check_policy(directory);
   Manifest manifest = read_manifest(directory);
   check_versions(manifest, directory);
-  check_host(manifest.target, directory);
+  size_t chosen = best_program(manifest.programs, directory);
+  const Code &first = manifest.programs.front(), &best = manifest.programs[chosen];
   check_names(manifest, directory);
   for (const auto& [name, record] : manifest.files) {
-    if (name != manifest.library) check_file(File(directory + "/" + name), record, hashes);
+    if (name == first.library || name == best.library) continue;
+    check_file(File(directory + "/" + name), record, hashes);
   }
-  const FileRecord& expected = manifest.files.at(manifest.library);
-  File library(directory + "/" + manifest.library);
-  check_size(library, expected);
-  if (!copy) {
-    check_file(library, expected, hashes);
-    check_library(manifest, library);
-    return {std::move(manifest), std::move(library)};
-  }
-  File held = library.in_memory();
-  check_file(held, expected, hashes);
-  check_library(manifest, held);
-  return {std::move(manifest), std::move(held)};
+  File library = checked(best, manifest.files.at(best.library), directory, hashes, copy);
+  std::optional<File> section;
+  if (chosen) section = checked(first, manifest.files.at(first.library), directory, hashes, copy);
+  check_weights(best, section ? *section : library);
+  return {std::move(manifest), chosen, std::move(library), std::move(section)};
 }
 
 }  // namespace tvm_sparse

@@ -1,6 +1,7 @@
 // All that is checked about an artifact before anything of it is opened as a library.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "files.h"
@@ -10,7 +11,9 @@ namespace tvm_sparse {
 
 struct Verified {
   Manifest manifest;
+  size_t chosen;  // of its programs, the best for this machine
   File library;
+  std::optional<File> section;  // the library with the weights, where that is another
 };
 
 // Raises an Error that names the first thing that is wrong.

@@ -1,0 +1,118 @@
+"""One artifact for several CPUs: the best code is taken, equal weights are there once."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+from tests.runtime import native
+from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.methods.balanced import BalancedPruning
+from tvm_sparse.pruning.pruner import Pruner
+from tvm_sparse_runtime import RuntimeArtifactError, host, load
+from tvm_sparse_runtime.manifest import FILE_NAME
+from tvm_sparse_runtime.parsing import parse
+
+TARGETS = ["cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:x86-64-v2"]
+X = np.random.default_rng(0).random((3, 96), np.float32)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(96, 64), nn.ReLU(), nn.Linear(64, 32)).eval()
+    pruner = Pruner(model, BalancedPruning(0.75))
+    pruner.step()
+    pruner.squash_mask()
+    return model
+
+
+@pytest.fixture(scope="module")
+def library(model):
+    example = (torch.from_numpy(X),)
+    return ts.compile_for(model, example, targets=TARGETS, config=ts.Config(measure=False))
+
+
+@pytest.fixture(scope="module")
+def artifact(library, tmp_path_factory):
+    return library.export(tmp_path_factory.mktemp("several") / "a.tvms")
+
+
+@pytest.fixture
+def cpu(monkeypatch):
+    """Let this machine look as if it had these instruction sets only."""
+
+    def pretend(flags):
+        monkeypatch.setattr(host, "cpu_features", lambda: frozenset(flags))
+
+    return pretend
+
+
+def test_the_least_comes_first(library):
+    found = [one.target.attrs["mcpu"] for one in (library, *library.alternatives)]
+    assert found == ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+
+
+def test_each_machine_takes_the_best_that_it_runs(artifact, model, cpu):
+    programs = parse((artifact / FILE_NAME).read_bytes()).programs()
+    features = {one.target.mcpu: set(one.target.cpu_features) for one in programs}
+    wanted = model(torch.from_numpy(X)).detach().numpy()
+    here = host.cpu_features()
+    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        if not features[name] <= here:
+            continue
+        cpu(features[name])
+        loaded = load(artifact)
+        assert loaded.manifest.target.mcpu == name
+        np.testing.assert_allclose(loaded(X), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_lesser_machine_is_refused_with_what_it_lacks(artifact, cpu):
+    cpu({"sse"})
+    with pytest.raises(RuntimeArtifactError, match=r"'x86-64-v2', this one lacks .*sse4_2"):
+        load(artifact)
+
+
+def test_equal_weights_are_there_once(artifact, library):
+    programs = [library, *library.alternatives]
+    arrays = {a.tobytes() for one in programs for a in one.weights.values()}
+    assert sum(map(len, arrays)) < sum(one.nbytes for one in programs)
+    found = parse((artifact / FILE_NAME).read_bytes()).programs()
+    offsets = {weight.offset for one in found for weight in one.weights}
+    assert len(offsets) == len(arrays)
+
+
+def test_c_takes_the_same(artifact):
+    status, handle = native.opened(artifact)
+    assert status == native.OK, native.last_error()
+    native.library().tvm_sparse_close(handle)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_damage_in_any_file_is_found(artifact, tmp_path, index):
+    copy = shutil.copytree(artifact, tmp_path / "a.tvms")
+    path = sorted(copy.iterdir())[index]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(RuntimeArtifactError):
+        load(copy)
+    assert native.opened(copy)[0] == native.BAD_ARTIFACT
+
+
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        ([], "at least one CPU"),
+        (["cpu", "cuda:sm_90"], "CPUs only"),
+        (["cpu:x86-64-v3", "aarch64"], "aarch64 and x86_64; expected one architecture"),
+    ],
+)
+def test_targets_that_do_not_go_together(model, targets, words):
+    with pytest.raises(InputError, match=words):
+        ts.compile_for(model, (torch.from_numpy(X),), targets=targets)

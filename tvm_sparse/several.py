@@ -1,0 +1,59 @@
+"""``ts.compile_for``: one artifact for several CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.target import Target
+
+from tvm_sparse.artifact.cpu import machine, required_cpu_features
+from tvm_sparse.compiler import Library, compile
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.load import load
+from tvm_sparse.targets import parse_target
+
+
+def compile_for(
+    model: Any, example_inputs: Any = None, *, targets: Sequence[str | Target], **options: Any
+) -> Library:
+    """Compile a pruned model for several CPUs of one architecture.
+
+    Parameters
+    ----------
+    model, example_inputs
+        As for :func:`tvm_sparse.compile`.
+    targets
+        CPUs, for example ``["cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:znver4"]``.
+    **options
+        What :func:`tvm_sparse.compile` takes besides.
+
+    Returns
+    -------
+    library
+        The one for the CPU with the fewest instruction sets. ``export`` writes all of them into one
+        artifact, with equal weights once; each machine takes the best that it can run.
+
+    Raises
+    ------
+    InputError
+        There is no target, one is no CPU, or they differ in architecture.
+    """
+    resolved = [parse_target(name).target for name in targets]
+    _check(resolved)
+    resolved.sort(key=lambda target: len(required_cpu_features(target)))
+    source = load(model, example_inputs)
+    first, *others = [compile(source, target=target, **options) for target in resolved]
+    first.alternatives = tuple(others)
+    return first
+
+
+def _check(targets: Sequence[Target]) -> None:
+    if not targets:
+        raise InputError("targets", "none", "at least one CPU")
+    kinds = {target.kind.name for target in targets}
+    if kinds != {"llvm"}:
+        raise InputError("targets", f"code for {', '.join(sorted(kinds))}", "CPUs only")
+    machines = sorted({machine(target) for target in targets})
+    if len(machines) > 1:
+        raise InputError("targets", f"{' and '.join(machines)}", "one architecture")
