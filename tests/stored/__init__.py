@@ -1,0 +1,20 @@
+"""Artifacts of every format version that releases read, and how they were made.
+
+``python -m tests.stored`` writes those that are missing. An artifact stays as it is for as long as
+its format version is read; another version of TVM needs new ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+TARGETS = {2: ("x86-64-v2",), 3: ("x86-64-v2", "x86-64-v3")}
+X = np.arange(128, dtype="float32").reshape(2, 64) % 7
+
+
+def path(version: int) -> Path:
+    """Return the artifact of a format version."""
+    return HERE / f"format{version}"
