@@ -21,8 +21,9 @@ import torch
 
 import tvm_sparse as ts
 from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
+from tvm_sparse.kernel import Kernel
 from tvm_sparse.memory import give_back
-from tvm_sparse.profile import Kernel, timed
+from tvm_sparse.profile import timed
 
 INPUT, EXPECTED, FACTS, ARTIFACT = "input.npy", "expected.npy", "facts.json", "model.tvms"
 LEVELS = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}

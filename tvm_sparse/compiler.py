@@ -6,6 +6,7 @@ import contextlib
 import logging
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import escape
@@ -18,15 +19,17 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.config import Config
+from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.kernel import Kernel, slow_phrases
 from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.dump import dumped
 from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
-from tvm_sparse.profile import Kernel, planned_kernels, profile
+from tvm_sparse.profile import planned_kernels, profile, random_inputs
 from tvm_sparse.progress import shown
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
@@ -52,7 +55,7 @@ class Library:
 
     Call it with the model's inputs (torch, NumPy or anything with DLPack, zero copy where memory
     is aligned); :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without
-    compiler or torch.
+    compiler or torch. ``slow`` says which kernels have no operator of ours and take long.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Library:
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
         self.bounds = model.bounds
         self.alternatives: tuple[Library, ...] = ()
+        self.slow: list[str] = []
         self._pristine = Pristine(executable)
         self._session: Any = None
 
@@ -196,6 +200,12 @@ def compile(
     ------
     InputError
         The model cannot be imported, a weight is not finite, the target is unknown.
+
+    Warns
+    -----
+    SlowKernelWarning
+        A kernel without an operator of ours takes more than a tenth of the time. It is measured
+        where there is one and the configuration lets measure.
     """
     config = config or Config()
     resolved = parse_target(target)
@@ -244,7 +254,19 @@ def _compiled(
                 mod,
                 "built",
             )
-    return Library(source, resolved.target, executable, packed, (decisions, kernels))
+    library = Library(source, resolved.target, executable, packed, (decisions, kernels))
+    if config.measure:
+        library.slow = _slow(library)
+    for phrase in library.slow:
+        warnings.warn(phrase, SlowKernelWarning, stacklevel=2)
+    return library
+
+
+def _slow(library: Library) -> list[str]:
+    """Return what to warn of; nothing runs where all kernels are ours."""
+    if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
+        return []
+    return slow_phrases(library.profile(*random_inputs(library.inputs, library.bounds), repeat=3))
 
 
 class _Phases:

@@ -19,3 +19,7 @@ class UnsupportedError(SparseError):
 
 class ArtifactError(SparseError):
     """An artifact directory that is damaged, foreign or made for another machine."""
+
+
+class SlowKernelWarning(UserWarning):
+    """Much of a compiled model's time goes to something that has no operator of ours."""

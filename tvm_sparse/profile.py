@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.kernel import Kernel, is_contraction
 from tvm_sparse.names import layer_of
 from tvm_sparse.passes.rewrite import op_name
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One call of the compiled program.
-
-    ``layer`` is the fully qualified name of the layer whose weight it reads, or empty;
-    ``rule`` the schedule rule that made its code, ``None`` if no rule took it; ``us`` the median
-    microseconds of one call (of all parts, where a batch goes through in parts), builtins of the
-    virtual machine excluded.
-    """
-
-    function: str
-    layer: str
-    rule: str | None
-    us: float = 0.0
+from tvm_sparse_runtime.extents import Bounds, evaluate
 
 
 def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Kernel]:
@@ -47,7 +35,9 @@ def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Ker
         name = call.args[0].name_hint
         operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []
         layers = (_layer(getattr(operand, "name", "")) for operand in operands)
-        kernels.append(Kernel(name, next(filter(None, layers), ""), rules.get(name)))
+        layer, rule = next(filter(None, layers), ""), rules.get(name)
+        contraction = is_contraction(mod[name], rule)
+        kernels.append(Kernel(name, layer, rule, contraction=contraction))
     return kernels
 
 
@@ -68,6 +58,32 @@ def _layer(parameter: str) -> str:
     if part in ("bias", "") or not head:
         return ""
     return layer_of(head)
+
+
+def random_inputs(specs: Sequence[Any], bounds: Bounds | None = None) -> list[np.ndarray]:
+    """Return a random array for each specification.
+
+    Open extents are one, or as small as ``bounds`` lets them be. Integers are zero, which every
+    table of embeddings has.
+    """
+    rng = np.random.default_rng(0)
+    lowest = {name: max(1, low) for name, (low, _) in (bounds or {}).items()}
+    found = []
+    for spec in specs:
+        shape = tuple(e if isinstance(e, int) else _extent(e, lowest) for e in spec.shape)
+        real = np.issubdtype(np.dtype(spec.dtype), np.floating)
+        values = rng.standard_normal(shape) if real else np.zeros(shape)
+        found.append(values.astype(spec.dtype))
+    return found
+
+
+def _extent(expression: str, lowest: dict[str, int]) -> int:
+    """Return the extent that an expression of symbols has where each is as small as it may be."""
+    try:
+        names = {n.id for n in ast.walk(ast.parse(expression)) if isinstance(n, ast.Name)}
+    except SyntaxError:
+        names = set()
+    return evaluate(expression, {**dict.fromkeys(names, 1), **lowest}) or 1
 
 
 def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kernel]:
@@ -91,8 +107,6 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     Whole runs without instruments are in turns with those that time kernels, so that both meet
     the same machine.
     """
-    import numpy as np
-
     main = relax.VirtualMachine(library.executable, tvm.cpu())["main"]
     arguments, whole = _arguments(library, inputs), []
 
@@ -107,8 +121,6 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
 
 def _arguments(library: Any, inputs: Sequence[Any]) -> list[Any]:
     """Return what ``main`` takes: the inputs, then the weights."""
-    import numpy as np
-
     given = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
     return [*given, *(tvm.runtime.tensor(w) for w in library.weights.values())]
 
@@ -124,8 +136,6 @@ def _profiled(
     From each time goes what the timing itself takes: the shortest call of a run, a builtin's that
     does next to nothing.
     """
-    import numpy as np
-
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
     runs: list[list[tuple[str, float]]] = []
     functions = {k.function for k in library.kernels}
@@ -152,10 +162,7 @@ def _profiled(
     own = own if math.isfinite(own) else 0.0
     runs = [[(name, max(0.0, us - own)) for name, us in run] for run in runs]
     medians = np.median([_summed(run, library.kernels) for run in runs[1:]], axis=0)
-    return [
-        Kernel(k.function, k.layer, k.rule, float(us))
-        for k, us in zip(library.kernels, medians, strict=True)
-    ]
+    return [replace(k, us=float(us)) for k, us in zip(library.kernels, medians, strict=True)]
 
 
 def _summed(run: list[tuple[str, float]], kernels: Sequence[Kernel]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Scans of single numbers, which have no axis."""
+"""Scans: of single numbers, which have no axis, and of integers, which become wider."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from torch import Tensor
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
-@rule(aten.cumsum.default, aten.cumprod.default)
-def _sum(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-    if x.dim():
-        return NotImplemented
-    return x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64), copy=True)
+def _sum(operator: Any) -> None:
+    """Enter the rule of a running sum or product: integers and booleans become int64 first."""
+
+    @rule(operator)
+    def scan(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+        wanted = dtype or torch.promote_types(x.dtype, torch.int64)
+        if not x.dim():
+            return x.to(wanted, copy=True)
+        return NotImplemented if x.dtype == wanted else operator(x.to(wanted), dim, dtype=wanted)
 
 
 @rule(aten.cummax.default, aten.cummin.default)
@@ -25,3 +29,7 @@ def _extreme(x: Tensor, dim: int) -> Any:
 @rule(aten.logcumsumexp.default)
 def _log_sum(x: Tensor, dim: int) -> Any:
     return NotImplemented if x.dim() else x.clone()
+
+
+_sum(aten.cumsum.default)
+_sum(aten.cumprod.default)

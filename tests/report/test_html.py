@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.profile import Kernel
+from tvm_sparse.kernel import Kernel
 from tvm_sparse.report.html import render, write
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +88,8 @@ def compile_command(
         from tvm_sparse import frontends
 
         examples = example_inputs(shape, input)
-        with bars() as progress:
+        with warnings.catch_warnings(), bars() as progress:
+            warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)  # the summary has it
             progress("importing", 0, 1)
             model = frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch)
             progress("importing", 1, 1)
@@ -174,7 +176,7 @@ def _show(library: Any, written: str | None, checked: dict[str, float] | None, j
         records = library.decisions.to_json()
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
-        found |= {"verdict": library.verdict(), "check": checked}
+        found |= {"verdict": library.verdict(), "check": checked, "slow": library.slow}
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
@@ -182,6 +184,8 @@ def _show(library: Any, written: str | None, checked: dict[str, float] | None, j
         console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
+    for phrase in library.slow:
+        console.show(f"slow: {phrase}")
     console.show(library.verdict() + _checked(checked))
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
 

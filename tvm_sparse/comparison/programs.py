@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.profile import random_inputs
 
 TOLERANCE = 1e-3
 """Relative error up to which a program in float32 computes the same as another."""
@@ -21,14 +22,7 @@ def inputs_for(specs: Sequence[Any], files: Sequence[Path] | None = None) -> lis
     """
     if files:
         return [_read(path) for path in files]
-    rng = np.random.default_rng(0)
-    found = []
-    for spec in specs:
-        shape = tuple(e if isinstance(e, int) else 1 for e in spec.shape)
-        real = np.issubdtype(np.dtype(spec.dtype), np.floating)
-        values = rng.standard_normal(shape) if real else np.zeros(shape)
-        found.append(values.astype(spec.dtype))
-    return found
+    return random_inputs(specs)
 
 
 def _read(path: Path) -> np.ndarray:

@@ -5,25 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvm_sparse.comparison.programs import inputs_for
+from tvm_sparse.kernel import GENERIC, Kernel, slow_phrases
+from tvm_sparse.profile import random_inputs
+from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
-from tvm_sparse.schedules.cpu.generic import GenericRule
-from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.targets import parse_target
 
 if TYPE_CHECKING:
     from tvm_sparse.compiler import Library
-    from tvm_sparse.profile import Kernel
-
-GENERIC = frozenset(rule.name for rule in (GenericRule(), *REST))
-"""Schedule rules that take what no operator's own rule takes: the leftovers that a report lists."""
 
 
 def write(library: Library, path: Path) -> None:
     """Profile ``library`` on random inputs, if its code runs here, and write its report."""
     kernels = library.kernels
     if parse_target(library.target).runs_here and library.target.kind.name == "llvm":
-        kernels = library.profile(*inputs_for(library.inputs))
+        kernels = library.profile(*random_inputs(library.inputs, library.bounds))
     path.write_text(render(library, kernels, f"Report of {path.stem}"), encoding="utf-8")
 
 
@@ -46,7 +42,8 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         title=title,
         target=str(library.target),
         nbytes=library.nbytes,
-        decisions=list(library.decisions),
+        layers=layer_rows(library.decisions, kernels),
+        slow=slow_phrases(kernels),
         parts=library.decisions.parts,
         costs=library.decisions.costs,
         kernels=_bars(kernels, total),
