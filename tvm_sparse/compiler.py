@@ -258,7 +258,7 @@ def _compiled(
     if config.measure:
         library.slow = _slow(library)
     for phrase in library.slow:
-        warnings.warn(phrase, SlowKernelWarning, stacklevel=2)
+        warnings.warn(phrase, SlowKernelWarning, stacklevel=3)
     return library
 
 
