@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.pt2_payload import vetted_payload

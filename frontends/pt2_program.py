@@ -18,8 +18,8 @@ from tvm_sparse.frontends.pt2_expression import is_expression
 _HIGHER_ORDER = "cond|wrap_with_set_grad_enabled|wrap_with_autocast"
 _SCALAR = "add|sub|mul|floordiv|truediv|mod|pow|neg|abs|eq|ne|lt|le|gt|ge|and_|or_|getitem"
 _OPERATOR = re.compile(
-    rf"torch\.ops\.(aten|prims)\.(?!from_file\b)\w+\.\w+|torch\.ops\.higher_order\.({_HIGHER_ORDER})"
-    rf"|_operator\.({_SCALAR})|torch\._C\._set_grad_enabled"
+    r"torch\.ops\.(aten|prims|quantized_decomposed)\.(?!from_file\b)\w+\.\w+"
+    rf"|torch\.ops\.higher_order\.({_HIGHER_ORDER})|_operator\.({_SCALAR})|torch\._C\._set_grad_enabled"
     r"|torch\.sym_(max|min|int|float|not|ite|sum|sqrt)|math\.(ceil|floor|trunc|sqrt)"
 )
 _NAME = re.compile(r"[A-Za-z_]\w*|")

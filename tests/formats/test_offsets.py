@@ -9,7 +9,7 @@ from tests.integers import sparse_bytes
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.formats.offsets import LARGEST, MOST, OffsetFormat
+from tvm_sparse.formats.offsets import MOST_MAGNITUDE, OffsetFormat
 
 
 @pytest.mark.parametrize("zero", [0, 1, 128, 255])
@@ -25,7 +25,7 @@ def test_offsets_are_sums_of_rows(zero):
 
 
 def test_sums_that_may_leave_32_bits_are_refused():
-    most = MOST // LARGEST
+    most = MOST_MAGNITUDE
     whole, rest = divmod(most, 128)
     matrix = np.full((2, whole + 1), -128, np.int8)
     matrix[:, -1] = -rest

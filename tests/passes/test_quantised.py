@@ -1,4 +1,4 @@
-"""Quantised layers in a module: one kernel each, and the values of NumPy."""
+"""Quantised layers in a module: one kernel each, and the values of NumPy or onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,46 +6,61 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import tvm
+from torch import nn
 from tvm import relax, tirx
 
+import tvm_sparse as ts
 from tests.integers import as_integers, bytes_of, sparse_bytes
 from tests.kernels import host
+from tests.quantised_networks import assert_near_onnxruntime, quantised_by_onnxruntime
 from tvm_sparse.config import Config
-from tvm_sparse.errors import InputError
 from tvm_sparse.memory import argument_of
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.passes.pipeline import finalise, lower, schedule
-from tvm_sparse.passes.quantised import Epilogue, quantised_layer
+from tvm_sparse.passes.quantisation import dequantize, quantize
+from tvm_sparse.passes.rewrite import constant
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.selection.layer import Layer
 
 LINEAR = as_integers(Contraction((5,), 64, 37), "uint8", 130)
 RNG = np.random.default_rng(0)
-FACTORS = RNG.uniform(1e-4, 3e-4, 37).astype(np.float32)
+STEPS = RNG.uniform(0.01, 0.03, 37).astype(np.float32)
+SIZE = 0.01
+FACTORS = STEPS * SIZE
 BIAS = RNG.standard_normal(37, np.float32)
 
 
-def compiled(c, matrix, epilogue, *others, storage=None, dtype=None):
-    """Return the kernels of a layer and a function that runs it on ``x`` and ``others``."""
-    weight = matrix.reshape(c.features, *c.taps, -1)
-    weight = np.ascontiguousarray(np.moveaxis(weight, -1, 1)) if c.taps else matrix
+def compiled(c, matrix, build, *others, storage=None):
+    """Return the kernels of a layer and a function that runs it on ``x`` and ``others``.
+
+    ``build`` gets the builder, the layer's result in floats and the others.
+    """
     config = Config(measure=False, force={"*": storage} if storage else {})
     chooser = Chooser(host(), config, Decisions())
     builder = relax.BlockBuilder()
-    shape = [tirx.Var("n", "int64") if not isinstance(e, int) else e for e in c.input_shape]
-    x = relax.Var("x", relax.TensorType(shape, dtype or c.dtype))
+    taps = len(c.taps)
+    lead = [tirx.Var("n", "int64") if not isinstance(e, int) else e for e in c.input_shape]
+    x = relax.Var("x", relax.TensorType(lead, c.dtype))
     more = [
         relax.Var(f"y{i}", relax.TensorType(o.shape, o.dtype.name)) for i, o in enumerate(others)
     ]
+    weight = (matrix * STEPS[:, None]).astype(np.float32)
     with builder.function("main", [x, *more]):
         with builder.dataflow():
-            layer = Layer("fc", "linear", c, weight)
-            result = quantised_layer(builder, chooser, layer, x, epilogue(*more))
-            out = builder.emit_output(result)
+            means = builder.emit(dequantize(x, Scale(c.dtype, SIZE, c.zero_point)))
+            if taps:
+                kernel = constant(weight.reshape(c.features, *c.taps, -1), "fc.weight")
+                layer = relax.op.nn.conv2d(means, kernel, c.strides, 0, data_layout="NHWC",
+                                           kernel_layout="OHWI", out_layout="NHWC")  # fmt: skip
+            else:
+                layer = relax.op.matmul(
+                    means, constant(np.ascontiguousarray(weight.T), "fc.weight")
+                )
+            out = builder.emit_output(build(builder, builder.emit(layer), *more))
         builder.emit_func_output(out)
     packed = {}
     passes = [*lower(chooser), *schedule(host(), packed)]
@@ -57,6 +72,12 @@ def compiled(c, matrix, epilogue, *others, storage=None, dtype=None):
         machine = relax.VirtualMachine(tvm.compile(done, host(), relax_pipeline=None), tvm.cpu())
     weights = [argument_of(value) for value in packed.values()]
     return kernels, lambda *a: machine["main"](*map(tvm.runtime.tensor, a), *weights).numpy()
+
+
+def stored(builder, y, scale):
+    """Emit ``y`` as the bytes of ``scale``."""
+    steps = builder.emit(relax.op.multiply(y, relax.const(1 / scale.scale, "float32")))
+    return quantize(steps, scale.zero_point, scale.dtype)
 
 
 def saturated(steps, scale):
@@ -78,10 +99,10 @@ def assert_bytes(got, steps, scale):
 def test_a_layer_is_one_kernel(storage, output):
     matrix = sparse_bytes(RNG, LINEAR.matrix_shape, 0.8)
 
-    def epilogue():
-        return Epilogue(FACTORS, BIAS, output=output)
+    def build(builder, y):
+        return stored(builder, builder.emit(relax.op.add(y, relax.const(BIAS))), output)
 
-    kernels, run = compiled(LINEAR, matrix, epilogue, storage=storage)
+    kernels, run = compiled(LINEAR, matrix, build, storage=storage)
     assert len(kernels) == 1
     x = bytes_of(RNG, LINEAR)
     steps = (reference(LINEAR, x, matrix) * FACTORS + BIAS) / output.scale
@@ -91,61 +112,49 @@ def test_a_layer_is_one_kernel(storage, output):
 def test_results_saturate_at_both_ends():
     matrix = np.full(LINEAR.matrix_shape, 127, np.int8)
     output = Scale("uint8", 1e-3, 7)
-    _, run = compiled(LINEAR, matrix, lambda: Epilogue(FACTORS, output=output), storage="dense")
+    _, run = compiled(LINEAR, matrix, lambda b, y: stored(b, y, output), storage="dense")
     assert (run(np.zeros(LINEAR.input_shape, np.uint8)) == 0).all()
     assert (run(np.full(LINEAR.input_shape, 255, np.uint8)) == 255).all()
-
-
-def test_halves_go_to_the_even_byte():
-    c = as_integers(Contraction((1,), 4, 16))
-    matrix = np.zeros((16, 4), np.int8)
-    matrix[:, 0] = np.arange(16) - 5
-    output = Scale("int8", 1.0)
-    _, run = compiled(c, matrix, lambda: Epilogue(np.full(16, 0.5), output=output), storage="dense")
-    got = run(np.array([[1, 0, 0, 0]], np.uint8))
-    np.testing.assert_array_equal(got[0], np.rint((np.arange(16) - 5) / 2))
 
 
 def test_residual_and_activation_are_in_the_same_kernel():
     matrix = sparse_bytes(RNG, LINEAR.matrix_shape, 0.5)
     means, output = Scale("uint8", 0.02, 100), Scale("uint8", 0.03, 0)
     other = RNG.integers(0, 256, LINEAR.output_shape, np.uint8)
-    kernels, run = compiled(
-        LINEAR,
-        matrix,
-        lambda y: Epilogue(FACTORS, BIAS, None, (y, means), relax.op.nn.relu, output),
-        other,
-    )
+
+    def build(builder, y, residual):
+        y = builder.emit(relax.op.add(y, relax.const(BIAS)))
+        total = builder.emit(relax.op.add(y, builder.emit(dequantize(residual, means))))
+        return stored(builder, builder.emit(relax.op.nn.relu(total)), output)
+
+    kernels, run = compiled(LINEAR, matrix, build, other)
     assert len(kernels) == 1
     x = bytes_of(RNG, LINEAR)
     value = reference(LINEAR, x, matrix) * FACTORS + BIAS + (other.astype(float) - 100) * 0.02
     assert_bytes(run(x, other), np.maximum(value, 0) / 0.03, output)
 
 
-def test_rows_have_scales_of_their_own_and_floats_may_leave():
+def test_floats_may_leave():
     matrix = sparse_bytes(RNG, LINEAR.matrix_shape, 0.5)
-    scales = RNG.uniform(0.5, 2, (5, 1)).astype(np.float32)
-    kernels, run = compiled(LINEAR, matrix, lambda y: Epilogue(FACTORS, rows=y), scales)
+    kernels, run = compiled(LINEAR, matrix, lambda b, y: y)
     assert len(kernels) == 1
     x = bytes_of(RNG, LINEAR)
-    np.testing.assert_allclose(
-        run(x, scales), reference(LINEAR, x, matrix) * FACTORS * scales, rtol=1e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(run(x), reference(LINEAR, x, matrix) * FACTORS, rtol=1e-6, atol=1e-6)
 
 
 def test_convolutions():
     c = as_integers(Contraction((1, 4, 4), 32, 37, (3, 3), (2, 2), (1, 1), (9, 9)), "int8", -20)
     matrix, output = sparse_bytes(RNG, c.matrix_shape, 0.9), Scale("int8", 0.02, 5)
-    kernels, run = compiled(c, matrix, lambda: Epilogue(FACTORS, BIAS, output=output))
+    kernels, run = compiled(c, matrix, lambda b, y: stored(b, y, output))
     assert len(kernels) == 1
     x = bytes_of(RNG, c)
-    assert_bytes(run(x), (reference(c, x, matrix) * FACTORS + BIAS) / 0.02, output)
+    assert_bytes(run(x), reference(c, x, matrix) * FACTORS / 0.02, output)
 
 
 def test_any_number_of_rows():
     c = replace(LINEAR, lead=(tirx.Var("n", "int64"),))
     matrix = sparse_bytes(RNG, c.matrix_shape, 0.8)
-    _, run = compiled(c, matrix, lambda: Epilogue(FACTORS), storage="balanced")
+    _, run = compiled(c, matrix, lambda b, y: y, storage="balanced")
     for rows in (1, 4, 21):
         static = replace(c, lead=(rows,))
         x = bytes_of(RNG, static)
@@ -153,9 +162,43 @@ def test_any_number_of_rows():
         np.testing.assert_allclose(run(x), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_what_does_not_fit_the_numerics_is_refused():
-    matrix = sparse_bytes(RNG, LINEAR.matrix_shape, 0.5)
-    with pytest.raises(InputError, match=r"layer 'fc'.*input int8"):
-        compiled(LINEAR, matrix, lambda: Epilogue(FACTORS), dtype="int8")
-    with pytest.raises(InputError, match="one for each of 37 features"):
-        compiled(LINEAR, matrix, lambda: Epilogue(FACTORS[:3]))
+@pytest.mark.parametrize("activation", ["QUInt8", "QInt8"])
+def test_networks_of_onnxruntime(tmp_path, activation):
+    path = quantised_by_onnxruntime(tmp_path, activation)
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
+    x = RNG.standard_normal((1, 3, 24, 24), np.float32)
+    assert_near_onnxruntime(path, library, x)
+    layers = [k for k in library.kernels if k.layer]
+    assert len(layers) == 7
+    assert all("int8" in k.function for k in layers)
+    assert {d.chosen for d in library.decisions if d.sparsity > 0.5} == {"balanced"}
+
+
+def test_layers_between_floats_stay_float():
+    torch.manual_seed(0)
+    program = torch.export.export(HalfQuantised().eval(), (torch.randn(4, 32),))
+    library = ts.compile(program, config=ts.Config(measure=False, tuned=False))
+    reasons = {d.layer: d.reason for d in library.decisions}
+    assert list(reasons) == ["a", "b", "c"]
+    assert "whole multiples" in reasons["a"]
+    assert "quantised" not in reasons["b"] + reasons["c"]
+    x = torch.randn(4, 32)
+    torch.testing.assert_close(library(x), program.module()(x), rtol=1e-5, atol=1e-6)
+
+
+class HalfQuantised(nn.Module):
+    """A quantised input of float weights, a float layer, and a weight that alone is quantised."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(32, 32) for _ in range(3))
+        self.register_buffer("scales", torch.full((32,), 0.01))
+        self.register_buffer("zeros", torch.zeros(32, dtype=torch.int64))
+
+    def forward(self, x):
+        q = torch.ops.quantized_decomposed
+        args = (0.02, 3, -128, 127, torch.int8)
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, *args), *args)
+        rows = (self.scales, self.zeros, 0, -128, 127, torch.int8)
+        weight = q.dequantize_per_channel(q.quantize_per_channel(self.c.weight, *rows), *rows)
+        return torch.nn.functional.linear(self.b(self.a(x)), weight)

@@ -16,7 +16,8 @@ WHERE = "integer weights"
 LARGEST = 255
 """Magnitude of an activation less its zero point."""
 
-MOST = 2 ** (bits_of(INTEGER_SUMS) - 1) - 1
+MOST_MAGNITUDE = (2 ** (bits_of(INTEGER_SUMS) - 1) - 1) // LARGEST
+"""Sum of the magnitudes of a row's weights up to which its sums stay in range."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class OffsetFormat:
         """Return the arrays of ``matrix``; refuse rows whose sums may leave the range of int32."""
         parts = [part.astype(np.int64) for _, part in chunks(matrix)]
         largest = np.concatenate([np.abs(part).sum(1) for part in parts])
-        if LARGEST * int(largest.max(initial=0)) > MOST:
+        if int(largest.max(initial=0)) > MOST_MAGNITUDE:
             row = int(largest.argmax())
             raise UnsupportedError(
                 WHERE,
                 f"magnitudes that add up to {largest[row]} in row {row}",
-                f"at most {MOST // LARGEST}: sums of products must fit {INTEGER_SUMS}",
+                f"at most {MOST_MAGNITUDE}: sums of products must fit {INTEGER_SUMS}",
                 "keep this layer in floats",
             )
         sums = np.concatenate([part.sum(1) for part in parts])

@@ -26,8 +26,9 @@ VECTOR = "ts.vector"
 """Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
 
 PADDING = "ts.padding"
-"""Function attribute: the function does nothing but put so many zeros around its input, channels
-last: before all spatial axes, then behind them, like ``[top, left, bottom, right]``."""
+"""Function attribute: the function does nothing but put borders around its input, channels last:
+before all spatial axes, then behind them, and last what they are filled with, like
+``[top, left, bottom, right, value]``."""
 
 
 OUT_FUSABLE = 4

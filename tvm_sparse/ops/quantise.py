@@ -49,20 +49,15 @@ def rescaled(sums: te.Tensor, factors: te.Tensor, bias: te.Tensor | None = None)
     return te.compute(sums.shape, value, "rescale")
 
 
-def row_rescaled(x: te.Tensor, scales: te.Tensor) -> te.Tensor:
-    """Return ``x`` with each row times its own of ``scales``, whose last extent is one."""
-    zero = tirx.const(0, "int64")
-    return te.compute(x.shape, lambda *i: x(*i) * scales(*i[:-1], zero), "rescale_rows")
-
-
 def dequantised(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return what the bytes ``x`` mean."""
+    return te.compute(x.shape, lambda *i: dequantised_at(x, scale, i), "dequantise")
+
+
+def dequantised_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
+    """Return what the byte at ``index`` means."""
     zero, step = tirx.const(scale.zero_point, "int32"), tirx.const(scale.scale, FLOAT_SUMS)
-
-    def value(*index: Any) -> Any:
-        return tirx.Cast(FLOAT_SUMS, tirx.Cast("int32", x(*index)) - zero) * step
-
-    return te.compute(x.shape, value, "dequantise")
+    return tirx.Cast(FLOAT_SUMS, tirx.Cast("int32", x(*index)) - zero) * step
 
 
 def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:

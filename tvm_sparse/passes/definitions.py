@@ -16,10 +16,12 @@ from typing import Any
 from tvm import relax, te, tirx
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
+from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.max_pool import max_pool
+from tvm_sparse.ops.quantise import Scale, dequantised, quantised
 from tvm_sparse.ops.standardise import Statistics
 from tvm_sparse.passes.rewrite import op_name
 
@@ -192,7 +194,19 @@ def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(compute, *call.args, primfunc_name_hint="layer_norm")
 
 
+def _quantise(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define ``quantize`` of steps and ``dequantize``, by tensor, as our passes emit them."""
+    x, *parameters = call.args
+    size, zero = (float(array_of(p).reshape(())) for p in parameters)
+    rounds = op_name(call) == "quantize"
+    scale = Scale(str((call if rounds else x).ty.dtype), size, int(zero))
+    define = quantised if rounds else dequantised
+    return builder.call_te(lambda t: define(t, scale), x, primfunc_name_hint=define.__name__)
+
+
 DEFINITIONS: dict[str, Definition] = {
+    "relax.quantize": _quantise,
+    "relax.dequantize": _quantise,
     "relax.add": _typed(booleans=tirx.bitwise_or),
     "relax.subtract": _typed(ieee.subtract),
     "relax.multiply": _typed(ieee.multiply, tirx.bitwise_and),

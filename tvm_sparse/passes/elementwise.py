@@ -47,6 +47,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "maximum": _two(np.maximum),
     "minimum": _two(np.minimum),
     "negative": Elementwise(1, np.negative, exact=True, fuses=True),
+    "round": Elementwise(1, np.rint, exact=True),
     "sqrt": Elementwise(1, np.sqrt, exact=True),
     "exp": Elementwise(1, np.exp, exact=True, fuses=True),
     "zeros_like": Elementwise(1, np.zeros_like, exact=True),
@@ -56,10 +57,12 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "sigmoid": Elementwise(1, lambda x: 1 / (1 + np.exp(-x)), fuses=True),
     "tanh": Elementwise(1, np.tanh, fuses=True),
     **dict.fromkeys(("astype", "clip", "erf", "nn.gelu", "nn.leakyrelu"), FUSES),
-    **dict.fromkeys(("abs", "ceil", "cos", "floor", "log", "round", "rsqrt", "sign"), PLAIN),
+    **dict.fromkeys(("abs", "ceil", "cos", "floor", "log", "rsqrt", "sign"), PLAIN),
     **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
     **dict.fromkeys(("equal", "greater", "greater_equal", "less"), Elementwise(2)),
     **dict.fromkeys(("less_equal", "not_equal", "power"), Elementwise(2)),
     "where": Elementwise(3),
+    # By tensor: scales and zero points are numbers.
+    **dict.fromkeys(("quantize", "dequantize"), Elementwise(3)),
 }
 """By the operator's name in Relax."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from tvm_sparse.passes.convolution import (
     is_channels_last,
     numerics_of,
 )
+from tvm_sparse.passes.quantised import Integers, integers_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     add_function,
@@ -98,8 +99,10 @@ class _Lower:
         columns, features = value.shape
         lead = tuple(extent(e) for e in x_shape[:-1])
         contraction = Contraction(lead, columns, features, numerics=numerics)
-        layer = Layer(layer_name(weight), "linear", contraction, value.T)
-        return self._emit(sweep, call, weight, layer, call.args[0])
+        integers = self._integers(sweep, call, layer_name(weight), value.T)
+        matrix = integers.weight if integers else value.T
+        layer = Layer(layer_name(weight), "linear", contraction, matrix)
+        return self._emit(sweep, call, weight, layer, integers or call.args[0])
 
     def _matmul(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
@@ -115,7 +118,8 @@ class _Lower:
 
     def _product(self, sweep: Rewriter, call: relax.Call, views: Views, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
-        product = _call(sweep, batch_matmul(*views, self.chooser.target), operands, call, "matmul")
+        func = batch_matmul(*views, self.chooser.target)
+        product = _call(sweep, func, operands, call.ty, "matmul")
         self.products[product.args[0]] = views
         return product
 
@@ -140,11 +144,12 @@ class _Lower:
         if weight is None or shape_of(call) is None or self._numerics(call, weight, name) is None:
             return None
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
-        x = _repeated(sweep, call.args[0], value, groups)
+        integers = self._integers(sweep, call, layer_name(weight), value)
+        x = _repeated(sweep, integers.x if integers else call.args[0], value, groups)
         padding = [int(p) for p in call.attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
         borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
-        x = x if borders else _pad(sweep, x, padding)
+        x = x if borders else _pad(sweep, x, padding, integers.zero_point if integers else 0)
         contraction = convolution(call, x, value.shape, borders)
         if contraction is None:
             return None
@@ -154,9 +159,10 @@ class _Lower:
             self.chooser.leave(layer_name(weight), name, value, reason)
             return None
         operator, joined = "depthwise" if depthwise else name, groups // contraction.groups
-        moved = np.moveaxis(value, -1, 1)
+        moved = np.moveaxis(integers.weight if integers else value, -1, 1)
         layer = Layer(layer_name(weight), operator, contraction, moved, 1 if depthwise else joined)
-        return self._emit(sweep, call, weight, layer, x)
+        operand = replace(integers, x=x) if integers else x
+        return self._emit(sweep, call, weight, layer, operand)
 
     @property
     def _on_gpu(self) -> bool:
@@ -174,12 +180,28 @@ class _Lower:
         self.chooser.leave(layer_name(weight), operator, array_of(weight), reason)
         return None
 
-    def _emit(
-        self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
-    ) -> relax.Call:
+    def _integers(
+        self, sweep: Rewriter, call: relax.Call, name: str, value: np.ndarray
+    ) -> Integers | None:
+        """Return the operands of a quantised layer, ``None`` (and why) if it stays in floats."""
+        found = integers_of(sweep, call.args[0], value, self.chooser.target)
+        if isinstance(found, Integers):
+            return found
+        if found:
+            self.chooser.note(name, f"float32, though its input is quantised: {found}")
+        return None
+
+    def _emit(self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:
+        """Emit ``layer`` on ``x``, a tensor or :class:`Integers`."""
+        if not isinstance(x, Integers):
+            candidate, arrays = self._packed(weight, layer)
+            hint = f"{layer.operator}_{candidate.name}"
+            return _call(sweep, candidate.func, [x, *arrays], call.ty, hint)
+        layer = replace(layer, contraction=x.contraction(layer.contraction))
         candidate, arrays = self._packed(weight, layer)
-        hint = f"{layer.operator}_{candidate.name}"
-        return _call(sweep, candidate.func, [x, *arrays], call, hint)
+        hint = f"{layer.operator}_{candidate.name}_{x.dtype}"
+        sums = relax.TensorType(call.ty.shape, layer.contraction.out_dtype)
+        return x.meaning(sweep, _call(sweep, candidate.func, [x.x, *arrays], sums, hint))
 
     def _packed(self, weight: Any, layer: Layer) -> tuple[Candidate, list[Any]]:
         """Choose and pack a weight once, however often the network reads it."""
@@ -263,24 +285,22 @@ def _repeated(sweep: Rewriter, x: Any, weight: np.ndarray, groups: int) -> Any:
     return sweep.emit(relax.op.repeat(x, features // groups, axis=-1))
 
 
-def _pad(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
-    """Return channels-last ``x`` with zeros before all spatial axes and behind them."""
+def _pad(sweep: Rewriter, x: Any, padding: list[int], zero: int) -> Any:
+    """Return channels-last ``x`` with ``zero`` before all spatial axes and behind them."""
     if not any(padding):
         return x
     rank = len(padding) // 2
     before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
     return sweep.builder_.emit_te(
-        lambda t: topi.nn.pad(t, before, after, name="pad"),
+        lambda t: topi.nn.pad(t, before, after, tirx.const(zero, str(t.dtype)), name="pad"),
         x,
         primfunc_name_hint="pad",
-        primfunc_attrs={PADDING: padding},
+        primfunc_attrs={PADDING: [*padding, zero]},
     )
 
 
-def _call(
-    sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], call: relax.Call, hint: str
-) -> Any:
-    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=call.ty)
+def _call(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str) -> Any:
+    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=ty)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerContractions")

@@ -18,6 +18,7 @@ from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
+from tvm_sparse.passes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
@@ -26,6 +27,7 @@ from tvm_sparse.passes.lower_permutes import LowerPermutes
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
+from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.sink_permutes import SinkPermutes
@@ -66,8 +68,9 @@ def lower(chooser: Chooser) -> list[Pass]:
     return [
         *([] if on_gpu else [SplitBatch(machine_of(chooser.target).caches.near // 2)]),
         *smaller,
-        *([FuseDepthwise(chooser)] if on_gpu else []),
+        *([FuseDepthwise(chooser)] if on_gpu else [FuseQuantization()]),
         LowerContractions(chooser),
+        *([] if on_gpu else [ReadBytes()]),
         LowerRows(),
         *(
             [relax.backend.DispatchSortScan()]

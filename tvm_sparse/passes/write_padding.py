@@ -1,4 +1,4 @@
-"""Layers write zero borders around their results where the next layer wants them."""
+"""Layers write the borders around their results where the next layer wants them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WritePadding:
 
 
 def _padding(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
-    """Return the widths if ``call`` is one of a function that only pads."""
+    """Return widths and value if ``call`` is one of a function that only pads."""
     if op_name(call) != "call_tir":
         return None
     attrs = mod[call.args[0]].attrs
@@ -66,8 +66,9 @@ def _padding(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
 
 
 def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | None:
-    """Return scheduled ``func`` with zeros of widths ``padding`` around its channels-last output.
+    """Return scheduled ``func`` with borders around its channels-last output.
 
+    ``padding`` is what :data:`~tvm_sparse.ops.marks.PADDING` holds.
     ``None`` if the output is not stored by one element-wise block.
     """
     root, (*inputs, inner) = func.body.block, func.params
@@ -84,13 +85,14 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
 
 
 def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]]:
-    """Return a buffer with borders around ``inner``, a copy into it, and what zeroes the borders.
+    """Return a buffer with borders around ``inner``, a copy into it, and what fills the borders.
 
     The borders of the first spatial axis go all along the others; those of each later axis are
     between the borders of the axes before it.
     """
-    rank = len(padding) // 2
-    before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
+    *widths, value = padding
+    rank = len(widths) // 2
+    before, after = [0, *widths[:rank], 0], [0, *widths[rank:], 0]
     extents = list(inner.shape)
     whole = [b + e + a for b, e, a in zip(before, extents, after, strict=True)]
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -104,7 +106,7 @@ def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]
                     (after[axis], before[axis] + extents[axis]),
                 ):
                     first = [*before[:axis], start, *[0] * len(around)]
-                    _fill(outer, (*inside, width, *around), first)
+                    _fill(outer, (*inside, width, *around), first, value)
             with T.grid(*inner.shape) as axes, T.sblock(INSIDE):
                 index = list(T.axis.remap("S" * len(extents), axes))
                 moved = [i + b for i, b in zip(index, before, strict=True)]
@@ -115,8 +117,8 @@ def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]
     return outer, copy, borders
 
 
-def _fill(outer: Any, extents: tuple[Any, ...], start: list[Any]) -> None:
-    """Emit zeros over a part of the buffer."""
+def _fill(outer: Any, extents: tuple[Any, ...], start: list[Any], value: int) -> None:
+    """Emit ``value`` over a part of the buffer."""
     if any(isinstance(e, int) and e == 0 for e in extents):
         return
     with T.grid(*int64(extents)) as axes, T.sblock("border"):
@@ -124,7 +126,7 @@ def _fill(outer: Any, extents: tuple[Any, ...], start: list[Any]) -> None:
         index = [i + first for i, first in zip(inside, start, strict=True)]
         T.reads()
         T.writes(outer[tuple(index)])
-        T.buffer_store(outer, tirx.const(0, outer.dtype), index)
+        T.buffer_store(outer, tirx.const(value, outer.dtype), index)
 
 
 def _function(

@@ -112,6 +112,10 @@ class Chooser:
         self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)
 
+    def note(self, name: str, phrase: str) -> None:
+        """Add a phrase to the reason of the layer ``name``."""
+        self.notes[name] = "; ".join(filter(None, [self.notes.get(name, ""), phrase]))
+
     def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""
         if any(d.layer == name for d in self.decisions):

@@ -1,0 +1,92 @@
+"""FuseQuantization: what is recognised, what moves, and what it leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.frontends.running import run
+from tests.passes.modules import operators
+from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.passes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.pipeline import canonicalise
+
+Q = torch.ops.quantized_decomposed
+
+
+def quantised(x, scale=0.02, zero=7, least=0, most=255, dtype=torch.uint8):
+    return Q.quantize_per_tensor(x, scale, zero, least, most, dtype)
+
+
+def meant(x, scale=0.02, zero=7, least=0, most=255, dtype=torch.uint8):
+    return Q.dequantize_per_tensor(x, scale, zero, least, most, dtype)
+
+
+def imported(function, *inputs):
+    """Return the model of ``function``, and the operators that the pass leaves of it."""
+    module = nn.Module()
+    module.forward = function
+    model = from_exported(torch.export.export(module, inputs))
+    mod = model.module
+    for step in [*canonicalise(model.weights, len(model.inputs)), FuseQuantization()]:
+        mod = step(mod)
+    return model, operators(mod)
+
+
+def test_both_are_recognised():
+    x = torch.randn(3, 40)
+    model, found = imported(lambda x: meant(quantised(x)), x)
+    assert found == {"multiply": 1, "quantize": 1, "dequantize": 1}
+    torch.testing.assert_close(torch.from_numpy(run(model, x)[0]), meant(quantised(x)))
+
+
+@pytest.mark.parametrize(
+    "limits", [(0, 127, torch.uint8), (-127, 127, torch.int8), (-128, 127, torch.int8)]
+)
+def test_narrow_ranges_stay_narrow(limits):
+    x = torch.linspace(-9, 9, 61)
+    model, found = imported(lambda x: quantised(x, 0.02, 7, *limits), x)
+    assert found["quantize"] == 1
+    np.testing.assert_array_equal(run(model, x)[0], quantised(x, 0.02, 7, *limits).numpy())
+
+
+def test_bytes_move_instead_of_floats():
+    x = torch.randint(0, 256, (1, 16, 8, 8), dtype=torch.uint8)
+
+    def function(q):
+        y = torch.nn.functional.max_pool2d(meant(q), 3, 2, 1)
+        return quantised(y.permute(0, 2, 3, 1).reshape(1, -1)[:, 8:200])
+
+    model, found = imported(function, x)
+    assert not {"quantize", "dequantize", "multiply"} & set(found)
+    np.testing.assert_array_equal(run(model, x)[0], function(x).numpy())
+
+
+def test_pieces_are_joined_where_they_mean_the_same():
+    x = torch.randint(0, 256, (2, 8, 4), dtype=torch.uint8)
+    same = imported(lambda q: quantised(torch.cat([meant(q), meant(q)], 1)), x)
+    assert set(same[1]) == {"concat"}
+
+    def differ(q):
+        return quantised(torch.cat([meant(q), meant(q, 0.03)], 1))
+
+    model, found = imported(differ, x)
+    assert found["quantize"] == 1
+    np.testing.assert_array_equal(run(model, x)[0], differ(x).numpy())
+
+
+def test_other_scales_and_zero_points_are_quantised_again():
+    x = torch.arange(256, dtype=torch.uint8)
+    for scale, zero in ((0.03, 7), (0.02, 8)):
+        model, found = imported(lambda q: quantised(meant(q), scale, zero), x)
+        assert found["quantize"] == 1
+        np.testing.assert_array_equal(run(model, x)[0], quantised(meant(x), scale, zero).numpy())
+
+
+def test_casts_that_do_not_saturate_are_no_quantisation():
+    x = torch.randn(20) * 50
+    model, found = imported(lambda x: torch.round(x).clamp(0, 200).to(torch.int32), x)
+    assert "quantize" not in found
+    np.testing.assert_array_equal(run(model, x)[0], torch.round(x).clamp(0, 200).int().numpy())

@@ -1,0 +1,97 @@
+"""Networks quantised by onnxruntime's own quantiser, and its answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from tests.frontends.onnx.graphs import graph, node
+
+RNG = np.random.default_rng(7)
+
+
+class _Batches(CalibrationDataReader):
+    def __init__(self, shape: tuple[int, ...], count: int) -> None:
+        self.left = iter([{"x": RNG.standard_normal(shape, np.float32)} for _ in range(count)])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.left, None)
+
+
+def _weight(*shape: int, sparsity: float = 0.0) -> np.ndarray:
+    """Return a weight of which each bank of 16 columns keeps as many."""
+    value = RNG.standard_normal(shape, np.float32) / np.sqrt(np.prod(shape[1:]))
+    if sparsity:
+        banks = np.moveaxis(value, 1, -1).reshape(-1, 16)
+        order = np.abs(banks).argsort(1)[:, : round(16 * sparsity)]
+        np.put_along_axis(banks, order, 0, 1)
+        last = np.moveaxis(value, 1, -1).shape
+        value = np.ascontiguousarray(np.moveaxis(banks.reshape(last), -1, 1))
+    return value.astype(np.float32)
+
+
+def small_network() -> onnx.ModelProto:
+    """Return a network with a stem, a residual block, strides, a depthwise layer and a head."""
+    weights = {
+        "w0": _weight(16, 3, 3, 3),
+        "w1": _weight(16, 16, 3, 3, sparsity=0.75),
+        "w2": _weight(16, 16, 3, 3, sparsity=0.75),
+        "w3": _weight(32, 16, 1, 1, sparsity=0.75),
+        "w4": _weight(32, 16, 3, 3, sparsity=0.75),
+        "w5": _weight(32, 1, 3, 3),
+        "w6": _weight(10, 32, sparsity=0.75),
+        **{f"b{i}": RNG.standard_normal(n, np.float32) for i, n in enumerate((16, 16, 16, 32, 32))},
+        "b5": RNG.standard_normal(32, np.float32),
+        "b6": RNG.standard_normal(10, np.float32),
+    }
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        node("Conv", "x w0 b0", "c0", strides=[2, 2], **same),
+        node("Relu", "c0", "r0"),
+        node("MaxPool", "r0", "m0", strides=[2, 2], **same),
+        node("Conv", "m0 w1 b1", "c1", **same),
+        node("Relu", "c1", "r1"),
+        node("Conv", "r1 w2 b2", "c2", **same),
+        node("Add", "c2 m0", "a2"),
+        node("Relu", "a2", "r2"),
+        node("Conv", "r2 w3 b3", "c3", kernel_shape=[1, 1], strides=[2, 2]),
+        node("Conv", "r2 w4 b4", "c4", strides=[2, 2], **same),
+        node("Add", "c3 c4", "a4"),
+        node("Conv", "a4 w5 b5", "c5", group=32, **same),
+        node("GlobalAveragePool", "c5", "g"),
+        node("Flatten", "g", "f"),
+        node("Gemm", "f w6 b6", "y", transB=1),
+    ]
+    return graph(nodes, {"x": (1, 3, 24, 24)}, ["y"], weights, opset=17)
+
+
+def quantised_by_onnxruntime(folder: Path, activation: str) -> Path:
+    """Write the small network with ``QuantizeLinear`` and ``DequantizeLinear`` around its nodes."""
+    plain, path = folder / "float.onnx", folder / "quantised.onnx"
+    onnx.save(small_network(), plain)
+    quantize_static(
+        plain,
+        path,
+        _Batches((1, 3, 24, 24), 2),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=QuantType[activation],
+        weight_type=QuantType.QInt8,
+    )
+    return path
+
+
+def assert_near_onnxruntime(path: Path, library: object, x: np.ndarray) -> None:
+    """Check the last layer's bytes against onnxruntime without its optimisations: but for ties."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    (expected,) = onnxruntime.InferenceSession(path, options).run(None, {"x": x})
+    got = library(x)
+    step = np.diff(np.unique(expected)).min()
+    assert np.abs(got - expected).max() <= 1.01 * step
+    assert (np.abs(got - expected) > 0.5 * step).mean() <= 0.1
