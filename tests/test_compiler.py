@@ -268,7 +268,7 @@ def test_a_library_and_its_decisions_show_themselves():
     model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
     library = ts.compile(model, torch.zeros(2, 32), config=ts.Config(measure=False))
     text = repr(library)
-    assert text.startswith("<Library for llvm ")
+    assert text.startswith("<Library for cpu:")
     assert "0 of 2 layers sparse; 0.0 MiB of weights>" in text
     assert repr(library.decisions) == "<Decisions: 0 of 2 layers sparse>"
     page = library._repr_html_()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.targets import parse_target
+from tvm_sparse.targets import parse_target, spelled
 
 
 def test_cpu_is_this_machine():
@@ -26,3 +26,8 @@ def test_another_cpu_is_not_this_machine():
 def test_unknown_names(name, message):
     with pytest.raises(InputError, match=message):
         parse_target(name)
+
+
+@pytest.mark.parametrize("name", ["cpu:haswell", "cuda:sm_90", "cuda:sm_80,sm_90"])
+def test_a_target_is_spelled_as_it_was_named(name):
+    assert spelled(parse_target(name).target) == name

@@ -34,7 +34,7 @@ from tvm_sparse.progress import shown
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.targets import ResolvedTarget, parse_target
+from tvm_sparse.targets import ResolvedTarget, parse_target, spelled
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 
 Progress = Callable[[str, int, int], None]
@@ -84,8 +84,7 @@ class Library:
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
-        target = f"{self.target.kind.name} {self.target.attrs.get('mcpu', '')}".strip()
-        return f"<Library for {target}: {inputs} -> {outputs}; {self.verdict()}>"
+        return f"<Library for {spelled(self.target)}: {inputs} -> {outputs}; {self.verdict()}>"
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: a line and the decisions."""

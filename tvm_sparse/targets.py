@@ -67,6 +67,14 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     return ResolvedTarget(target, _runs_here(target))
 
 
+def spelled(target: Target) -> str:
+    """Return ``target`` as :func:`parse_target` takes it: ``cpu:znver4``, ``cuda:sm_80,sm_90``."""
+    if target.kind.name == "cuda":
+        return f"cuda:{','.join(cuda_archs(target))}"
+    cpu = str(target.attrs.get("mcpu", ""))
+    return f"cpu:{cpu}" if target.kind.name == "llvm" and cpu else str(target.kind.name)
+
+
 def threads_of(target: Target) -> int:
     """Return how many threads code for ``target`` runs on: ``TVM_NUM_THREADS``, or its cores."""
     cores = target.attrs.get("num-cores") or os.cpu_count() or 1

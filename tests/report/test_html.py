@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 import tvm_sparse as ts
 from tvm_sparse.kernel import Kernel
 from tvm_sparse.report.html import render, write
+from tvm_sparse.selection.decisions import Decisions
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +45,9 @@ def test_bars_end_at_the_total(compiled):
 def test_self_contained_and_escaped(compiled):
     library, _ = compiled
     page = render(library, library.kernels, title="<script>alert(1)</script>")
-    assert "<script" not in page
-    assert not re.search(r"(src|href)=", page)
+    assert page.count("<script") == 1
+    assert "<script>alert" not in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
 
 
 def test_written_with_times_of_this_machine(compiled, tmp_path):
@@ -60,3 +64,26 @@ def test_leftovers_are_what_general_rules_took(compiled):
     kernels = [Kernel(f"kernel{i}", "", rule, 1.0) for i, rule in enumerate(rules)]
     _, listed = render(library, kernels).split("Left to general rules", 1)
     assert [f"kernel{i}" in listed for i in range(len(rules))] == [False] * 4 + [True] * 3
+
+
+def test_masks_have_the_grid_of_their_pattern(compiled):
+    library, kernels = compiled
+    page = render(library, kernels)
+    assert page.count("<figure>") == len(library.decisions.masks) == 1
+    assert 'alt="mask of 3: ' in page
+    picture = library.decisions.masks["3"]
+    assert picture.mask.shape == (8, 96)
+    assert not picture.mask[:, ::2].any()
+
+
+def test_measured_layers_stand_beside_dense(compiled):
+    library, kernels = compiled
+    times = {"dense_us": 12.5, "sparse_us": 5.0}
+    records = [replace(d, chosen="balanced", **times) for d in library.decisions.records]
+    records[0] = replace(records[0], chosen="winograd")
+    other = copy.copy(library)
+    other.decisions = Decisions(records)
+    page = render(other, kernels)
+    assert page.count("2.50x") == len(records) - 1
+    assert f"{len(records) - 1} of {len(records)} layers sparse, 2.5x the speed" in page
+    assert 'style="width:100.00%"' in page and 'style="width:40.00%"' in page

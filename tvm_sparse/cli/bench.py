@@ -79,7 +79,7 @@ def _raced(
     shape, files, weights = given
     with bars() as progress:
         model = frontends.load(source, example_inputs(shape, files), weights=weights)
-        inputs = programs.inputs_for(model.inputs, files)
+        inputs = programs.inputs_for(model, files)
         ours = {
             name: ts.compile(model, config=ts.Config(sparse=sparse), progress=progress)
             for name, sparse in ((OURS, True), (OURS_DENSE, False))

@@ -152,7 +152,7 @@ def verified(
 
     if not parse_target(library.target).runs_here:
         raise InputError("--check", "code for another machine does not run here", "this machine")
-    inputs = programs.inputs_for(library.inputs, files)
+    inputs = programs.inputs_for(library, files)
     ours = partial(programs.call, library, inputs)
     theirs = reference.reference(source, inputs, weights)
     error = reference.largest_error(ours(), theirs())

@@ -15,14 +15,11 @@ TOLERANCE = 1e-3
 """Relative error up to which a program in float32 computes the same as another."""
 
 
-def inputs_for(specs: Sequence[Any], files: Sequence[Path] | None = None) -> list[np.ndarray]:
-    """Return the arrays in ``files``, or for each specification a random one.
-
-    Open extents are one. Integers are zero, which every table of embeddings has.
-    """
+def inputs_for(model: Any, files: Sequence[Path] | None = None) -> list[np.ndarray]:
+    """Return the arrays in ``files``, or random ones for the inputs of a model or library."""
     if files:
         return [_read(path) for path in files]
-    return random_inputs(specs)
+    return random_inputs(model.inputs, model.bounds)
 
 
 def _read(path: Path) -> np.ndarray:

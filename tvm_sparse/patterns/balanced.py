@@ -116,6 +116,10 @@ class Balanced(ScannedPattern):
         """Return 4 of 16."""
         return cls(16, 4)
 
+    def units(self) -> tuple[int, int]:
+        """Return the extents of a bank."""
+        return 1, self.bank
+
     def describe(self) -> str:
         """Return ``"balanced <keep> of <bank>"``."""
         return f"balanced {self.keep} of {self.bank}"

@@ -111,6 +111,10 @@ class Pattern(ABC):
         """Return a typical instance, for :func:`tvm_sparse.testing.check_kind`."""
         return cls()
 
+    def units(self) -> tuple[int, int]:
+        """Return rows and columns of what the pattern counts in; (0, 0) if in nothing."""
+        return 0, 0
+
     @abstractmethod
     def describe(self) -> str:
         """Return a phrase for reports, like ``"balanced 4 of 16"``."""

@@ -102,6 +102,10 @@ class Block(ScannedPattern):
         """Return blocks of 16 x 16."""
         return cls(16, 16)
 
+    def units(self) -> tuple[int, int]:
+        """Return the extents of a block."""
+        return self.rows, self.cols
+
     def describe(self) -> str:
         """Return ``"block <rows>x<cols>"``."""
         return f"block {self.rows}x{self.cols}"

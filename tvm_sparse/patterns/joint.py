@@ -119,6 +119,10 @@ class Joint(ScannedPattern):
         """Return 4 of 16 in blocks of 16 x 16."""
         return cls(Balanced.example(), Block.example())
 
+    def units(self) -> tuple[int, int]:
+        """Return the extents of a block."""
+        return self.block.units()
+
     def describe(self) -> str:
         """Return ``"joint of balanced <k> of <B> and block <R>x<S>"``."""
         return f"joint of {self.bank.describe()} and {self.block.describe()}"

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import math
+import platform
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tvm.target import codegen
 
 from tvm_sparse.kernel import GENERIC, Kernel, slow_phrases
 from tvm_sparse.profile import random_inputs
 from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
-from tvm_sparse.targets import parse_target
+from tvm_sparse.report.png import data_url
+from tvm_sparse.selection.decisions import DENSE
+from tvm_sparse.targets import parse_target, spelled
 
 if TYPE_CHECKING:
     from tvm_sparse.compiler import Library
+    from tvm_sparse.selection.decisions import Decision, Decisions
+
+COLUMNS = (
+    ("layer", False),
+    ("operator", False),
+    ("weight", False),
+    ("sparsity", True),
+    ("pattern", False),
+    ("dense us", True),
+    ("sparse us", True),
+    ("of all time", True),
+    ("chosen", False),
+    ("schedule", False),
+    ("why", False),
+)
+"""Of the table of layers: the heading, and whether numbers stand below it."""
+
+FLOAT_BYTES = 4
+"""Of a weight before compiling."""
 
 
 def write(library: Library, path: Path) -> None:
@@ -40,7 +67,14 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
     return page(
         "compiled.html",
         title=title,
-        target=str(library.target),
+        verdict=_sentence(library.decisions.verdict()),
+        columns=COLUMNS,
+        without_zeros=DENSE,
+        environment=_environment(),
+        dense_bytes=sum(FLOAT_BYTES * math.prod(d.shape) for d in library.decisions),
+        pairs=_pairs(list(library.decisions)),
+        masks=_masks(library.decisions),
+        target=spelled(library.target),
         nbytes=library.nbytes,
         layers=layer_rows(library.decisions, kernels),
         slow=slow_phrases(kernels),
@@ -50,6 +84,47 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         total=total,
         leftovers=[k for k in kernels if k.rule is None or k.rule in GENERIC],
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _environment() -> dict[str, str]:
+    """Return what a reader needs to believe the times."""
+    versions = {name: version(name) for name in ("tvm-sparse", "apache-tvm", "torch", "numpy")}
+    cpu = codegen.llvm_get_system_cpu()
+    return versions | {"CPU": cpu, "Python": platform.python_version(), "date": str(date.today())}
+
+
+def _pairs(decisions: list[Decision]) -> list[dict[str, Any]]:
+    """Return dense and chosen times of the layers that have both, with the widths of their bars."""
+    found: list[dict[str, Any]] = []
+    for d in decisions:
+        sparse = d.sparse_us if d.chosen not in DENSE else None
+        if d.dense_us is not None and sparse is not None:
+            found.append({"layer": d.layer, "dense": d.dense_us, "ours": sparse})
+    longest = max((max(p["dense"], p["ours"]) for p in found), default=1.0)
+    for pair in found:
+        pair |= {f"{name}_width": 100 * pair[name] / longest for name in ("dense", "ours")}
+    return found
+
+
+def _masks(decisions: Decisions) -> list[dict[str, Any]]:
+    """Return the pictures of masks in network order."""
+    return [
+        {
+            "layer": d.layer,
+            "pattern": d.pattern,
+            "url": data_url(picture.mask),
+            "rows": picture.mask.shape[0],
+            "cols": picture.mask.shape[1],
+            "unit_rows": picture.unit_rows,
+            "unit_cols": picture.unit_cols,
+        }
+        for d in decisions
+        if (picture := decisions.masks.get(d.layer)) is not None
+    ]
 
 
 def _bars(kernels: list[Kernel], total: float) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
+from tvm_sparse.selection.mask_picture import mask_picture
 from tvm_sparse.selection.measure import Data, Measured, measure
 from tvm_sparse.selection.times import Times
 
@@ -234,13 +235,16 @@ class Chooser:
         found = detection(analysis) if sparsity else None
         dense = [t for name, t in times.items() if name in DENSE]
         sparse = [t for name, t in times.items() if name not in DENSE]
+        fit = found.best if found else None
+        if sparsity:
+            self.decisions.masks[layer.name] = mask_picture(layer.weight, fit)
         self.decisions.add(
             Decision(
                 layer=layer.name,
                 operator=layer.operator,
                 shape=tuple(layer.weight.shape),
                 sparsity=sparsity,
-                pattern=found.best.pattern.describe() if found and found.best else "dense",
+                pattern=fit.pattern.describe() if fit is not None else "dense",
                 chosen=best.name,
                 reason=reason,
                 dense_us=min(dense) if dense else None,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from tvm_sparse.markup import html_table
+
+if TYPE_CHECKING:
+    from tvm_sparse.selection.mask_picture import MaskPicture
 
 DENSE = ("dense", "winograd")
 """Names of the candidates that do not care for zeros."""
@@ -39,13 +43,14 @@ class Decisions:
     ``places`` are those of layers in the network, for passes that do not decide in its order;
     layers without one come last, in the order in which they were decided. A large batch goes
     through the network in ``parts``; times of layers are those of one part. ``costs`` says which
-    costs the models of a CPU were made of.
+    costs the models of a CPU were made of. ``masks`` are corners of the masks by layer.
     """
 
     records: list[Decision] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     parts: int = 1
     costs: str = ""
+    masks: dict[str, MaskPicture] = field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
