@@ -22,7 +22,7 @@ export TVM_BIND_THREADS := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench operators clean
+.PHONY: help demo test test-slow lint format bench operators wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operat
 	    OMP_NUM_THREADS=1 $(BIN)/python -m tests.suites $$suite --jobs $(JOBS) || exit; \
 	done
 	$(BIN)/python tools/operators_page.py
+
+wheels: $(DEV)  ## Build the release files of both distributions (needs Docker)
+	$(BIN)/python -m pip install --quiet build cibuildwheel
+	PYTHON=$(BIN)/python tools/wheels.sh
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) build python/build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
