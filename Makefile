@@ -22,7 +22,7 @@ export TVM_BIND_THREADS := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench operators wheels clean
+.PHONY: help demo test test-slow lint format docs bench operators wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ lint: $(DEV)  ## Check style, types and the direction of imports
 format: $(DEV)  ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DEV)  ## Build the documentation as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and docs/performance
 	mkdir -p build benchmarks/results
