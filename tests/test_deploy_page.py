@@ -9,6 +9,7 @@ import sysconfig
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import tvm_sparse as ts
@@ -42,6 +43,8 @@ def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     np.save("x.npy", np.zeros((2, 64), np.float32))
     model, example = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval(), torch.zeros(2, 64)
     compiled = ts.compile(model, (example,))
+    torch.export.save(torch.export.export(model, (example,)), "model.pt2")
+    save_file({name: 2 * value for name, value in model.state_dict().items()}, "new.safetensors")
     names = {"ts": ts, "model": model, "example": example, "compiled": compiled}
     run = {"python": lambda text: exec(text, names), "sh": shell}
     ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]

@@ -31,6 +31,7 @@ from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.profile import planned_kernels, profile, random_inputs
 from tvm_sparse.progress import shown
+from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
@@ -71,6 +72,7 @@ class Library:
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
         self.bounds = model.bounds
         self.alternatives: tuple[Library, ...] = ()
+        self.recipe: Recipe | None = None
         self.slow: list[str] = []
         self._pristine = Pristine(executable)
         self._session: Any = None
@@ -156,6 +158,7 @@ class Library:
             force=force,
             ptx=ptx,
             sign=sign,
+            recipe=None if self.recipe is None else self.recipe.to_bytes(),
             alternatives=[
                 Program(other._pristine.executable(), other.weights, other.target)
                 for other in self.alternatives
@@ -254,6 +257,8 @@ def _compiled(
                 "built",
             )
     library = Library(source, resolved.target, executable, packed, (decisions, kernels))
+    if config.refreshable:
+        library.recipe = Recipe.of(source, resolved.target, config, decisions)
     if config.measure:
         library.slow = _slow(library)
     for phrase in library.slow:

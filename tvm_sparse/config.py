@@ -36,6 +36,9 @@ class Config:
         Layer glob to ``"dense"`` (the direct sum), ``"winograd"`` (3x3 convolutions) or a format
         name (``"balanced"``, ``"block"``, …), stronger than any measurement; what does not fit the
         layer is an error.
+    refreshable
+        Export the model's graph, too, so that ``tvm-sparse refresh`` can give the artifact other
+        values later. The graph tells how the network is built.
     dump
         Write the module after each pass into this directory, ``1-canonicalise/02-Simplify.py`` and
         so on, to see what a pass did; by default the value of ``TVM_SPARSE_DUMP``, if set.
@@ -52,6 +55,7 @@ class Config:
     tuned: bool = True
     ignore: tuple[str, ...] = ()
     force: Mapping[str, str] = field(default_factory=dict)
+    refreshable: bool = False
     dump: str = field(default_factory=lambda: os.environ.get("TVM_SPARSE_DUMP", ""))
 
     def __post_init__(self) -> None:

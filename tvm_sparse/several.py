@@ -39,6 +39,9 @@ def compile_for(
     InputError
         There is no target, one is no CPU, or they differ in architecture.
     """
+    config = options.get("config")
+    if config is not None and config.refreshable:
+        raise InputError("Config, refreshable", "True", "False where there are several targets")
     resolved = [parse_target(name).target for name in targets]
     _check(resolved)
     resolved.sort(key=lambda target: len(required_cpu_features(target)))

@@ -12,6 +12,8 @@ from .extents import Bounds
 from .spec import TensorSpec, nbytes
 
 FILE_NAME = "manifest.json"
+REFRESH_FILE = "refresh.json"
+"""The graph of a refreshable artifact, one of its files."""
 FORMAT = "tvm-sparse artifact"
 FORMAT_VERSIONS = (2, 3)
 """What this release reads. It writes the lowest that has all fields in use."""

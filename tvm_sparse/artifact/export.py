@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.extents import Bounds
 from tvm_sparse_runtime.manifest import (
     FILE_NAME,
+    REFRESH_FILE,
     Alternative,
     FileRecord,
     Manifest,
@@ -48,6 +50,7 @@ def export(
     force: bool = False,
     sign: trust.Key | None = None,
     alternatives: Sequence[Program] = (),
+    recipe: bytes | None = None,
 ) -> Manifest:
     """Write the artifact ``directory``; it appears whole or not at all.
 
@@ -78,6 +81,8 @@ def export(
         A private Ed25519 key, or the path of its PEM file, to sign the manifest with.
     alternatives
         The same program for other CPUs; machines take the best that they can run.
+    recipe
+        The document that :func:`tvm_sparse.refresh.refresh` needs.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def export(
         "threads": threads,
         "decisions": tuple(decisions),
     }
-    with _written(directory) as place:
+    with written(directory) as place:
         unlinked = _manifest(
             [_Part(*pair) for pair in zip(records, tables, strict=True)], described
         )
@@ -114,8 +119,8 @@ def export(
             held = {} if number else arrays
             linked = link(program, held, bound.signature(), place, ptx=ptx)
             parts.append(_Part(records[number], tables[number], *linked))
-        manifest = _manifest(parts, described)
-        _write_manifest(manifest, place, key)
+        manifest = _with_recipe(_manifest(parts, described), place, recipe)
+        write_manifest(manifest, place, key)
     return manifest
 
 
@@ -142,7 +147,16 @@ def _manifest(parts: Sequence[_Part], described: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
+def _with_recipe(manifest: Manifest, place: Path, recipe: bytes | None) -> Manifest:
+    """Write a recipe where there is one, and list it among the files."""
+    if recipe is None:
+        return manifest
+    (place / REFRESH_FILE).write_bytes(recipe)
+    record = FileRecord(hashlib.sha256(recipe).hexdigest(), len(recipe))
+    return replace(manifest, files={**manifest.files, REFRESH_FILE: record})
+
+
+def write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
     """Write ``manifest.json``, and its signature where there is a key."""
     document = _document(manifest)
     (place / FILE_NAME).write_bytes(document)
@@ -151,7 +165,7 @@ def _write_manifest(manifest: Manifest, place: Path, key: Any) -> None:
 
 
 @contextlib.contextmanager
-def _written(directory: Path) -> Iterator[Path]:
+def written(directory: Path) -> Iterator[Path]:
     """Yield where to write what becomes ``directory``, safe on the disk, when all went well."""
     try:
         with staging.staged(directory) as place:

@@ -110,10 +110,10 @@ def link(
         raise ArtifactError(compiler, f"cannot link the library ({reason})") from error
     packed.check(linked)
     shutil.rmtree(workspace)
-    return _named(linked, machine)
+    return named(linked, machine)
 
 
-def _named(linked: Path, machine: str) -> tuple[str, str, FileRecord]:
+def named(linked: Path, machine: str) -> tuple[str, str, FileRecord]:
     """Give a library the name that its content demands, and return what its manifest says."""
     with files.opened(linked) as descriptor:
         size = files.size_of(descriptor)

@@ -16,6 +16,7 @@ from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.prune import prune_command
+from tvm_sparse.cli.refresh import refresh_command
 from tvm_sparse.cli.run import run_command
 from tvm_sparse.cli.tune import tune_command
 
@@ -30,6 +31,7 @@ app.command("prune")(prune_command)
 app.command("inspect")(inspect_command)
 app.command("tune")(tune_command)
 app.command("compile")(compile_command)
+app.command("refresh")(refresh_command)
 app.command("run")(run_command)
 app.command("bench")(bench_command)
 app.command("machine")(machine_command)

@@ -62,6 +62,9 @@ def compile_command(
         bool, typer.Option("--force", help="Replace an artifact that exists.")
     ] = False,
     sign: Sign = None,
+    refreshable: Annotated[
+        bool, typer.Option("--refreshable", help="Keep the graph for `tvm-sparse refresh`.")
+    ] = False,
     report: Page = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Compile and decide, but write nothing.")
@@ -96,7 +99,7 @@ def compile_command(
             library = ts.compile(
                 model,
                 target=target,
-                config=ts.Config(measure=measure, cache=cache),
+                config=ts.Config(measure=measure, cache=cache, refreshable=refreshable),
                 database=database,
                 progress=progress,
             )
