@@ -1,0 +1,109 @@
+"""The Python blocks of the guides run as they stand, with small models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ELSEWHERE = {"deploy.md"}
+"""Pages that a test of their own runs, with their commands."""
+
+FASTER = {"trials=512": "trials=2", "steps=400": "steps=2", "range(160)": "range(21)"}
+"""What a test may not take the time for."""
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential()
+    model.add_module("body", nn.Linear(64, 64))
+    model.add_module("act", nn.ReLU())
+    model.add_module("head", nn.Linear(64, 32))
+    return model.eval()
+
+
+def separable() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Conv2d(32, 64, 1), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.Conv2d(64, 64, 3, padding=1, groups=64), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.Conv2d(64, 64, 1),
+    ).eval()  # fmt: skip
+
+
+def compiling() -> dict[str, Any]:
+    return {"ts": ts, "model": network(), "x": torch.rand(3, 64)}
+
+
+def running() -> dict[str, Any]:
+    ts.compile(network(), (torch.rand(3, 64),)).export("model.tvms")
+    return {"x": np.zeros((3, 64), np.float32)}
+
+
+def pruning() -> dict[str, Any]:
+    model, dense, x = network(), network(), torch.rand(32, 64)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    return {
+        "model": model,
+        "dense": dense,
+        "train": lambda model: None,
+        "calibration": [x],
+        "batches": [x],
+        "x": torch.rand(1, 32, 8, 8),
+        "loader": [(x, torch.zeros(32, 32))],
+        "criterion": nn.functional.mse_loss,
+        "optimizer": optimizer,
+    }
+
+
+BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
+    "artifact.md": running,
+    "design/graph.md": compiling,
+    "frontends.md": compiling,
+    "pruning.md": pruning,
+    "tuning.md": compiling,
+}
+"""What the reader of each page has already."""
+
+
+def pages() -> list[str]:
+    """Return the pages with Python in them."""
+    found = (page.relative_to(DOCS).as_posix() for page in sorted(DOCS.rglob("*.md")))
+    return [name for name in found if BLOCK.search((DOCS / name).read_text(encoding="utf-8"))]
+
+
+def test_every_page_with_python_is_run():
+    assert set(pages()) == {*BEGINNINGS, *ELSEWHERE}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "tuning.md" else ())
+        for name in sorted(BEGINNINGS)
+    ],
+)
+def test_python_blocks_run(name, tmp_path, monkeypatch):
+    """One block builds on the names of the one before, but for models, which start afresh."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    names: dict[str, Any] = {}
+    for block in BLOCK.findall((DOCS / name).read_text(encoding="utf-8")):
+        text = block
+        for slow, fast in FASTER.items():
+            text = text.replace(slow, fast)
+        names |= BEGINNINGS[name]()
+        if "deprune" in text:
+            names["model"] = separable()
+        exec(compile(text, name, "exec"), names)
