@@ -46,6 +46,10 @@ def compiling() -> dict[str, Any]:
     return {"ts": ts, "model": network(), "x": torch.rand(3, 64)}
 
 
+def calibrating() -> dict[str, Any]:
+    return {"model": network(), "calibration_batches": [torch.rand(3, 64)]}
+
+
 def running() -> dict[str, Any]:
     ts.compile(network(), (torch.rand(3, 64),)).export("model.tvms")
     return {"x": np.zeros((3, 64), np.float32)}
@@ -72,6 +76,7 @@ BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "design/graph.md": compiling,
     "frontends.md": compiling,
     "pruning.md": pruning,
+    "quantisation.md": calibrating,
     "tuning.md": compiling,
 }
 """What the reader of each page has already."""

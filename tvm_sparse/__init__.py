@@ -18,6 +18,7 @@ _PUBLIC = {
     "compile_for": "tvm_sparse.several",
     "inspect": "tvm_sparse.inspection",
     "load": "tvm_sparse.frontends.load",
+    "quantize": "tvm_sparse.quantization",
     "tune": "tvm_sparse.tuning.api",
     "SparseError": "tvm_sparse.errors",
     "InputError": "tvm_sparse.errors",
@@ -38,6 +39,7 @@ __all__ = [
     "inspect",
     "load",
     "prune",
+    "quantize",
     "tune",
 ]
 

@@ -8,6 +8,7 @@ from tvm_sparse.errors import InputError
 
 _MODULES = {
     "demo": "sklearn",
+    "quantize": "torchao",
     "report": "jinja2",
     "rpc": "cloudpickle",
     "tune": "xgboost",

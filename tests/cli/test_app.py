@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "tvm-sparse"
-COMMANDS = ("demo", "prune", "inspect", "tune", "compile", "run", "bench", "machine", "doctor")
+COMMANDS = (
+    "demo",
+    "prune",
+    "quantize",
+    "inspect",
+    "tune",
+    "compile",
+    "run",
+    "bench",
+    "machine",
+    "doctor",
+)
 
 
 def call(*arguments, **environment):

@@ -16,6 +16,7 @@ from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.prune import prune_command
+from tvm_sparse.cli.quantize import quantize_command
 from tvm_sparse.cli.refresh import refresh_command
 from tvm_sparse.cli.run import run_command
 from tvm_sparse.cli.tune import tune_command
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo_command)
 app.command("prune")(prune_command)
+app.command("quantize")(quantize_command)
 app.command("inspect")(inspect_command)
 app.command("tune")(tune_command)
 app.command("compile")(compile_command)

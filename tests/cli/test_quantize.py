@@ -1,0 +1,35 @@
+"""``tvm-sparse quantize`` and what `compile` makes of its program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def batches(here):
+    x = np.random.default_rng(0).standard_normal((3, 64), np.float32)
+    np.save(here / "x.npy", x)
+    return ["--calibration", "x.npy"]
+
+
+def test_the_program_compiles_to_bytes(call, call_json, here, batches):
+    assert call("quantize", "factories:small", "-o", "q.pt2", *batches).stdout == "wrote q.pt2\n"
+    call_json("compile", "q.pt2", "-o", "q", "--no-measure", "--check")
+    assert call_json(
+        "quantize", "factories:small", "-o", "q.pt2", "--force", "--ignore", "0", *batches
+    ) == {"program": "q.pt2", "batches": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["factories:small", "-o", "q.onnx"], 2, "not a .pt2 file"),
+        (["model.pt2", "-o", "q.pt2"], 1, "is no factory"),
+        (["factories:small", "-o", "q.pt2", "--ignore", "7"], 1, "no module '7'"),
+        (["factories:small", "-o", "there.pt2"], 1, "exists"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(call, here, batches, arguments, status, message):
+    (here / "there.pt2").touch()
+    assert message in call("quantize", *arguments, *batches, status=status).stderr

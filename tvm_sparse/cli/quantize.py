@@ -1,0 +1,64 @@
+"""``tvm-sparse quantize``: a model in bytes, from calibration data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tvm_sparse.cli import console, outputs
+from tvm_sparse.cli.options import Debug, Json, Weights, read_array
+from tvm_sparse.errors import InputError
+
+Factory = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="pkg.module:factory, which returns the model.")
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="A .pt2 file for the program.")
+]
+Calibration = Annotated[
+    list[Path],
+    typer.Option("--calibration", metavar="FILE", help="A batch of inputs, a .npy file."),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="A module that stays float.")
+]
+
+
+def quantize_command(
+    source: Factory,
+    *,
+    output: Output,
+    calibration: Calibration,
+    weights: Weights = None,
+    ignore: Ignore = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Quantise the layers of SOURCE and write a program that `compile` takes.
+
+    Scales of activations come from the calibration data. Pruned zeros stay zeros.
+    """
+    if output.suffix != ".pt2":
+        raise typer.BadParameter("not a .pt2 file", param_hint="--output")
+    with console.errors(debug):
+        outputs.check_file(output)
+        if output.exists() and not force:
+            raise InputError(f"'{output}'", "exists", "a new file", "or --force")
+        if ":" not in source:
+            raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
+        import torch
+
+        from tvm_sparse.frontends.safetensors import load_factory
+        from tvm_sparse.quantization import quantize
+
+        batches = [torch.from_numpy(read_array(path)) for path in calibration]
+        program = quantize(load_factory(source, weights), batches, ignore=ignore or ())
+        with outputs.whole(output) as temporary:
+            torch.export.save(program, temporary)
+        if json:
+            console.show_json({"program": str(output), "batches": len(batches)})
+        else:
+            console.show(f"wrote {output}")

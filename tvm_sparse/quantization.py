@@ -1,0 +1,103 @@
+"""``ts.quantize``: a trained model in bytes, by torchao's export flow (PT2E)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.extras import require
+from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.quiet import quiet
+
+WHERE = "quantize"
+_FROZEN = "_frozen_param"
+
+
+def quantize(
+    model: nn.Module, batches: Iterable[Any], *, ignore: Sequence[str] = ()
+) -> torch.export.ExportedProgram:
+    """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
+
+    Activations become unsigned bytes with a scale and a zero point a tensor, from the ranges that
+    the calibration data show. Weights become signed bytes with a scale a feature and without a zero
+    point, so pruned zeros stay zeros. Masks are applied and batch norm is folded before. What is no
+    convolution, linear layer or operator between them stays float.
+
+    Parameters
+    ----------
+    model
+        A trained, perhaps pruned, model. It is not changed.
+    batches
+        Inputs that are like those in use; a tensor, or a tuple of the model's inputs, each. The
+        program takes the shape of the first. Some hundred images are usual.
+    ignore
+        Fully qualified names of modules that stay float.
+
+    Raises
+    ------
+    InputError
+        torchao is not installed, there is no batch, a name is unknown, or the model cannot be
+        traced.
+    """
+    require("quantize", WHERE)
+    inputs = [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
+    if not inputs:
+        raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")
+    names = {name for name, _ in model.named_modules()}
+    if unknown := sorted(set(ignore) - names):
+        raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
+    with quiet(), torch.no_grad():
+        try:
+            plain = torch.export.export(inference_copy(model), inputs[0]).module()
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
+        converted = _converted(plain, inputs, ignore)
+        _name_weights(converted)
+        return torch.export.export(converted, inputs[0])
+
+
+def _converted(
+    plain: nn.Module, inputs: list[tuple[Any, ...]], ignore: Sequence[str]
+) -> torch.fx.GraphModule:
+    """Return ``plain`` with the quantisation that torchao finds for ``inputs``."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    quantizer = x86.X86InductorQuantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    for name in ignore:
+        quantizer.set_module_name_qconfig(name, None)
+    prepared = prepare_pt2e(plain, quantizer)
+    for batch in inputs:
+        prepared(*batch)
+    return convert_pt2e(prepared)
+
+
+def _name_weights(program: torch.fx.GraphModule) -> None:
+    """Give quantised weights the names of the float ones that they replace."""
+    for node in list(program.graph.nodes):
+        if node.op != "get_attr" or not str(node.target).startswith(_FROZEN):
+            continue
+        reader = next((user for meant in node.users for user in meant.users), None)
+        path = _module_of(reader)
+        module = dict(program.named_modules()).get(path) if path else None
+        if not isinstance(getattr(module, "weight", None), nn.Parameter):
+            continue
+        assert module is not None
+        frozen = getattr(program, node.target)
+        del module.weight
+        module.register_buffer("weight", frozen)
+        delattr(program, node.target)
+        node.target = f"{path}.weight"
+    program.recompile()
+
+
+def _module_of(node: torch.fx.Node | None) -> str:
+    """Return the name of the module that ``node`` was traced in."""
+    stack = list(((node.meta.get("nn_module_stack") if node else None) or {}).values())
+    return str(stack[-1][0]) if stack else ""
