@@ -253,6 +253,41 @@ def test_clones_have_threads_of_their_own(linear_artifact):
     assert (done.stdout, done.stderr) == ("[1, 2] [1, 2]\n", "")
 
 
+SCALING = """
+import hashlib, sys, threading, time
+import numpy as np
+import tvm_sparse_runtime as rt
+
+library = rt.load(sys.argv[1], threads=1)
+clones = [library.clone(), library.clone()]
+x, data = np.ones((4096, 64), "float32"), bytes(10_000_000)
+
+def gain(*work):
+    "How much more is done by both at a time than by one alone."
+    begin = time.perf_counter()
+    work[0]()
+    alone, begin = time.perf_counter() - begin, time.perf_counter()
+    threads = [threading.Thread(target=one) for one in work]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    return 2 * alone / (time.perf_counter() - begin)
+
+calls = [lambda clone=clone: [clone(x) for _ in range(20)] for clone in clones]
+hashes = [lambda: [hashlib.sha256(data).digest() for _ in range(5)]] * 2
+gains = [(gain(*calls), gain(*hashes)) for _ in range(15)]
+print(*(max(column) for column in zip(*gains)))
+"""
+
+
+@pytest.mark.slow
+def test_two_clones_use_two_cores(linear_artifact):
+    """The best of some rounds, beside work that is known to run side by side."""
+    clones, hashing = map(float, fresh.run(SCALING, linear_artifact).stdout.split())
+    if hashing < 1.8:
+        pytest.skip(f"this machine has {hashing:.2f} cores left")
+    assert clones > 1.6
+
+
 def test_a_clone_needs_a_thread(linear_artifact):
     with pytest.raises(SparseRuntimeError, match="threads: 0; expected at least 1"):
         load(linear_artifact).clone(threads=0)
