@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import elf, fields, files, host, manifest, parsing, trust
+from . import elf, fields, files, manifest, parsing, requirements, trust
 from .errors import RuntimeArtifactError, shown
-from .manifest import FileRecord, Manifest, TargetRecord
+from .manifest import FileRecord, Manifest
 
 _MANIFEST_LIMIT = 64 << 20
-_KINDS = ("llvm", "cuda")
-_DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 
 
 @contextlib.contextmanager
@@ -46,8 +42,8 @@ def opened(
         The first thing that is wrong.
     """
     loaded = read_manifest(directory, keys)
-    check_versions(loaded, directory)
-    chosen = best_program(loaded, directory)
+    requirements.check_versions(loaded, directory)
+    chosen = requirements.best_program(loaded, directory)
     with contextlib.ExitStack() as stack:
         try:
             _check_names(loaded, directory)
@@ -98,67 +94,6 @@ def _signature(directory: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     return found if len(found) == trust.SIGNATURE_BYTES else None
-
-
-def check_versions(loaded: Manifest, directory: Path) -> None:
-    """Refuse an artifact of another TVM: bytecode and calling convention are not stable."""
-    for key, distribution in _DISTRIBUTIONS.items():
-        try:
-            installed = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            installed = "not installed"
-        if installed != loaded.versions[key]:
-            raise RuntimeArtifactError(
-                str(directory),
-                f"made with {distribution} {loaded.versions[key]}, here it is {installed}",
-                "the same version",
-                f"pip install {distribution}=={loaded.versions[key]}, or export it again",
-            )
-
-
-def best_program(loaded: Manifest, directory: Path) -> Manifest:
-    """Return the program with the most instruction sets that this machine has all of.
-
-    Whether the GPU fits is checked by :func:`~tvm_sparse_runtime.gpu.require`.
-
-    Raises
-    ------
-    RuntimeArtifactError
-        There is none; it says what the one with the fewest needs.
-    """
-    programs = sorted(loaded.programs(), key=lambda one: len(one.target.cpu_features))
-    check_host(programs[0], directory)
-    fitting = [one for one in programs if not _missing(one.target)]
-    return fitting[-1]
-
-
-def check_host(loaded: Manifest, directory: Path) -> None:
-    """Refuse code for another architecture or for instructions this CPU lacks."""
-    target = loaded.target
-    if target.kind not in _KINDS or (target.kind == "cuda") != bool(target.gpu_archs):
-        raise RuntimeArtifactError(
-            str(directory), f"made for {shown(target.kind)}", "a CPU (llvm) or NVIDIA GPU (cuda)"
-        )
-    if target.machine != platform.machine():
-        raise RuntimeArtifactError(
-            str(directory),
-            f"made for {shown(target.machine)}, this machine is {platform.machine()}",
-            "the same architecture",
-            "compile for this machine",
-        )
-    missing = _missing(target)
-    if missing:
-        raise RuntimeArtifactError(
-            str(directory),
-            f"made for the CPU {shown(target.mcpu)}, this one lacks {', '.join(missing[:8])}",
-            "every instruction set it was compiled for",
-            "compile for this CPU or for a smaller one such as x86-64-v3",
-        )
-
-
-def _missing(target: TargetRecord) -> list[str]:
-    """Return the instruction sets that this machine lacks."""
-    return [flag for flag in target.cpu_features if flag not in host.cpu_features()]
 
 
 def _check_names(loaded: Manifest, directory: Path) -> None:

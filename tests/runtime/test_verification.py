@@ -1,6 +1,5 @@
 import json
 import os
-import platform
 
 import pytest
 
@@ -8,7 +7,7 @@ from tests.runtime import manifests
 from tests.runtime.manifests import verified_manifest
 from tvm_sparse_runtime import verification
 from tvm_sparse_runtime.errors import RuntimeArtifactError
-from tvm_sparse_runtime.manifest import FILE_NAME, TargetRecord, Weight
+from tvm_sparse_runtime.manifest import FILE_NAME, Weight
 
 LIBRARY = manifests.manifest().library
 WEIGHTS = range(4096, 4096 + 65)
@@ -94,31 +93,6 @@ def test_without_hashes_all_but_the_weights_is_checked(artifact, copy):
     for position in {*range(0, len(sound), 37), *range(64)} - set(WEIGHTS):
         path.write_bytes(sound[:position] + bytes([sound[position] ^ 1]) + sound[position + 1 :])
         assert_refused(artifact, LIBRARY, hashes=False, copy=copy)
-
-
-@pytest.mark.parametrize("key", ["tvm", "tvm_ffi"])
-def test_other_versions(artifact, key):
-    versions = dict(manifests.manifest().versions)
-    rewrite(artifact, versions={**versions, key: "9.9.9"})
-    assert_refused(artifact, "9.9.9", versions[key], "pip install apache-tvm")
-
-
-def test_tvm_not_installed(artifact, monkeypatch):
-    monkeypatch.setattr(verification, "_DISTRIBUTIONS", {"tvm": "no-such-distribution"})
-    assert_refused(artifact, "not installed")
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        (TargetRecord("cuda", platform.machine(), "sm_90", ()), "made for 'cuda'"),
-        (TargetRecord("llvm", "s390x", "z16", ()), "made for 's390x'"),
-        (TargetRecord("llvm", platform.machine(), "future", ("avx4096",)), "lacks avx4096"),
-    ],
-)
-def test_other_machines(artifact, target, message):
-    rewrite(artifact, target=target)
-    assert_refused(artifact, message)
 
 
 def test_unreadable(artifact, monkeypatch):

@@ -111,14 +111,8 @@ def export(
         "decisions": tuple(decisions),
     }
     with written(directory) as place:
-        unlinked = _manifest(
-            [_Part(*pair) for pair in zip(records, tables, strict=True)], described
-        )
-        parts = []
-        for number, (program, bound) in enumerate(zip(programs, unlinked.programs(), strict=True)):
-            held = {} if number else arrays
-            linked = link(program, held, bound.signature(), place, ptx=ptx)
-            parts.append(_Part(records[number], tables[number], *linked))
+        parts = [_Part(*pair) for pair in zip(records, tables, strict=True)]
+        parts = _linked(parts, programs, arrays, described, place, ptx=ptx)
         manifest = _with_recipe(_manifest(parts, described), place, recipe)
         write_manifest(manifest, place, key)
     return manifest
@@ -136,6 +130,24 @@ class _Part:
 
     def fields(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "record"}
+
+
+def _linked(
+    parts: Sequence[_Part],
+    programs: Sequence[Program],
+    arrays: Mapping[str, np.ndarray],
+    described: Mapping[str, Any],
+    place: Path,
+    *,
+    ptx: bool,
+) -> list[_Part]:
+    """Link the libraries into ``place``; the first has all weights. Return their parts."""
+    found: list[_Part] = []
+    bound = _manifest(parts, described).programs()
+    for part, program, manifest in zip(parts, programs, bound, strict=True):
+        held = {} if found else arrays
+        found.append(replace(part, **link(program, held, manifest.signature(), place, ptx=ptx)))
+    return found
 
 
 def _manifest(parts: Sequence[_Part], described: Mapping[str, Any]) -> Manifest:

@@ -66,7 +66,7 @@ def link(
     place: Path,
     *,
     ptx: bool = False,
-) -> tuple[str, str, FileRecord]:
+) -> dict[str, Any]:
     """Link a library into ``place``, under the name that its content gives it.
 
     Parameters
@@ -84,8 +84,8 @@ def link(
 
     Returns
     -------
-    name, code, record
-        Its name, the checksum of its code, and its checksum and size.
+    fields
+        ``library`` (its name), ``code`` (a checksum) and ``record`` (checksum and size).
     """
     machine = cpu.machine(program.host)
     compiler = compiler_for(machine)
@@ -110,7 +110,8 @@ def link(
         raise ArtifactError(compiler, f"cannot link the library ({reason})") from error
     packed.check(linked)
     shutil.rmtree(workspace)
-    return named(linked, machine)
+    name, code, record = named(linked, machine)
+    return {"library": name, "code": code, "record": record}
 
 
 def named(linked: Path, machine: str) -> tuple[str, str, FileRecord]:

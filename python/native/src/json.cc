@@ -1,6 +1,5 @@
 #include "json.h"
 
-#include <algorithm>
 #include <set>
 
 #include "error.h"
@@ -187,52 +186,6 @@ class Parser {
   size_t at_ = 0;
 };
 
-void write(const Value& value, std::string* out);
-
-void write_object(const Value& value, std::string* out) {
-  std::vector<const std::pair<std::string, Value>*> sorted;
-  for (const auto& member : value.members) sorted.push_back(&member);
-  std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
-  *out += '{';
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    if (i) *out += ',';
-    append_quoted(out, sorted[i]->first);
-    *out += ':';
-    write(sorted[i]->second, out);
-  }
-  *out += '}';
-}
-
-void write(const Value& value, std::string* out) {
-  switch (value.kind) {
-    case Kind::kNull:
-      *out += "null";
-      break;
-    case Kind::kFalse:
-      *out += "false";
-      break;
-    case Kind::kTrue:
-      *out += "true";
-      break;
-    case Kind::kNumber:
-      *out += value.text;
-      break;
-    case Kind::kString:
-      append_quoted(out, value.text);
-      break;
-    case Kind::kArray:
-      *out += '[';
-      for (size_t i = 0; i < value.items.size(); ++i) {
-        if (i) *out += ',';
-        write(value.items[i], out);
-      }
-      *out += ']';
-      break;
-    case Kind::kObject:
-      write_object(value, out);
-  }
-}
-
 }  // namespace
 
 const Value* Value::find(const std::string& name) const {
@@ -247,12 +200,6 @@ Value parse(const std::string& document, const std::string& where) {
   Value value = Parser(document, where).document();
   if (value.kind != Kind::kObject) throw bad_artifact(where, "no object on top", "a JSON object");
   return value;
-}
-
-std::string canonical(const Value& value) {
-  std::string result;
-  write(value, &result);
-  return result;
 }
 
 }  // namespace tvm_sparse::json

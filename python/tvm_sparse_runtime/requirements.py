@@ -1,0 +1,75 @@
+"""What an artifact asks of the machine: versions of TVM, an architecture, instruction sets."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from pathlib import Path
+
+from . import host
+from .errors import RuntimeArtifactError, shown
+from .manifest import Manifest, TargetRecord
+
+_KINDS = ("llvm", "cuda")
+_DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
+
+
+def check_versions(loaded: Manifest, directory: Path) -> None:
+    """Refuse an artifact of another TVM: bytecode and calling convention are not stable."""
+    for key, distribution in _DISTRIBUTIONS.items():
+        try:
+            installed = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            installed = "not installed"
+        if installed != loaded.versions[key]:
+            raise RuntimeArtifactError(
+                str(directory),
+                f"made with {distribution} {loaded.versions[key]}, here it is {installed}",
+                "the same version",
+                f"pip install {distribution}=={loaded.versions[key]}, or export it again",
+            )
+
+
+def best_program(loaded: Manifest, directory: Path) -> Manifest:
+    """Return the program with the most instruction sets that this machine has all of.
+
+    Whether the GPU fits is checked by :func:`~tvm_sparse_runtime.gpu.require`.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        There is none; it says what the one with the fewest needs.
+    """
+    programs = sorted(loaded.programs(), key=lambda one: len(one.target.cpu_features))
+    check_host(programs[0], directory)
+    fitting = [one for one in programs if not _missing(one.target)]
+    return fitting[-1]
+
+
+def check_host(loaded: Manifest, directory: Path) -> None:
+    """Refuse code for another architecture or for instructions this CPU lacks."""
+    target = loaded.target
+    if target.kind not in _KINDS or (target.kind == "cuda") != bool(target.gpu_archs):
+        raise RuntimeArtifactError(
+            str(directory), f"made for {shown(target.kind)}", "a CPU (llvm) or NVIDIA GPU (cuda)"
+        )
+    if target.machine != platform.machine():
+        raise RuntimeArtifactError(
+            str(directory),
+            f"made for {shown(target.machine)}, this machine is {platform.machine()}",
+            "the same architecture",
+            "compile for this machine",
+        )
+    missing = _missing(target)
+    if missing:
+        raise RuntimeArtifactError(
+            str(directory),
+            f"made for the CPU {shown(target.mcpu)}, this one lacks {', '.join(missing[:8])}",
+            "every instruction set it was compiled for",
+            "compile for this CPU or for a smaller one such as x86-64-v3",
+        )
+
+
+def _missing(target: TargetRecord) -> list[str]:
+    """Return the instruction sets that this machine lacks."""
+    return [flag for flag in target.cpu_features if flag not in host.cpu_features()]
