@@ -19,6 +19,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="A .pt2 or .onnx file, or pkg.module:factory.")
 ]
+Factory = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="pkg.module:factory, which returns the model.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", metavar="FILE", help="A .safetensors file for the factory's model."),
@@ -61,6 +65,12 @@ Shapes = Annotated[
         help="Shape of an example input; once for each input.",
     ),
 ]
+
+
+def check_factory(source: str) -> None:
+    """Refuse a source that is no ``pkg.module:factory``."""
+    if ":" not in source:
+        raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
 
 
 def read_array(path: Path) -> np.ndarray:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer
+
 from tvm_sparse.errors import InputError
 
 
@@ -22,6 +24,15 @@ def check_file(path: Path | None) -> None:
         raise InputError(f"'{path}'", f"there is no directory '{folder}'", "one that exists")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise InputError(f"'{path}'", "may not be written", "a place that you may write to")
+
+
+def check_new_file(path: Path, suffix: str, *, force: bool) -> None:
+    """Refuse a file with another suffix, in a bad place, or one that exists unless by ``force``."""
+    if path.suffix != suffix:
+        raise typer.BadParameter(f"not a {suffix} file", param_hint="--output")
+    check_file(path)
+    if path.exists() and not force:
+        raise InputError(f"'{path}'", "exists", "a new file", "or --force")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvm_sparse.cli import console, outputs, tables
-from tvm_sparse.cli.options import Debug, Json, Weights, read_array
+from tvm_sparse.cli.options import (
+    Debug,
+    Factory,
+    Force,
+    Json,
+    Weights,
+    check_factory,
+    read_array,
+)
 from tvm_sparse.errors import InputError
 from tvm_sparse.progress import bars
 
@@ -16,9 +24,6 @@ if TYPE_CHECKING:
     from tvm_sparse.pruning.pruner import Pruner
     from tvm_sparse.pruning.recipe import Recipe
 
-Factory = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="pkg.module:factory, which returns the model.")
-]
 Output = Annotated[
     Path,
     typer.Option("--output", "-o", metavar="FILE", help="A .safetensors file for the weights."),
@@ -62,7 +67,7 @@ def prune_command(
     ignore: Ignore = None,
     recipe: RecipeFile = None,
     calibration: Calibration = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -73,16 +78,11 @@ def prune_command(
     """
     if recipe and (sparsity is not None or option or ignore):
         raise typer.BadParameter("says all of it; leave the others out", param_hint="--recipe")
-    if output.suffix != ".safetensors":
-        raise typer.BadParameter("not a .safetensors file", param_hint="--output")
     with console.errors(debug):
-        outputs.check_file(output)
-        if output.exists() and not force:
-            raise InputError(f"'{output}'", "exists", "a new file", "or --force")
+        outputs.check_new_file(output, ".safetensors", force=force)
+        check_factory(source)
         from tvm_sparse.frontends.safetensors import load_factory
 
-        if ":" not in source:
-            raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
         plan = _recipe(recipe, method, sparsity, option or [], ignore or [])
         model = load_factory(source, weights)
         pruner = _pruned(model, plan, calibration or [])

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from tvm_sparse.cli import console, outputs
-from tvm_sparse.cli.options import Debug, Json, Weights, read_array
-from tvm_sparse.errors import InputError
+from tvm_sparse.cli.options import (
+    Debug,
+    Factory,
+    Force,
+    Json,
+    Weights,
+    check_factory,
+    read_array,
+)
 
-Factory = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="pkg.module:factory, which returns the model.")
-]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="A .pt2 file for the program.")
 ]
@@ -33,7 +37,7 @@ def quantize_command(
     calibration: Calibration,
     weights: Weights = None,
     ignore: Ignore = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -41,14 +45,9 @@ def quantize_command(
 
     Scales of activations come from the calibration data. Pruned zeros stay zeros.
     """
-    if output.suffix != ".pt2":
-        raise typer.BadParameter("not a .pt2 file", param_hint="--output")
     with console.errors(debug):
-        outputs.check_file(output)
-        if output.exists() and not force:
-            raise InputError(f"'{output}'", "exists", "a new file", "or --force")
-        if ":" not in source:
-            raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
+        outputs.check_new_file(output, ".pt2", force=force)
+        check_factory(source)
         import torch
 
         from tvm_sparse.frontends.safetensors import load_factory
