@@ -8,7 +8,7 @@ ARGS   ?=
 
 BIN := $(VENV)/bin
 # Reinstall when the package list or anything the native library is built from changes.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find native -type f) \
+SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(shell find native -type f) \
            python/pyproject.toml python/CMakeLists.txt python/tvm_sparse_runtime/version.py \
            $(shell find python/native -type f)
 # They are children of the environment, so that removing it removes them.
@@ -74,13 +74,13 @@ $(VENV)/pyvenv.cfg:
 	sh tools/make_venv.sh $(PYTHON) $(VENV)
 
 $(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[demo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable '.[demo]'
 	@touch $@
 
 $(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[cuda,dev,zoo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable '.[cuda,dev,zoo]'
 	@touch $(BASE) $@
 
 $(BENCH): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ./python --editable '.[bench,zoo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable '.[bench,zoo]'
 	@touch $(BASE) $@
