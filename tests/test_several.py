@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.runtime import native
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.pruner import Pruner
-from tvm_sparse_runtime import RuntimeArtifactError, host, load
+from tvm_sparse_runtime import RuntimeArtifactError, config, host, load
 from tvm_sparse_runtime.manifest import FILE_NAME
 from tvm_sparse_runtime.parsing import parse
 
@@ -87,10 +88,12 @@ def test_equal_weights_are_there_once(artifact, library):
     assert len(offsets) == len(arrays)
 
 
-def test_c_takes_the_same(artifact):
-    status, handle = native.opened(artifact)
-    assert status == native.OK, native.last_error()
-    native.library().tvm_sparse_close(handle)
+def test_c_takes_the_same(artifact, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    files = ["--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"]
+    command = [config.place("program"), artifact, *files]
+    subprocess.run(command, env=native.environment(), check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), load(artifact, threads=1)(X))
 
 
 @pytest.mark.parametrize("index", range(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,8 +27,7 @@ def rewritten(artifact: Path, output: Path, packed: Packed, *, force: bool = Fal
     output = Path(output).absolute()
     check_place(output, force)
     with verification.opened(Path(artifact)) as (old, (code, _)):
-        recipe = artifact / REFRESH_FILE
-        document = recipe.read_bytes() if REFRESH_FILE in old.files else None
+        document = _recipe(artifact, old)
         arrays = packed(old, document)
         with written(output) as place:
             library = place / "model.so"
@@ -41,6 +41,17 @@ def rewritten(artifact: Path, output: Path, packed: Packed, *, force: bool = Fal
             manifest = replace(old, library=name, files=kept)
             write_manifest(manifest, place, None)
     return manifest
+
+
+def _recipe(artifact: Path, old: Manifest) -> bytes | None:
+    """Return the graph that an artifact holds, None if it holds none."""
+    record = old.files.get(REFRESH_FILE)
+    if record is None:
+        return None
+    document = (artifact / REFRESH_FILE).read_bytes()
+    if hashlib.sha256(document).hexdigest() != record.sha256:
+        raise ArtifactError(str(artifact / REFRESH_FILE), "it changed meanwhile", "", DAMAGED)
+    return document
 
 
 def _fill(library: Path, old: Manifest, arrays: Mapping[str, np.ndarray]) -> None:
