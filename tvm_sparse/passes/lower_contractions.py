@@ -86,11 +86,15 @@ class _Lower:
         x_shape = shape_of(call.args[0])
         if weight is None or len(shape_of(weight) or ()) != 2:
             return self._matmul(sweep, call)
-        if x_shape is None:
+        numerics = None if x_shape is None else self._numerics(call, weight, "linear")
+        if x_shape is None or numerics is None:
             return None
-        numerics = self._numerics(call, weight, "linear") if len(x_shape) > 1 else None
-        if numerics is None:
-            return None
+        if len(x_shape) == 1:
+            row = sweep.emit(relax.op.reshape(call.args[0], [1, x_shape[0]]))
+            product = sweep.emit(relax.op.matmul(row, call.args[1]))
+            return relax.op.reshape(
+                sweep.emit(self._linear(sweep, sweep.resolve(product))), call.ty.shape
+            )
         value = array_of(weight)
         if not all(isinstance(e, int | tirx.Var) for e in x_shape[:-1]):
             reason = "rows are computed from symbols: operators of ours take a number or a symbol"

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, te, topi
+from tvm import relax, te, tirx, topi
 
 from tvm_sparse.ops.scan import scan
 from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
 from tvm_sparse.ops.sort import argsort
+from tvm_sparse.ops.top import FEW, top
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
 
 
@@ -37,10 +38,13 @@ def _topk(sweep: Rewriter, call: relax.Call) -> Any:
     axis, count = int(attrs.axis) % len(call.args[0].ty.shape), int(attrs.k)
 
     def topk(x: te.Tensor) -> Any:
-        order = argsort(x, axis, descending=bool(attrs.largest), dtype=str(attrs.dtype))
-        if count > 0:
+        options: Any = {"descending": bool(attrs.largest), "dtype": str(attrs.dtype)}
+        if 0 < count <= FEW and isinstance(x.shape[axis], tirx.IntImm):
+            order = top(x, axis, count, **options)
+        else:
+            order = argsort(x, axis, **options)
             shape = [count if i == axis else extent for i, extent in enumerate(order.shape)]
-            order = te.compute(shape, order, name="first")
+            order = te.compute(shape, order, name="first") if count > 0 else order
         wanted = {"values": [gather(x, order, axis)], "indices": [order]}
         found = wanted.get(str(attrs.ret_type), [gather(x, order, axis), order])
         return found if len(found) > 1 else found[0]
