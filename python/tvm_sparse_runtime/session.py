@@ -56,6 +56,7 @@ class Session:
         self.threads: int | None = None
         self.inputs, self.outputs, self.device = tuple(inputs), tuple(outputs), device
         self.bounds = dict(bounds or {})
+        self._open = any(isinstance(e, str) for spec in self.inputs for e in spec.shape)
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
         self._begin(vm)
@@ -127,17 +128,21 @@ class Session:
             tensors.accept(value, spec, dims, self.device)
             for value, spec in zip(values, self.inputs, strict=True)
         ]
-        extents.check(self.inputs, [a.shape for a in arguments], dims, self.bounds)
-        home = gpu.home(values[0]) if values else "cpu"
-        arguments = [gpu.moved(argument, self.device) for argument in arguments]
+        if self._open:
+            extents.check(self.inputs, [a.shape for a in arguments], dims, self.bounds)
+        home = "cpu"
+        if self.device != "cpu":
+            home = gpu.home(values[0]) if values else home
+            arguments = [gpu.moved(argument, self.device) for argument in arguments]
         result = self._run(arguments)
-        if isinstance(result, engine.ffi().Tensor):
-            result = (result,)
+        result = [result] if isinstance(result, engine.ffi().Tensor) else list(result)
         if len(result) != len(self.outputs):
             raise SparseRuntimeError("main", f"{len(result)} outputs", str(len(self.outputs)))
         borrowed = [engine.span(a) for a in arguments] + [self._weight_span]
         export = tensors.exporter(values[0] if values else None)
-        owned = [gpu.moved(_owned(tensor, borrowed, self.device), home) for tensor in result]
+        owned = [_owned(tensor, borrowed, self.device) for tensor in result]
+        if home != self.device:
+            owned = [gpu.moved(tensor, home) for tensor in owned]
         exported = tuple(export(tensor) for tensor in owned)
         return exported if len(exported) > 1 else exported[0]
 

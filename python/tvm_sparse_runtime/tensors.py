@@ -10,7 +10,7 @@ import numpy as np
 
 from . import engine, gpu
 from .errors import TensorError, shown
-from .spec import TensorSpec
+from .spec import ALIGNMENT, TensorSpec
 
 
 def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cpu") -> Any:
@@ -33,9 +33,32 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cp
     TensorError
         Wrong kind, device, dtype, rank or shape.
     """
+    if device == "cpu" and _is_plain(value, spec):
+        return engine.tensor(value)
     tensor = _imported(value, spec, device)
-    _check_shape(tensor.shape, spec, dims)
-    return gpu.aligned(tensor)
+    _check_shape(tuple(tensor.shape), spec, dims)
+    return engine.aligned(tensor) if device == "cpu" else gpu.aligned(tensor)
+
+
+def _is_plain(value: Any, spec: TensorSpec) -> bool:
+    """Whether a value is a torch tensor of exactly what ``spec`` says that can be used as it is.
+
+    Asked first, because general questions take longer than a small model.
+    """
+    torch = sys.modules.get("torch")
+    return (
+        torch is not None
+        and type(value) is torch.Tensor
+        and value.is_cpu
+        and value.shape == spec.shape
+        and value.layout is torch.strided
+        and str(value.dtype).removeprefix("torch.") == spec.dtype
+        and not value.requires_grad
+        and value.is_contiguous()
+        and not value.is_neg()
+        and value.data_ptr() % ALIGNMENT == 0
+        and 0 not in spec.shape
+    )
 
 
 def exporter(example: Any) -> Callable[[Any], Any]:

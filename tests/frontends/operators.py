@@ -113,6 +113,7 @@ REDUCTIONS: dict[str, Use] = {
     "any": lambda x: (x > 1).any(1).float(),
     "all": lambda x: (x > -1).all(-1).float(),
     "cumsum": lambda x: x.cumsum(1),
+    "cube": lambda x: x**3,
     "cumsum of booleans": lambda x: (x > 0).cumsum(1).float(),
     "cumprod of bytes": lambda x: (x * 3).to(torch.int8).cumprod(-1).float(),
     "cumsum as int32": lambda x: (x > 0).cumsum(1, dtype=torch.int32).float(),

@@ -137,3 +137,12 @@ def test_integers_of_two_activations_stay_with_tvm():
     module, decisions = lowered(products((4, 16), (16, 8)))
     assert not [*decisions]
     assert operators(module)["matmul"] == 1
+
+
+def test_a_vector_is_a_row():
+    model, x = nn.Linear(48, 32), torch.randn(48)
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    torch.testing.assert_close(library(x), model(x).detach(), rtol=1e-5, atol=1e-6)
+    assert [(k.layer, k.rule) for k in library.kernels if k.contraction] == [
+        ("weight", "Contraction")
+    ]

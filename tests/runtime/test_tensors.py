@@ -195,3 +195,30 @@ def test_bfloat16_of_ml_dtypes():
     back = tensors.exporter(array)(tensor)
     assert back.dtype == array.dtype
     assert (back == array).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "plain"),
+    [
+        (lambda x: x, True),
+        (lambda x: x.double(), False),
+        (lambda x: x[:, :2], False),
+        (lambda x: x.T.contiguous().T, False),
+        (torch.nn.Parameter, False),
+        (lambda x: x.clone().requires_grad_(), False),
+        (torch._neg_view, False),
+        (lambda x: torch.cat([x.flatten(), x.flatten()])[1:13].view(3, 4), False),
+        (lambda x: x.to_sparse(), False),
+        (lambda x: x.numpy(), False),
+    ],
+)
+def test_tensors_that_need_no_questions(change, plain):
+    """Torch tensors of exactly the type, contiguous and aligned, are taken as they are."""
+    x = torch.arange(12.0).reshape(3, 4)
+    assert x.data_ptr() % 64 == 0
+    assert tensors._is_plain(change(x), TensorSpec("x", (3, 4), "float32")) is plain
+
+
+def test_open_and_empty_extents_are_asked_about():
+    assert not tensors._is_plain(torch.zeros(3, 4), TensorSpec("x", ("n", 4), "float32"))
+    assert not tensors._is_plain(torch.zeros(0, 4), TensorSpec("x", (0, 4), "float32"))
