@@ -21,7 +21,7 @@ from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.frontends.refusals import refuse_random
+from tvm_sparse.frontends.refusals import refuse_random, refuse_state
 
 
 def from_exported(
@@ -48,6 +48,7 @@ def from_exported(
 def _imported(
     program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
 ) -> Model:
+    refuse_state(program)
     table = decompositions(known_operators())
     with quiet():
         program = _without_sparse_tensors(program).run_decompositions(table)

@@ -1,10 +1,11 @@
-"""What must not be imported although an importer would: results that no library can repeat."""
+"""What must not be imported although an importer would: what no library can repeat or keep."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch.export.graph_signature import InputKind, OutputKind
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters import layer_of
@@ -41,3 +42,54 @@ def _harmless(node: Any) -> bool:
     if position is not None:
         return len(node.args) > position and not node.args[position]
     return name.startswith(("_scaled_dot_product", "scaled_dot_product"))
+
+
+_HELD = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)
+
+
+def refuse_state(program: torch.export.ExportedProgram) -> None:
+    """Refuse models that write into tensors that they hold: a library keeps nothing between calls.
+
+    ``program`` is as it was exported, before decompositions.
+
+    Raises
+    ------
+    UnsupportedError
+        There is such a tensor; the message names it.
+    """
+    signature = program.graph_signature
+    changed = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+    written = [spec.target for spec in signature.output_specs if spec.kind in changed]
+    held = {spec.arg.name: spec.target for spec in signature.input_specs if spec.kind in _HELD}
+    roots = (_written(node) for node in program.graph.nodes)
+    written += [held[root] for root in roots if root in held]
+    if written:
+        raise UnsupportedError(
+            f"tensor '{written[0]}'",
+            "is changed by the model when it runs",
+            "a model that keeps nothing between calls",
+            "take the tensor (a cache of keys and values, a counter) as an input, and return it",
+        )
+
+
+def _written(node: torch.fx.Node) -> str | None:
+    """Return the name of the node whose memory ``node`` writes into, through views of it."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    if node.target is torch.ops.aten.detach_.default:
+        return None  # it changes what autograd records, no element
+    arguments = node.target._schema.arguments
+    for schema, value in zip(arguments, node.args, strict=False):
+        if schema.alias_info is not None and schema.alias_info.is_write:
+            return _root(value).name if isinstance(value, torch.fx.Node) else None
+    return None
+
+
+def _root(node: torch.fx.Node) -> torch.fx.Node:
+    """Return what ``node`` is a view of."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.args:
+        returns, first = node.target._schema.returns, node.args[0]
+        if not isinstance(first, torch.fx.Node) or not returns or returns[0].alias_info is None:
+            break
+        node = first
+    return node
