@@ -12,6 +12,12 @@ from benchmarks.layer_modules import Case, First, Pairs, Tied, Transposed, Weigh
 
 def contractions() -> Iterator[Case]:
     """Yield the layers that sum over columns and taps."""
+    for form in FORMS:
+        yield from form()
+
+
+def _linears() -> Iterator[Case]:
+    """Yield linear layers on one row."""
     yield from layers(
         "Linear, one row",
         nn.Linear,
@@ -21,6 +27,10 @@ def contractions() -> Iterator[Case]:
         ((512, 1000), (1, 512)),
         ((256, 250), (1, 256)),
     )
+
+
+def _convolutions() -> Iterator[Case]:
+    """Yield convolutions in one dimension."""
     yield from layers(
         "Conv1d",
         nn.Conv1d,
@@ -30,6 +40,10 @@ def contractions() -> Iterator[Case]:
         ((128, 256, 5, 1, 4, 2), (1, 128, 1000)),
         ((80, 384, 3, 1, 1), (1, 80, 3000)),
     )
+
+
+def _groups() -> Iterator[Case]:
+    """Yield convolutions in groups."""
     yield from layers(
         "Conv1d, groups",
         nn.Conv1d,
@@ -57,6 +71,10 @@ def contractions() -> Iterator[Case]:
         ((48, 144, 5, 1, 2, 1, 48), (1, 48, 28, 28)),
         ((3, 24, 3, 1, 1, 1, 3), (1, 3, 112, 112)),
     )
+
+
+def _volumes() -> Iterator[Case]:
+    """Yield convolutions of volumes."""
     yield from layers(
         "Conv3d",
         nn.Conv3d,
@@ -66,6 +84,10 @@ def contractions() -> Iterator[Case]:
         ((144, 64, (3, 1, 1), 1, (1, 0, 0)), (1, 144, 4, 28, 28)),
         ((64, 64, 3, 2, 1, 1, 4), (1, 64, 8, 16, 16)),
     )
+
+
+def _transposed() -> Iterator[Case]:
+    """Yield transposed convolutions."""
     yield from layers(
         "ConvTranspose1d",
         nn.ConvTranspose1d,
@@ -93,6 +115,10 @@ def contractions() -> Iterator[Case]:
         ((32, 16, 3, 2, 1, 1), (1, 32, 4, 8, 8)),
         ((16, 16, (1, 4, 4), (1, 2, 2), (0, 1, 1)), (1, 16, 8, 14, 14)),
     )
+
+
+def _products() -> Iterator[Case]:
+    """Yield products of other forms."""
     yield from layers(
         "Bilinear",
         Pairs,
@@ -124,6 +150,10 @@ def contractions() -> Iterator[Case]:
     ):
         label = f"{weight} on {'x'.join(map(str, shape))}"
         yield Case("bmm", label, lambda w=weight: Weighted(torch.bmm, *w), shape)
+
+
+def _transformers() -> Iterator[Case]:
+    """Yield linear layers as transformers stores them."""
     yield from layers(
         "Conv1D (Hugging Face)",
         Transposed,
@@ -133,6 +163,10 @@ def contractions() -> Iterator[Case]:
         ((3072, 768), (1, 32, 3072)),
         ((1024, 4096), (1, 1, 1024)),
     )
+
+
+def _recurrent() -> Iterator[Case]:
+    """Yield recurrent layers."""
     for name, layer in (("GRU", nn.GRU), ("RNN", nn.RNN), ("LSTM", nn.LSTM)):
         yield from layers(
             name,
@@ -143,6 +177,10 @@ def contractions() -> Iterator[Case]:
             ((80, 128), (4, 20, 80)),
             ((40, 100), (1, 30, 40)),
         )
+
+
+def _tied() -> Iterator[Case]:
+    """Yield tables that are weights, too."""
     yield from tables(
         "tied embedding",
         Tied,
@@ -152,3 +190,16 @@ def contractions() -> Iterator[Case]:
         ((5000, 384), (1, 64)),
         ((2000, 64), (1, 8)),
     )
+
+
+FORMS = (
+    _linears,
+    _convolutions,
+    _groups,
+    _volumes,
+    _transposed,
+    _products,
+    _transformers,
+    _recurrent,
+    _tied,
+)

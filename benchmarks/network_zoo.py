@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import multiprocessing
 import os
 import resource
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 TOLERANCE = 2e-4
@@ -33,7 +35,8 @@ def main() -> None:
     if path.exists():
         rows = {row["name"]: row for row in map(json.loads, path.read_text().splitlines())}
     for name in options.names or NETWORKS:
-        row = _row(name, options)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+            row = fresh.submit(_row, name, options).result()  # so that the peak is its own
         print(_line(row), flush=True)
         rows[name] = row
         if not options.dry:

@@ -25,7 +25,7 @@ _NETWORKS = """
 ## Networks, dense
 
 Speed is eager PyTorch's time over ours: more than one is faster. Peak is the resident memory of the
-process that compiled, PyTorch and earlier networks of the same run included.
+process that compiled, PyTorch and its copy of the weights included.
 
 | network | ours, ms | eager, ms | speed | compiled in, s | peak, GB |
 |---|---:|---:|---:|---:|---:|
