@@ -49,5 +49,6 @@ def test_the_page_in_the_repository_is_that_of_the_results(tmp_path):
     from benchmarks.pages import PAGES
 
     assert (PAGES / "zoo.md").read_text(encoding="utf-8") == written, "run benchmarks.pages"
-    names = [json.loads(x)["name"] for x in (zoo_pages.RESULTS / "network_zoo.jsonl").open()]
+    lines = (zoo_pages.RESULTS / "network_zoo.jsonl").read_text(encoding="utf-8").splitlines()
+    names = [json.loads(line)["name"] for line in lines]
     assert all(f"| {name} |" in written for name in names)
