@@ -56,7 +56,12 @@ def quantize(
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
-        converted = _converted(plain, inputs, ignore)
+        try:
+            converted = _converted(plain, inputs, ignore)
+        except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            todo = "give each use of a module its own, or quantise with another tool"
+            raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
         _name_weights(converted)
         return torch.export.export(converted, inputs[0])
 
