@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks import gpu_modelled_page
 from benchmarks.common import load
 from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
@@ -58,6 +59,7 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
+    lines += gpu_modelled_page.lines(_read("gpu_modelled"), _read("gpu_speed"))
     lines += _measurements(measured)
     return "\n".join(lines) + "\n"
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import gpu_pages, kernel_pages, model_pages, narrow_kernels, tuning_pages, zoo_pages
+from benchmarks import (
+    gpu_pages,
+    kernel_pages,
+    model_pages,
+    narrow_kernels,
+    one_shot_pages,
+    tuning_pages,
+    zoo_pages,
+)
 from benchmarks.papers import pages as paper_pages
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "performance"
@@ -23,6 +31,7 @@ def main() -> None:
     zoo_pages.write(PAGES)
     tuning_pages.write(PAGES)
     gpu_pages.write(PAGES)
+    one_shot_pages.write(PAGES)
     paper_pages.write(PAGES)
 
 

@@ -21,6 +21,7 @@ from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
+from tvm_sparse.tuning.record import Source
 from tvm_sparse.tuning.space import space_of
 from tvm_sparse.tuning.state import TaskState, TuningSession
 from tvm_sparse.tuning.tasks import Task
@@ -65,7 +66,7 @@ def rows(
         if stop:
             return
         ship(records.path)
-        yield _row(case, session.states[0], records)
+        yield _row(case, session.states[0], records, measurer.source)
 
 
 def task_of(case: Case, target: Any) -> Task:
@@ -80,9 +81,9 @@ def task_of(case: Case, target: Any) -> Task:
     return Task(case.name, workload, space, (case.layer,), 1, fixed)
 
 
-def _row(case: Case, state: TaskState, records: Database) -> dict[str, Any]:
-    """Return what was found for one operator; times are those of the confirmation."""
-    best = records.best(state.task.workload, state.task.space)
+def _row(case: Case, state: TaskState, records: Database, source: Source) -> dict[str, Any]:
+    """Return what was found for one operator; measured times are those of the confirmation."""
+    best = records.best(state.task.workload, state.task.space, source)
     ratios = [ratio for ratio in state.ratios if ratio]
     return {
         "case": case.name,

@@ -62,6 +62,9 @@ Best = Annotated[bool, typer.Option("--best", help="List the best record of each
 Export = Annotated[
     Path | None, typer.Option(metavar="FILE.jsonl", help="Write the best records to a file.")
 ]
+By = Annotated[
+    str, typer.Option(help="'model': times for a GPU that is not here, modelled from counts.")
+]
 ReportFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE.html", help="Write a page with all learning curves."),
@@ -83,6 +86,7 @@ def tune_command(
     confirm: Confirm = False,
     tracker: TrackerAddress = None,
     key: TrackerKey = None,
+    by: By = "measurement",
     merge: Merge = None,
     best: Best = False,
     export: Export = None,
@@ -112,6 +116,7 @@ def tune_command(
             model = frontends.load(source, example_inputs(shape, input), weights=weights)
             settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
             place = {"database": path, "target": target, "tracker": tracker, "key": key}
+            place["by"] = by
             found = _tune(model, settings, {"trials": trials, "storages": storages, **place})
             result |= _show(found, json, report, source)
         if merge or best or export:
@@ -132,6 +137,8 @@ def _tune(model: Any, settings: Settings, options: dict[str, Any]) -> TuningRepo
 
 def _show(report: TuningReport, json: bool, page: Path | None, source: str) -> dict[str, object]:
     """Show what a session found, write its page, and return it."""
+    if report.source == "modelled":
+        console.note("all times are modelled, none was measured")
     for name, reason in report.skipped.items():
         console.note(f"not tuned: {name}: {reason}")
     if report.broken_lines:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvm_sparse.emulation import executor
 from tvm_sparse.emulation.report import EmulationReport
+from tvm_sparse.tuning import operands
 
 Run = tuple[list[np.ndarray], EmulationReport]
 
@@ -27,6 +29,13 @@ def run_function(
     function(*arrays)
     device.sync()
     return [array.numpy() for array in arrays[len(operands) :]], executor.report()
+
+
+def count(path: str, directory: str, options: dict) -> EmulationReport:
+    """Return what ``main`` of a library does with the arguments in ``directory``."""
+    inputs, specs = operands.load(Path(directory))
+    _, report = run_function(path, inputs, [np.zeros(*spec) for spec in specs], options)
+    return report
 
 
 def run_artifact(path: str, calls: Sequence[Sequence[np.ndarray]], options: dict) -> list[Run]:

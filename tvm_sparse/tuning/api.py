@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import tvm
 from tvm.target import Target
@@ -34,6 +34,8 @@ from tvm_sparse.tuning.storages import RememberingChooser, storage_tasks
 from tvm_sparse.tuning.tasks import Task, extract
 from tvm_sparse.tuning.tuner import Settings, Tuner
 
+By = Literal["measurement", "model"]
+
 
 def tune(
     model: Any,
@@ -46,6 +48,7 @@ def tune(
     settings: Settings | None = None,
     tracker: str | None = None,
     key: str | None = None,
+    by: By = "measurement",
     storages: bool = False,
     progress: Callable[[TuningSession], None] = lambda session: None,
 ) -> TuningReport:
@@ -67,6 +70,11 @@ def tune(
         Finer choices; its ``trials`` give way to ``trials``.
     tracker, key
         ``host:port`` of a TVM RPC tracker, and the key of the machines there to measure on.
+    by
+        ``"model"``: times for a GPU that is not here. Kernels are executed on this CPU under a
+        sanitizer, and what they do is counted; a model of the chip makes times of the counts. The
+        records are marked ``modelled``. ``compile`` takes them where nothing was measured, and a
+        session with a GPU measures them first.
     storages
         Tune the other storages that come near to the one of each layer, too; then ``compile``
         chooses among tuned ones.
@@ -76,10 +84,11 @@ def tune(
     Raises
     ------
     InputError
-        The model cannot be imported, the target does not run here and there is no tracker.
+        The model cannot be imported, the target does not run here and there is no tracker, or
+        there is no model of the target.
     """
     require("tune", "tune")
-    resolved = _measurable(target, tracker)
+    resolved = _measurable(target, tracker, by)
     source = load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
@@ -87,7 +96,7 @@ def tune(
     recorded = recorded_rules(resolved.target, records) if config.tuned else ()
     tasks = tasks_of(source, resolved, config, recorded, skipped, storages=storages)
     wanted = replace(settings or Settings(), trials=trials)
-    with stop_on_interrupt() as stop, _measurer(resolved.target, tracker, key) as measurer:
+    with stop_on_interrupt() as stop, _measurer(resolved, tracker, key, by) as measurer:
         hints = shipped(resolved.target)
         tuner = Tuner(measurer, records, wanted, progress, stop, hints=hints)
         tuner.session.skipped.update(skipped)
@@ -104,12 +113,19 @@ def _run(tuner: Tuner, tasks: list[Task]) -> TuningReport:
         seconds=time.monotonic() - started,
         broken_lines=tuner.database.skipped,
         interrupted=bool(tuner.stop),
+        source=tuner.measurer.source,
     )
 
 
-def _measurable(target: str | Target, tracker: str | None) -> ResolvedTarget:
-    """Return ``target`` if its code can be measured: here, or on machines behind a tracker."""
+def _measurable(target: str | Target, tracker: str | None, by: By) -> ResolvedTarget:
+    """Return ``target`` if its code can be measured, here or behind a tracker, or modelled."""
     resolved = parse_target(target)
+    if by not in get_args(By):
+        raise InputError("by", f"'{by}'", " or ".join(get_args(By)))
+    if by == "model":
+        if tracker is not None:
+            raise InputError("tracker", "nothing is measured by a model", "one of both")
+        return resolved
     if tracker is None and not resolved.runs_here:
         raise InputError(
             "target", f"'{target}' does not run here", "this machine's target", "give a tracker"
@@ -147,10 +163,18 @@ def tasks_of(
 
 
 @contextlib.contextmanager
-def _measurer(target: Target, tracker: str | None, key: str | None) -> Iterator[Measurer]:
+def _measurer(
+    resolved: ResolvedTarget, tracker: str | None, key: str | None, by: By
+) -> Iterator[Measurer]:
     """Yield what measures, with a directory for its libraries."""
+    target = resolved.target
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-"))
+        if by == "model":
+            from tvm_sparse.emulation.measurer import ModelledMeasurer
+
+            yield stack.enter_context(ModelledMeasurer(target, Path(place)))
+            return
         if tracker is None:
             yield stack.enter_context(LocalMeasurer(target, Path(place)))
             return

@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from tvm_sparse.line_files import open_lines
 from tvm_sparse.schedules.build import rules_for
-from tvm_sparse.tuning.record import Record, anchor_key
+from tvm_sparse.tuning.record import MEASURED, Record, Source, anchor_key
 from tvm_sparse.tuning.space import Space, space_of
 from tvm_sparse.tuning.workload import Workload, workload_of
 
@@ -93,34 +93,39 @@ class Database:
             file.write((b"\n" if _torn(file) else b"") + lines)
         self.refresh()
 
-    def of(self, workload: Workload, space: Space) -> list[Record]:
-        """Return the records of an operator that compare with its rule's present default."""
+    def of(self, workload: Workload, space: Space, source: Source = MEASURED) -> list[Record]:
+        """Return the records of an operator that compare with its rule's present default.
+
+        Times that were modelled are never mixed with those that were measured.
+        """
         key = anchor_key(workload.anchor, space.rule_name, space.rule.version)
         records = self._records.get(key)
         if not records:
             return []
         default = space.default.values
-        return [record for record in records if record.default == default]
+        return [r for r in records if r.default == default and r.source == source]
 
-    def best(self, workload: Workload, space: Space) -> Record | None:
+    def best(self, workload: Workload, space: Space, source: Source = MEASURED) -> Record | None:
         """Return the fastest record that is faster than the default schedule.
 
         Records of exactly this function come first, then confirmed ones of the same operator
         behind which something else was fused.
         """
-        records = self.of(workload, space)
+        records = self.of(workload, space, source)
         mine = [r for r in records if r.function == workload.function]
         if any(r.confirmed for r in mine):
             return _fastest(mine)
         return _fastest(mine) or _fastest([r for r in records if r.confirmed])
 
-    def schedule(self, func: tirx.PrimFunc, target: Target) -> s_tir.Schedule | None:
+    def schedule(
+        self, func: tirx.PrimFunc, target: Target, source: Source = MEASURED
+    ) -> s_tir.Schedule | None:
         """Return ``func`` scheduled by its best record, or ``None`` without one that fits."""
         workload = workload_of(func, target) if self._records else None
         if workload and not any(key[:3] == workload.anchor for key in self._records):
             return None
         space = space_of(func, target, rules_for(target)) if workload else None
-        record = self.best(workload, space) if workload and space else None
+        record = self.best(workload, space, source) if workload and space else None
         return space.schedule(record.point) if space and record else None
 
     def tried(self, func: tirx.PrimFunc, target: Target) -> bool:
@@ -140,9 +145,11 @@ class Database:
         return len(added)
 
     def bests(self) -> list[Record]:
-        """Return the best record of each function that has one better than the default."""
+        """Return the best measured record of each function that has one better than the default."""
         functions: dict[tuple[str, ...], list[Record]] = defaultdict(list)
         for record in self:
+            if record.source != MEASURED:
+                continue
             functions[(*record.anchor, record.function)].append(record)
         found = (_fastest(records) for records in functions.values())
         return [record for record in found if record]

@@ -20,6 +20,7 @@ from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
+from tvm_sparse.tuning.record import MEASURED, Source
 from tvm_sparse.tuning.tasks import Task
 from tvm_sparse.tuning.workload import target_name
 
@@ -72,6 +73,8 @@ class Measurer(Closing):
         Processes that build; one for each core if not given.
     """
 
+    source: Source = MEASURED
+
     def __init__(self, target: Target, directory: Path, builders: int | None = None) -> None:
         self.target, self.directory = target, directory
         self.device = "cpu" if target.kind.name == "llvm" else target.kind.name
@@ -79,6 +82,11 @@ class Measurer(Closing):
         self.pool = WorkerPool(builders or os.cpu_count() or 1, BUILD_SECONDS[self.device])
         self._suffix = suffix_for(target)
         self._written = 0
+
+    @staticmethod
+    def build(module: tvm.IRModule, target: Target, path: str) -> str:
+        """Build ``module`` and write it to ``path``, in a worker; return ``path``."""
+        return build(module, target, path)
 
     @abstractmethod
     def expect(self, library: str, directory: Path) -> Outcome:
@@ -176,7 +184,7 @@ class Measurer(Closing):
             self._written += 1
             path = directory / f"library{self._written}{self._suffix}"
             calls.append((module, self.target, str(path)))
-        return self.pool.map(build, calls)
+        return self.pool.map(self.build, calls)
 
     def close(self) -> None:
         """End all processes."""

@@ -18,6 +18,11 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+Source = Literal["measured", "modelled"]
+MEASURED: Source = "measured"
+MODELLED: Source = "modelled"
+
+
 class Record(BaseModel):
     """What was decided, and how fast that was.
 
@@ -34,6 +39,8 @@ class Record(BaseModel):
         the rule begins with others, the ratio says nothing.
     microseconds, default_microseconds
         Times of this schedule and of the default, measured in turns; absent if ``error`` says why.
+    source
+        Whether the times were measured or modelled.
     confirmed
         The two were measured once more, in many turns, after the search had ended.
     """
@@ -52,6 +59,7 @@ class Record(BaseModel):
     default: tuple[PositiveInt | Factors, ...]
     microseconds: PositiveFloat | None = None
     default_microseconds: PositiveFloat | None = None
+    source: Source = MEASURED
     confirmed: bool = False
     error: str | None = None
     tvm: str = Field(default_factory=lambda: version("apache-tvm"))
@@ -89,6 +97,7 @@ def record_of(
     *,
     seconds: float | None = None,
     default_seconds: float | None = None,
+    source: Source = MEASURED,
     confirmed: bool = False,
     error: str | None = None,
 ) -> Record:
@@ -105,6 +114,7 @@ def record_of(
         default=space.default.values,
         microseconds=None if seconds is None else seconds * 1e6,
         default_microseconds=None if default_seconds is None else default_seconds * 1e6,
+        source=source,
         confirmed=confirmed,
         error=error,
     )

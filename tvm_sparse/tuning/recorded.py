@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.tuning.database import Database, default_path
+from tvm_sparse.tuning.record import MODELLED
 from tvm_sparse.tuning.workload import target_name
 
 SHIPPED = Path(__file__).parent / "records"
@@ -30,6 +31,18 @@ class Tuned(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Return ``func`` scheduled by its best record; a record leaves nothing to tune."""
         return None if tunable else self.database.schedule(func, target)
+
+
+class Modelled(Tuned):
+    """The same for times that were modelled, of functions that nobody has measured."""
+
+    origin = "modelled record"
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Return ``func`` scheduled by its best modelled record, unless it was tuned here."""
+        if tunable or self.database.tried(func, target):
+            return None
+        return self.database.schedule(func, target, MODELLED)
 
 
 class Shipped(Tuned):
@@ -56,7 +69,8 @@ def recorded_rules(
     """Return the rules that look into ``database`` (the user's own by default), then ours."""
     if not isinstance(database, Database):
         database = Database(default_path() if database is None else database)
-    return (Tuned(database), Shipped(shipped(target), database))
+    measured = (Tuned(database), Shipped(shipped(target), database))
+    return (*measured, Modelled(database)) if target.kind.name == "cuda" else measured
 
 
 def shipped(target: Target) -> Database:
@@ -79,7 +93,7 @@ def origins(decisions: Sequence[Decision], rules: dict[str, str | None]) -> None
 
     ``rules`` has the rule's name of each layer.
     """
-    names = {rule.__name__: rule.origin for rule in (Tuned, Shipped)}
+    names = {rule.__name__: rule.origin for rule in (Tuned, Shipped, Modelled)}
     for decision in decisions:
         decision.schedule = names.get(rules.get(decision.layer) or "", decision.schedule)
 

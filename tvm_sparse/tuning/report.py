@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+from tvm_sparse.tuning.record import MEASURED, Source
 from tvm_sparse.tuning.state import TaskState, TuningSession
 
 
@@ -35,7 +36,7 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class TuningReport:
-    """A whole session: its tasks, slowest first."""
+    """A whole session: its tasks, slowest first; ``source`` says whether times are modelled."""
 
     tasks: tuple[TaskReport, ...]
     database: str
@@ -44,6 +45,7 @@ class TuningReport:
     skipped: dict[str, str]
     broken_lines: int
     interrupted: bool = False
+    source: Source = MEASURED
 
     def __iter__(self) -> Iterator[TaskReport]:
         return iter(self.tasks)
@@ -66,7 +68,13 @@ class TuningReport:
 
 
 def report_of(
-    session: TuningSession, *, database: str, seconds: float, broken_lines: int, interrupted: bool
+    session: TuningSession,
+    *,
+    database: str,
+    seconds: float,
+    broken_lines: int,
+    interrupted: bool,
+    source: Source = MEASURED,
 ) -> TuningReport:
     """Return the report of ``session``."""
     return TuningReport(
@@ -77,6 +85,7 @@ def report_of(
         skipped=dict(session.skipped),
         broken_lines=broken_lines,
         interrupted=interrupted,
+        source=source,
     )
 
 

@@ -11,7 +11,7 @@ from tvm_sparse.errors import SparseError, UnsupportedError
 from tvm_sparse.tuning.database import Database, confirmations
 from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import Measured, Measurer
-from tvm_sparse.tuning.record import Record, record_of
+from tvm_sparse.tuning.record import MODELLED, Record, record_of
 from tvm_sparse.tuning.scheduler import next_task
 from tvm_sparse.tuning.search import Search, cost_model
 from tvm_sparse.tuning.space import Point
@@ -128,7 +128,7 @@ class Tuner:
 
     def _recorded_default(self, task: Task) -> float:
         """Return the best time of the default that the database has, in us; 0 without any."""
-        known = self.database.of(task.workload, task.space)
+        known = self.database.of(task.workload, task.space, self.measurer.source)
         mine = (r.default_microseconds for r in known if r.function == task.workload.function)
         return min(filter(None, mine), default=0.0)
 
@@ -138,7 +138,7 @@ class Tuner:
         baseline = self.measurer.baseline(prepared)
         if baseline.seconds is None:
             raise UnsupportedError(f"function '{task.name}'", f"is not timed: {baseline.error}")
-        known = self.database.of(task.workload, task.space)
+        known = self.database.of(task.workload, task.space, self.measurer.source)
         mine = [r for r in known if r.function == task.workload.function]
         last = max((i + 1 for i, r in enumerate(mine) if r.confirmed), default=0)
         since = 0 if self.settings.reconfirm else last
@@ -148,6 +148,7 @@ class Tuner:
             task.space.default,
             seconds=baseline.seconds,
             default_seconds=baseline.seconds,
+            source=self.measurer.source,
         )
         trials = [r for r in mine if not r.confirmed]
         if not any(r.point == task.space.default for r in trials):
@@ -165,7 +166,7 @@ class Tuner:
         )
         hints = self.hints.of(task.workload, task.space) if self.hints else []
         others = [r for r in known if r.function != task.workload.function]
-        search.suggest(_distinct([*hints, *others]))
+        search.suggest(_distinct([*self._modelled(task), *hints, *others]))
         confirmed = [r.ratio for r in confirmations(mine) if r.ratio]
         return TaskState(
             task,
@@ -176,6 +177,12 @@ class Tuner:
             unconfirmed=[r for r in mine[since:] if r.ratio and not r.confirmed],
             confirmed=min(confirmed, default=None),
         )
+
+    def _modelled(self, task: Task) -> list[Record]:
+        """Return what a model found faster than the default, best first; to be measured first."""
+        if self.measurer.source == MODELLED:
+            return []
+        return _faster(self.database.of(task.workload, task.space, MODELLED))
 
     def _step(self, state: TaskState) -> None:
         """Measure one batch of one task."""
@@ -208,8 +215,8 @@ class Tuner:
 
     def _confirm(self, state: TaskState) -> None:
         """Measure the fastest schedules again, in many turns with the default."""
-        if not state.unconfirmed:
-            return
+        if not state.unconfirmed or self.measurer.source == MODELLED:
+            return  # a model says the same again
         known = self.database.of(state.task.workload, state.task.space)
         mine = [r for r in known if r.function == state.task.workload.function]
         most = self.settings.finalists
@@ -234,6 +241,7 @@ class Tuner:
             task.space.point(schedule),
             seconds=m.seconds,
             default_seconds=m.default_seconds,
+            source=self.measurer.source,
             confirmed=confirmed,
             error=m.error,
         )

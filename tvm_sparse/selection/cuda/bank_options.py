@@ -18,18 +18,19 @@ from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.weights import BalancedOperand
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.chip import Chip, chip
-from tvm_sparse.selection.cuda.option import ISSUED, Option
+from tvm_sparse.selection.cuda.assumptions import (
+    BANK_CLEAR,
+    BANK_LOOKUP,
+    BANK_PLACE,
+    BANK_PRODUCT,
+    ISSUED,
+    Chip,
+    chip,
+)
+from tvm_sparse.selection.cuda.option import Option
 
 STREAM_ROWS = 8
 """Rows of activations up to which packed weights are streamed."""
-
-CLEAR, PLACE = 1.5, 8.0
-"""Instructions of a thread to clear 16 bytes of a bank, and to place a value."""
-
-LOOKUP, PRODUCT = 5.5, 2.1
-"""Instructions to look a column up, and to multiply one activation of it (counted in the machine
-code of both bank kernels)."""
 
 EMPTY = 0.05
 """Fraction of empty tiles below which a table of the others is not worth its loads."""
@@ -91,7 +92,7 @@ def _streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Opti
     if staged + stream.result_bytes(c, warps) > shared:
         return None
     slots = s.rows * stream.LANES * s.slots
-    clocks = slots * (LOOKUP + PRODUCT * stream.padded_rows(rows)) / (ISSUED * on.sms)
+    clocks = slots * (BANK_LOOKUP + BANK_PRODUCT * stream.padded_rows(rows)) / (ISSUED * on.sms)
     time = model.seconds(clocks, s.nbytes(c.dtype) / stream.EFFICIENCY, on)
     work = slots / math.prod(c.matrix_shape)
     return Option("balanced", "stream", s, work, time, lambda: stream.stream_balanced(c, s, warps))
@@ -101,7 +102,7 @@ def _decoded_seconds(c: Contraction, s: TileBanksFormat, tile: ThreadBlockTile, 
     """Return the time of a product whose tiles of ``s`` are decoded on chip."""
     pieces = s.bank * model.item_bytes(c.dtype) / 16
     decoded = s.lanes * (s.step // s.bank)
-    work = decoded * (pieces * CLEAR + s.keep * PLACE)
+    work = decoded * (pieces * BANK_CLEAR + s.keep * BANK_PLACE)
     size = (model.known_rows(c.lead), c.features, s.steps * s.step)
     clocks = model.tile_clocks(size, tile, c.dtype, on, per_step=work / ISSUED)
     return model.seconds(clocks, s.nbytes(c.dtype) + model.activation_bytes(c), on)

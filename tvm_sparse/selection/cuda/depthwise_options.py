@@ -22,8 +22,15 @@ from tvm_sparse.ops.cuda.weights import BlockOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.chip import Chip, chip
-from tvm_sparse.selection.cuda.option import ISSUED, Option
+from tvm_sparse.selection.cuda.assumptions import (
+    ISSUED,
+    TAP_LOAD,
+    TAP_PLACE,
+    TAP_STORE,
+    Chip,
+    chip,
+)
+from tvm_sparse.selection.cuda.option import Option
 
 WINDOW_VECTORS = 24
 """Vectors of input that a thread may hold: larger windows leave too few warps on an SM."""
@@ -32,16 +39,13 @@ LANES = 32
 GROUP = 32
 """Channels of a sub-GEMM of the diagonal-wise refactorization (DEPrune, section 3)."""
 
-STORE, LOAD, PLACE = 2.0, 1.5, 8.0
-"""Instructions to store an output, to stage a pixel, and to find out where a tap lies."""
-
 
 def dense(c: Contraction, target: Target) -> Option:
     """Return the dense direct kernel."""
     strip, channels, taps = choose_strip(c), *c.matrix_shape
     staged = math.prod(window(c, (strip.height, strip.width))) / (strip.height * strip.width)
     conversion = 1.0 if c.numerics.bits < SUM_BITS else 0.25
-    time = _seconds(c, taps + staged * conversion + STORE, chip(target))
+    time = _seconds(c, taps + staged * conversion + TAP_STORE, chip(target))
     storage = DenseTapFormat(channels, taps)
     return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
 
@@ -59,7 +63,9 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
         for extent, size in zip(c.lead[1:], (tile.height, tile.width), strict=True)
     )
     pixels = tile.height * tile.width
-    work = padded * (2 * slots + taken / pixels * LOAD + slots * PLACE / tile.width + STORE)
+    work = padded * (
+        2 * slots + taken / pixels * TAP_LOAD + slots * TAP_PLACE / tile.width + TAP_STORE
+    )
     time = _seconds(c, work, chip(target))
     kept = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"

@@ -8,9 +8,6 @@ from typing import Any
 
 from tvm import tirx
 
-ISSUED = 128
-"""Instructions of lanes that an SM issues a clock."""
-
 
 @dataclass(frozen=True)
 class Option:

@@ -23,8 +23,8 @@ from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import depthwise_options
 from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda.assumptions import Chip, chip
 from tvm_sparse.selection.cuda.bank_options import balanced, joint, plain
-from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.option import Option
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))

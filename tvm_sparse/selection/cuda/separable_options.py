@@ -17,9 +17,18 @@ from tvm_sparse.ops.cuda.multiply import EDGE, LANES
 from tvm_sparse.ops.cuda.separable import SeparableTile
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.chip import Chip, chip
-from tvm_sparse.selection.cuda.depthwise_options import STORE
-from tvm_sparse.selection.cuda.option import ISSUED
+from tvm_sparse.selection.cuda.assumptions import (
+    ISSUED,
+    OTHER_REGISTERS,
+    SM_REGISTERS,
+    SM_THREADS,
+    STEP_LATENCY,
+    STRIP_LOAD,
+    STRIP_REGISTERS,
+    TAP_STORE,
+    Chip,
+    chip,
+)
 
 CHANNELS = 4
 """Channels of a strip: wider loads would keep more of the window in registers."""
@@ -37,19 +46,6 @@ THREADS = (64, 512)
 
 SUMS = {True: 64, False: 32}
 """Sums of the product in the registers of a thread at most: on tensor cores, in fp32."""
-
-STRIP_REGISTERS = 130
-"""Registers that a strip's window and taps may take."""
-
-OTHER_REGISTERS = 64
-"""Registers for addresses, fragments and sums of taps, about as seen in machine code."""
-
-SM_REGISTERS, SM_THREADS = 65536, 2048
-LATENCY = 1000.0
-"""Clocks from the first load of a step's window to the barrier behind its products."""
-
-LOAD = 4.0
-"""Instructions that load one vector of a window: address, border, load, conversions begin."""
 
 
 @dataclass(frozen=True)
@@ -157,8 +153,8 @@ def _seconds(
     taps = math.prod(first.taps)
     vectors = math.prod(window(first, (1, shape.strip))) / shape.strip
     conversion = 0.0 if item == 4 else 1.0
-    weights = taps * (conversion + LOAD / CHANNELS) / shape.strip
-    one = taps + vectors * (conversion + LOAD / CHANNELS) + weights + STORE
+    weights = taps * (conversion + STRIP_LOAD / CHANNELS) / shape.strip
+    one = taps + vectors * (conversion + STRIP_LOAD / CHANNELS) + weights + TAP_STORE
     sums = tile.rows * tile.columns * one / ISSUED
     products = tile.rows * tile.features * tile.columns / on.multiply_adds[first.dtype]
     fed = tile.columns * item * (_halo(first, tile.rows) + tile.features) / on.feed
@@ -173,7 +169,7 @@ def _seconds(
     )
     each = math.ceil(blocks / on.sms)
     waves = math.ceil(each / resident)
-    clocks = steps * max(each * busy, waves * (max(sums, fed) + products + LATENCY))
+    clocks = steps * max(each * busy, waves * (max(sums, fed) + products + STEP_LATENCY))
     nbytes = item * (
         math.prod(first.input_shape)
         + pixels * second.features

@@ -12,19 +12,13 @@ from typing import Any
 from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
-from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.assumptions import LAUNCH_SECONDS, STEP_CLOCKS, Chip
 
 ROWS = (128, 64, 32, 16)
 FEATURES = (128, 96, 64, 48, 32, 16)
 COLUMNS = (64, 48, 32, 16)
 UNKNOWN_ROWS = 64
 """Rows that a symbolic extent counts as."""
-
-STEP_CLOCKS = 60.0
-"""Clocks that a step costs whatever its size: barriers, addresses, waiting for the first bytes."""
-
-LAUNCH_SECONDS = 2e-6
-"""What a kernel inside a graph costs whatever it does."""
 
 Size = tuple[int, int, int]
 """Rows, features and columns of a product."""

@@ -1,0 +1,134 @@
+"""The page and the picture of one-shot pruning, from ``results/one_shot.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks.common import load
+
+Row = dict[str, Any]
+Curve = list[tuple[float, float]]
+"""Points: fraction of zeros, cosine."""
+
+
+def write(pages: Path) -> None:
+    """Write ``one_shot.md`` and ``one_shot.svg`` into ``pages``, if there are results."""
+    found = load("one_shot")
+    if not found:
+        return
+    draw(curves(found), pages / "one_shot.svg")
+    (pages / "one_shot.md").write_text(page(found))
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the page."""
+    lines = [
+        "# Pruning a trained sentence encoder",
+        "",
+        "Made by `python -m benchmarks.pages` from",
+        "[`one_shot.json`](../../benchmarks/results/one_shot.json), which",
+        "`python -m benchmarks.one_shot` writes.",
+        "",
+        "all-MiniLM-L6-v2 (six layers, 22 million parameters), all linear layers of its blocks.",
+        "Calibrated with 768 sentences of docstrings, tested on 256 others. *Cosine*: mean cosine",
+        "of pruned to dense embeddings; in square brackets the rank correlation of all pairwise",
+        "similarities. *Magnitude*: the smallest weights go, and nothing else changes. *One-shot*:",
+        "`ts.prune.one_shot`, no training. Cosines are means over the draws of calibration",
+        "sentences, with their range.",
+        "",
+        "![Cosine over sparsity](one_shot.svg)",
+        "",
+        "## Without training",
+        "",
+        *_table(
+            ["pattern", "zeros", "draws", "magnitude", "one-shot", "seconds of one core"],
+            [_cells(group) for group in _groups(found["rows"])],
+        ),
+    ]
+    if found["distilled"]:
+        lines += [
+            "## With distillation",
+            "",
+            "`ts.prune.distil` after one-shot pruning, balanced in banks of 16. *Uniform*: all",
+            "layers have the same sparsity; *measured*: that of `ts.prune.layer_sparsities`.",
+            "",
+            *_table(
+                ["zeros", "layers", "one-shot", "steps", "distilled", "seconds of one core"],
+                [_distilled(row) for row in found["distilled"]],
+            ),
+        ]
+    where = found["environment"]
+    lines += [f"{where['cpu']}, {where['date']}. Seconds are processor time.", ""]
+    return "\n".join(lines)
+
+
+def curves(found: dict[str, Any]) -> dict[str, Curve]:
+    """Return what is drawn: a line a pattern, one for magnitudes, one for distillation."""
+    lines: dict[str, Curve] = {}
+    for group in _groups(found["rows"]):
+        pattern, level = group[0]["pattern"], group[0]["sparsity"]
+        lines.setdefault(f"one-shot, {pattern}", []).append((level, _mean(group, "one_shot")))
+        if pattern.startswith("balanced, bank 16") and "share" not in pattern:
+            lines.setdefault("magnitude, balanced", []).append((level, _mean(group, "magnitude")))
+    for row in found["distilled"]:
+        point = (row["sparsity"], row["distilled"]["cosine"])
+        lines.setdefault(f"distilled, {row['layers']} levels", []).append(point)
+    return {name: sorted(line) for name, line in lines.items()}
+
+
+def draw(lines: dict[str, Curve], path: Path) -> None:
+    """Draw cosine over sparsity."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "tvm-sparse"  # the same picture from the same rows
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    for name, line in lines.items():
+        axes.plot(*zip(*line, strict=True), marker="o", label=name)
+    axes.set(xlabel="fraction of zeros", ylabel="cosine to the dense embeddings")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _groups(rows: list[Row]) -> list[list[Row]]:
+    """Return the draws of each pattern and level, levels first."""
+    found: dict[tuple[float, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["level"], row["pattern"]), []).append(row)
+    return [found[key] for key in sorted(found)]
+
+
+def _cells(group: list[Row]) -> list[str]:
+    first = group[0]
+    seconds = f"{mean(row['processor_seconds'] for row in group):.0f}"
+    shown = [_spread(group, method) for method in ("magnitude", "one_shot")]
+    return [first["pattern"], f"{first['sparsity']:.1%}", str(len(group)), *shown, seconds]
+
+
+def _spread(group: list[Row], method: str) -> str:
+    cosines = [row[method]["cosine"] for row in group]
+    rank = mean(row[method]["rank"] for row in group)
+    span = f" ({min(cosines):.3f} to {max(cosines):.3f})" if min(cosines) < max(cosines) else ""
+    return f"{mean(cosines):.3f}{span} [{rank:.3f}]"
+
+
+def _distilled(row: Row) -> list[str]:
+    seconds = row["processor_seconds"] + row["distil_processor_seconds"]
+    shown = [_spread([row], method) for method in ("one_shot", "distilled")]
+    cells = [f"{row['sparsity']:.1%}", row["layers"], shown[0], str(row["steps"]), shown[1]]
+    return [*cells, f"{seconds:.0f}"]
+
+
+def _mean(group: list[Row], method: str) -> float:
+    return mean(row[method]["cosine"] for row in group)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
