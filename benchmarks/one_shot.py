@@ -1,7 +1,8 @@
 """What a trained transformer keeps when it is pruned without training, and with a little.
 
     python -m benchmarks.one_shot                     # every pattern and level, one-shot
-    python -m benchmarks.one_shot --distil 0.5 0.75   # then distillation of the balanced ones
+    python -m benchmarks.one_shot --distil 0.5 0.75   # distillation of the balanced ones
+    python -m benchmarks.one_shot --distil 0.75 --by-layer   # with a sparsity for each layer
 
 all-MiniLM-L6-v2, calibrated and tested on sentences of the docstrings of Python's library.
 Quality is the mean cosine of pruned to dense embeddings of 256 held-out sentences, and the rank
@@ -34,7 +35,9 @@ from tvm_sparse.pruning import (
 )
 
 LEVELS = (0.5, 0.625, 0.75)
+LAYER_LEVELS = (0.375, 0.5, 0.625, 0.75, 0.875)
 CALIBRATION, TEST = 768, 256
+NAME = "one_shot"
 PATTERNS: dict[str, Method] = {
     "balanced, bank 16": BalancedPruning(0.5),
     "balanced, bank 16, 2 rows share": BalancedPruning(0.5, share=2),
@@ -74,41 +77,83 @@ def _loaded() -> tuple[Any, nn.Module]:
     return sentences.load()
 
 
-def prune_once(data: Data, method: Method) -> tuple[dict[str, Any], nn.Module]:
+def prune_once(data: Data, method: Method, **options: Any) -> tuple[dict[str, Any], nn.Module]:
     """Return magnitude and one-shot pruning by ``method`` side by side, and the better model."""
     plain = copy.deepcopy(data.dense)
     ts.prune.prune(plain, method, include=sentences.LAYERS)
     model = copy.deepcopy(data.dense)
-    begin = time.perf_counter()
-    pruner = ts.prune.one_shot(model, data.calibration, method, include=sentences.LAYERS)
-    seconds = time.perf_counter() - begin
+    begin, used = time.perf_counter(), time.process_time()
+    pruner = ts.prune.one_shot(model, data.calibration, method, include=sentences.LAYERS, **options)
+    seconds, used = time.perf_counter() - begin, time.process_time() - used
     assert pruner.report is not None
     row = {
         "sparsity": round(pruner.report.sparsity, 4),
         "seconds": round(seconds, 1),
+        "processor_seconds": round(used, 1),
         "magnitude": data.quality(plain),
         "one_shot": data.quality(model),
     }
     return row, model
 
 
-def distilled(data: Data, sparsity: float, minutes: float) -> dict[str, Any]:
-    """Return the balanced network of ``sparsity`` after one-shot pruning and ``minutes`` more."""
-    row, model = prune_once(data, BalancedPruning(sparsity))
-    begin = time.perf_counter()
-    ts.prune.distil(model, data.dense, data.training[:4], 4)
-    one = (time.perf_counter() - begin) / 4
-    _, model = prune_once(data, BalancedPruning(sparsity))
-    steps = int(minutes * 60 / one)
-    begin = time.perf_counter()
-    ts.prune.distil(model, data.dense, data.training[:steps], steps)
-    seconds = time.perf_counter() - begin
+def by_layer(data: Data, sparsity: float) -> tuple[dict[str, Any], nn.Module]:
+    """Return the balanced network whose layers have sparsities of their own."""
+    method = BalancedPruning(sparsity)
+    begin = time.process_time()
+    chosen = ts.prune.layer_sparsities(
+        data.dense, data.calibration[:4], method, LAYER_LEVELS, include=sentences.LAYERS
+    )
+    used = time.process_time() - begin
+    row, model = prune_once(data, method, sparsities=chosen)
+    return {**row, "choice_processor_seconds": round(used, 1), "sparsities": chosen}, model
+
+
+def distilled(data: Data, row: dict[str, Any], model: nn.Module, steps: int) -> dict[str, Any]:
+    """Return ``row`` of the pruned ``model`` with what ``steps`` of distillation make of it."""
+    begin, used = time.perf_counter(), time.process_time()
+    ts.prune.distil(model, data.dense, data.training, steps)
     return {
         **row,
         "steps": steps,
-        "distil_seconds": round(seconds),
+        "distil_seconds": round(time.perf_counter() - begin),
+        "distil_processor_seconds": round(time.process_time() - used),
         "distilled": data.quality(model),
     }
+
+
+class Results:
+    """The result file: each row is written when it is known, so a run may be cut short."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        old = load(NAME) or {"rows": [], "distilled": []}
+        self.rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
+        self.distilled = {(r["level"], r["layers"]): r for r in old["distilled"]}
+
+    def save(self, row: dict[str, Any]) -> None:
+        """Write what is known, and print ``row``, which is new."""
+        print(json.dumps(row), flush=True)
+        content = {
+            "environment": environment(self.threads),
+            "rows": [self.rows[key] for key in sorted(self.rows)],
+            "distilled": [self.distilled[key] for key in sorted(self.distilled)],
+        }
+        save(NAME, content)
+
+
+def every_pattern(results: Results, arguments: argparse.Namespace) -> None:
+    """Prune once by each pattern, at each level, for each draw; what is known is not repeated."""
+    for draw in range(arguments.draws):
+        data = Data(draw)
+        for level in arguments.levels:
+            for pattern in arguments.patterns:
+                key = (pattern, level, draw)
+                if key in results.rows:
+                    continue
+                method = replace(PATTERNS[pattern], sparsity=level)  # type: ignore[call-arg]
+                row, _ = prune_once(data, method)
+                results.rows[key] = {"pattern": pattern, "level": level, "draw": draw, **row}
+                results.save(results.rows[key])
 
 
 def main() -> None:
@@ -119,33 +164,25 @@ def main() -> None:
     parser.add_argument("--levels", nargs="*", type=float, default=list(LEVELS))
     parser.add_argument("--draws", type=int, default=3, help="draws of calibration sentences")
     parser.add_argument("--distil", nargs="*", type=float, default=[], help="levels to distil")
-    parser.add_argument("--minutes", type=float, default=18, help="of distillation")
+    parser.add_argument("--by-layer", action="store_true", help="distil with levels of each layer")
+    parser.add_argument("--steps", type=int, default=1200, help="of distillation")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    old = load("one_shot") or {"rows": [], "distilled": []}
-    rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
-    more = {r["level"]: r for r in old["distilled"]}
-    for draw in range(0 if arguments.distil else arguments.draws):
-        data = Data(draw)
-        for pattern in arguments.patterns:
-            for level in arguments.levels:
-                method = replace(PATTERNS[pattern], sparsity=level)  # type: ignore[call-arg]
-                row, _ = prune_once(data, method)
-                key = (pattern, level, draw)
-                rows[key] = {"pattern": pattern, "level": level, "draw": draw, **row}
-                print(json.dumps(rows[key]), flush=True)
+    results = Results(arguments.threads)
+    if not arguments.distil:
+        every_pattern(results, arguments)
     for level in arguments.distil:
-        more[level] = {"level": level, **distilled(Data(0), level, arguments.minutes)}
-        print(json.dumps(more[level]), flush=True)
-    save(
-        "one_shot",
-        {
-            "environment": environment(arguments.threads),
-            "rows": [rows[key] for key in sorted(rows)],
-            "distilled": [more[key] for key in sorted(more)],
-        },
-    )
+        data = Data(0)
+        layers = "measured" if arguments.by_layer else "uniform"
+        made = (
+            by_layer(data, level)
+            if arguments.by_layer
+            else prune_once(data, BalancedPruning(level))
+        )
+        row = distilled(data, *made, arguments.steps)
+        results.distilled[level, layers] = {"level": level, "layers": layers, **row}
+        results.save(results.distilled[level, layers])
 
 
 if __name__ == "__main__":

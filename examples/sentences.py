@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 TOKENS = 32
-"""Tokens a sentence is cut or padded to."""
+"""Tokens a sentence is cut to."""
 
 LAYERS = ("encoder.*",)
 """What is pruned: the linear layers of all blocks, not the pooler, which nothing reads."""
@@ -66,19 +66,25 @@ def _is_prose(text: str) -> bool:
 
 
 def batches(tokenizer: Any, texts: list[str], size: int = 64) -> list[dict[str, Tensor]]:
-    """Return ``texts`` as batches of ``size`` for the network."""
-    return [
+    """Return ``texts`` as batches of ``size`` for the network, in a random order.
+
+    Sentences of a batch are about equally long, so that there is little to pad.
+    """
+    ordered = sorted(texts, key=len)
+    found = [
         dict(
             tokenizer(
-                texts[i : i + size],
-                padding="max_length",
+                ordered[i : i + size],
+                padding=True,
                 truncation=True,
                 max_length=TOKENS,
                 return_tensors="pt",
             )
         )
-        for i in range(0, len(texts), size)
+        for i in range(0, len(ordered), size)
     ]
+    random.Random(0).shuffle(found)
+    return found
 
 
 def embed(model: nn.Module, inputs: list[dict[str, Tensor]]) -> Tensor:

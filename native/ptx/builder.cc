@@ -26,35 +26,65 @@ Place Allocate(Kernel* kernel, int bytes) {
   return place;
 }
 
+void Builder::OpenFunction() {
+  functions_.push_back(scopes_.size());
+  Open();
+}
+
+void Builder::CloseFunction() {
+  scopes_.resize(functions_.back());
+  functions_.pop_back();
+}
+
 void Builder::Declare(const std::string& name, int bytes) {
-  scopes_.back()[name] = {Allocate(kernel_, bytes), bytes};
+  scopes_.back().registers[name] = {Allocate(kernel_, bytes), bytes};
 }
 
 void Builder::AddVariable(Space space, const std::string& name, uint64_t bytes, uint64_t align) {
   uint64_t* end = space == Space::kShared ? &kernel_->shared_bytes : &kernel_->local_bytes;
   *end = (*end + align - 1) / align * align;
-  variables_.push_back({name, space, *end, bytes});
-  if (space == Space::kShared) kernel_->shared.push_back(variables_.back());
+  const Variable made{name, space, *end, bytes};
+  if (space == Space::kShared) kernel_->shared.push_back(made);
+  // Shared variables have names of their own in the whole module.
+  (space == Space::kShared ? scopes_.front() : scopes_.back()).variables[name] = made;
   *end += bytes;
 }
 
-const Register* Builder::Find(const std::string& name) {
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    const auto found = scope->find(name);
-    if (found != scope->end()) return &found->second;
+void Builder::Name(const std::string& name, const Variable& variable) {
+  scopes_.back().variables[name] = variable;
+}
+
+template <class Look>
+auto Builder::Search(Look look) const -> decltype(look(std::declval<const Scope&>())) {
+  for (size_t at = scopes_.size(); at-- > functions_.back();) {
+    if (const auto found = look(scopes_[at])) return found;
   }
+  return look(scopes_.front());
+}
+
+const Register* Builder::Find(const std::string& name) {
+  const auto look = [&](const Scope& scope) {
+    const auto found = scope.registers.find(name);
+    return found == scope.registers.end() ? nullptr : &found->second;
+  };
+  if (const Register* found = Search(look)) return found;
   const auto special = kSpecials.find(name);
   if (special == kSpecials.end()) return nullptr;
   const Register made{Allocate(kernel_, 4), 4};
   kernel_->specials.emplace_back(special->second, made.place);
-  return &(scopes_.front()[name] = made);
+  return &(scopes_.front().registers[name] = made);
 }
 
 const Variable* Builder::FindVariable(const std::string& name) const {
-  for (const Variable& variable : variables_) {
-    if (variable.name == name) return &variable;
-  }
-  return nullptr;
+  return Search([&](const Scope& scope) {
+    const auto found = scope.variables.find(name);
+    return found == scope.variables.end() ? nullptr : &found->second;
+  });
+}
+
+Place Builder::Carry() {
+  if (carry_ == kNowhere) carry_ = Allocate(kernel_, 0);
+  return carry_;
 }
 
 Place Builder::Constant(uint64_t bits, int bytes) {

@@ -113,7 +113,8 @@ Register Decoder::Loose(const Operand& operand, Type type) {
   if (operand.kind != Operand::kName) Unknown();
   if (operand.name == "WARP_SZ") return {builder.Constant(kLanes, bytes), bytes};
   if (builder.Find(operand.name) == nullptr) {
-    if (const Variable* variable = builder.FindVariable(operand.name)) {
+    const Variable* variable = builder.FindVariable(operand.name);
+    if (variable != nullptr && variable->space != Space::kParam) {
       return {builder.Constant(SymbolAddress(*variable), bytes), bytes};
     }
     const auto global = builder.module().globals.find(operand.name);
@@ -159,13 +160,12 @@ void Decoder::Address(const Operand& operand) {
   inst.offset = operand.offset;
   inst.wide = 8;
   if (inst.space == Space::kParam) {
-    for (const Parameter& param : builder.kernel().params) {
-      if (param.name == operand.name) {
-        inst.offset += param.offset;
-        return Push(builder.Constant(0, 8));
-      }
-    }
-    Fail(line(), "unknown parameter '" + operand.name + "'");
+    const Variable* variable = builder.FindVariable(operand.name);
+    if (variable == nullptr || variable->space == Space::kShared)
+      Fail(line(), "unknown parameter '" + operand.name + "'");
+    inst.space = variable->space;  // local memory, unless it is the kernel's own parameter
+    inst.offset += static_cast<int64_t>(variable->offset);
+    return Push(builder.Constant(0, 8));
   }
   if (operand.name.empty()) return Push(builder.Constant(0, 8));
   if (const Register* found = builder.Find(operand.name)) {

@@ -19,25 +19,39 @@ struct Register {
 // A new place for a register of `bytes`, 0 for a predicate.
 Place Allocate(Kernel* kernel, int bytes);
 
-// Names of one kernel, and the code made so far.
+// Names of one kernel, and the code made so far. The first scope holds what all functions see.
 class Builder {
  public:
   Builder(Kernel* kernel, const Module* module) : kernel_(kernel), module_(module) {}
   void Open() { scopes_.emplace_back(); }
   void Close() { scopes_.pop_back(); }
+  // A function's scope, from which only the first one is seen.
+  void OpenFunction();
+  void CloseFunction();
   void Declare(const std::string& name, int bytes);
   void AddVariable(Space space, const std::string& name, uint64_t bytes, uint64_t align);
+  void Name(const std::string& name, const Variable& variable);  // another name for it
   const Register* Find(const std::string& name);
   const Variable* FindVariable(const std::string& name) const;
   Place Constant(uint64_t bits, int bytes);
+  Place Carry();  // a predicate, the condition code of add.cc and the like
   Kernel& kernel() { return *kernel_; }
   const Module& module() const { return *module_; }
 
  private:
+  struct Scope {
+    std::unordered_map<std::string, Register> registers;
+    std::unordered_map<std::string, Variable> variables;
+  };
+  // What `look` finds in the innermost scope that has it, or null.
+  template <class Look>
+  auto Search(Look look) const -> decltype(look(std::declval<const Scope&>()));
+
   Kernel* kernel_;
   const Module* module_;
-  std::vector<std::unordered_map<std::string, Register>> scopes_{1};
-  std::vector<Variable> variables_;
+  std::vector<Scope> scopes_{1};
+  Place carry_ = kNowhere;
+  std::vector<size_t> functions_{1};  // the first scope of each function that is open
   std::map<std::pair<uint64_t, int>, Place> constants_;
 };
 
@@ -87,6 +101,7 @@ uint64_t SymbolAddress(const Variable& variable);
 
 void AddArithmetic(Table* table);
 void AddProducts(Table* table);
+void AddCarries(Table* table);
 void AddLogic(Table* table);
 void AddFields(Table* table);
 void AddCompare(Table* table);

@@ -154,7 +154,11 @@ void Sign(Decoder& d) {
 
 // The sign of a on the size of b.
 struct CopySign {
-  static uint32_t Do(uint32_t a, uint32_t b) { return (a & 0x80000000u) | (b & 0x7fffffffu); }
+  template <class T>
+  static T Do(T a, T b) {
+    constexpr T kSign = T(1) << (8 * sizeof(T) - 1);
+    return (a & kSign) | (b & ~kSign);
+  }
 };
 
 }  // namespace
@@ -183,7 +187,10 @@ void AddFloats(Table* table) {
   also("abs", Sign<false>);
   t["copysign"] = [](Decoder& d) {
     const Type type = d.TakeType();
-    Uniform(d, type, 2, type == Type::kF32 ? Map2<CopySign, uint32_t> : nullptr, kAlu);
+    const Run run = type == Type::kF32   ? Map2<CopySign, uint32_t>
+                    : type == Type::kF64 ? Map2<CopySign, uint64_t>
+                                         : nullptr;
+    Uniform(d, type, 2, run, kAlu);
   };
 }
 

@@ -1,15 +1,16 @@
 // Kernels: registers, labels, instructions.
-#include "parser.h"
+#include "kernel_parser.h"
 
 namespace ptx {
-namespace {
+
+const std::string kEnd;
 
 const Table& Instructions() {
   static const Table* table = [] {
     auto* made = new Table;
     for (auto add :
          {AddArithmetic, AddProducts, AddLogic, AddFields, AddCompare, AddFloats, AddConvert,
-          AddMemory, AddAsync, AddMoves, AddWarp, AddMatrix, AddFunctions, AddFlow}) {
+          AddMemory, AddAsync, AddMoves, AddWarp, AddMatrix, AddFunctions, AddCarries, AddFlow}) {
       add(made);
     }
     return made;
@@ -17,159 +18,162 @@ const Table& Instructions() {
   return *table;
 }
 
-class KernelParser {
- public:
-  KernelParser(Reader* reader, Kernel* kernel, const Module* module)
-      : reader_(*reader), kernel_(*kernel), builder_(kernel, module) {}
-
-  void Parse(const std::vector<Declared>& shared) {
-    Parameters();
-    Limits();
-    reader_.Expect("{");
-    for (const Declared& one : shared) {
-      if (one.bytes > 0) builder_.AddVariable(Space::kShared, one.name, one.bytes, one.align);
-      if (one.bytes == 0) dynamic_.push_back(one);
-    }
-    Body();
-    Finish();
+void KernelParser::Parse(const Function& source) {
+  for (const Declared& one : around_.shared) {
+    if (one.bytes > 0) builder_.AddVariable(Space::kShared, one.name, one.bytes, one.align);
+    if (one.bytes == 0) dynamic_.push_back(one);
   }
-
- private:
-  void Parameters() {
-    if (!reader_.Take("(")) return;
-    while (!reader_.Take(")")) {
-      reader_.Expect(".param");
-      const Declared one = ReadVariable(&reader_);
-      uint32_t& end = kernel_.param_bytes;
-      end = static_cast<uint32_t>((end + one.align - 1) / one.align * one.align);
-      kernel_.params.push_back({one.name, end, static_cast<uint32_t>(one.bytes)});
-      end += static_cast<uint32_t>(one.bytes);
-      reader_.Take(",");
-    }
+  builder_.Open();
+  Parameters(source.params);
+  frames_.push_back({kernel_.name, {}, {}});
+  Reader reader = source.rest;
+  Limits(&reader);
+  Body(&reader);
+  Close();
+  for (size_t i = 0; i < kernel_.code.size(); ++i) {
+    kernel_.code[i].args = kernel_.operands.data() + first_[i];
   }
+  FindJoins(&kernel_.code);
+}
 
-  void Limits() {
-    while (reader_.Peek().text != "{") {
-      const Token token = reader_.Next();
-      if (token.text == ".maxntid" || token.text == ".reqntid") {
-        kernel_.most_threads = reader_.Number();
-        while (reader_.Take(",")) kernel_.most_threads *= reader_.Number();
-      } else if (token.text == ".minnctapersm" || token.text == ".maxnreg") {
-        reader_.Number();
-      } else {
-        Fail(token.line, "unknown directive '" + token.text + "'");
-      }
-    }
+void KernelParser::Parameters(const std::vector<Declared>& params) {
+  for (const Declared& one : params) {
+    uint32_t& end = kernel_.param_bytes;
+    end = static_cast<uint32_t>((end + one.align - 1) / one.align * one.align);
+    kernel_.params.push_back({one.name, end, static_cast<uint32_t>(one.bytes)});
+    builder_.Name(one.name, {one.name, Space::kParam, end, one.bytes});
+    end += static_cast<uint32_t>(one.bytes);
   }
+}
 
-  void Body() {
-    for (int depth = 1; depth > 0;) {
-      const Token& token = reader_.Peek();
-      if (token.kind == Token::kEnd) Fail(token.line, "a kernel that does not end");
-      if (reader_.Take("{")) {
-        builder_.Open();
-        ++depth;
-      } else if (reader_.Take("}")) {
-        if (--depth > 0) builder_.Close();
-      } else if (token.text[0] == '.') {
-        Directive();
-      } else if (token.kind == Token::kWord && reader_.Peek(1).text == ":") {
-        labels_[reader_.Next().text] = static_cast<int>(kernel_.code.size());
-        reader_.Expect(":");
-      } else {
-        Instruction(reader_.ReadStatement());
-      }
-    }
-  }
-
-  void Directive() {
-    const Token token = reader_.Next();
-    if (token.text == ".reg") {
-      Registers();
-    } else if (token.text == ".shared" || token.text == ".local") {
-      const Declared one = ReadVariable(&reader_);
-      const Space space = token.text == ".shared" ? Space::kShared : Space::kLocal;
-      if (placed_) Fail(token.line, "a variable is declared behind the first instruction");
-      builder_.AddVariable(space, one.name, one.bytes, one.align);
-      reader_.Expect(";");
-    } else if (token.text == ".loc") {
-      const int line = reader_.Peek().line;
-      while (reader_.Peek().line == line) reader_.Next();
-    } else if (token.text == ".pragma") {
-      while (!reader_.Take(";")) reader_.Next();
+void KernelParser::Limits(Reader* reader) {
+  while (reader->Peek().text != "{") {
+    const Token token = reader->Next();
+    if (token.text == ".maxntid" || token.text == ".reqntid") {
+      kernel_.most_threads = reader->Number();
+      while (reader->Take(",")) kernel_.most_threads *= reader->Number();
+    } else if (token.text == ".minnctapersm" || token.text == ".maxnreg") {
+      reader->Number();
     } else {
       Fail(token.line, "unknown directive '" + token.text + "'");
     }
   }
+}
 
-  void Registers() {
-    const Token token = reader_.Next();
-    Type type;
-    if (!ParseType(token.text.substr(1), &type))
-      Fail(token.line, "unknown type '" + token.text + "'");
-    do {
-      const std::string name = reader_.Next().text;
-      if (reader_.Take("<")) {
-        const uint64_t count = reader_.Number();
-        reader_.Expect(">");
-        for (uint64_t i = 0; i < count; ++i)
-          builder_.Declare(name + std::to_string(i), Bytes(type));
-      } else {
-        builder_.Declare(name, Bytes(type));
-      }
-    } while (reader_.Take(","));
-    reader_.Expect(";");
-  }
-
-  void Instruction(const Statement& statement) {
-    PlaceDynamic();
-    Decoder decoder(&builder_, statement);
-    const auto found = Instructions().find(decoder.base());
-    if (found == Instructions().end()) decoder.Unknown();
-    found->second(decoder);
-    first_.push_back(kernel_.operands.size());
-    kernel_.operands.insert(kernel_.operands.end(), decoder.args.begin(), decoder.args.end());
-    kernel_.code.push_back(decoder.inst);
-    if (decoder.inst.flow == Flow::kBranch) {
-      branches_.emplace_back(kernel_.code.size() - 1, decoder.operand(0).name);
+// From the opening brace to the closing one.
+void KernelParser::Body(Reader* reader) {
+  reader->Expect("{");
+  for (int depth = 1; depth > 0;) {
+    const Token& token = reader->Peek();
+    if (token.kind == Token::kEnd) Fail(token.line, "a kernel that does not end");
+    if (reader->Take("{")) {
+      builder_.Open();
+      ++depth;
+    } else if (reader->Take("}")) {
+      if (--depth > 0) builder_.Close();
+    } else if (token.text[0] == '.') {
+      Directive(reader);
+    } else if (token.kind == Token::kWord && reader->Peek(1).text == ":") {
+      frames_.back().labels[reader->Next().text] = static_cast<int>(kernel_.code.size());
+      reader->Expect(":");
+    } else {
+      Instruction(reader->ReadStatement());
     }
   }
+}
 
-  // Dynamic shared memory begins behind all variables, which stand before the first instruction.
-  void PlaceDynamic() {
-    for (const Declared& one : dynamic_)
-      builder_.AddVariable(Space::kShared, one.name, 0, one.align);
-    dynamic_.clear();
-    placed_ = true;
+void KernelParser::Directive(Reader* reader) {
+  const Token token = reader->Next();
+  if (token.text == ".reg") {
+    Registers(reader);
+  } else if (token.text == ".shared" || token.text == ".local" || token.text == ".param") {
+    const Declared one = ReadVariable(reader);
+    // What calls hand over lies where the caller's own variables lie.
+    const Space space = token.text == ".shared" ? Space::kShared : Space::kLocal;
+    if (space == Space::kShared && placed_)
+      Fail(token.line, "a shared variable is declared behind the first instruction");
+    builder_.AddVariable(space, one.name, one.bytes, one.align);
+    reader->Expect(";");
+  } else if (token.text == ".loc") {
+    const int line = reader->Peek().line;
+    while (reader->Peek().line == line) reader->Next();
+  } else if (token.text == ".pragma") {
+    while (!reader->Take(";")) reader->Next();
+  } else {
+    Fail(token.line, "unknown directive '" + token.text + "'");
   }
+}
 
-  void Finish() {
-    for (const auto& [at, label] : branches_) {
-      const auto found = labels_.find(label);
-      if (found == labels_.end()) Fail(kernel_.code[at].line, "unknown label '" + label + "'");
-      kernel_.code[at].target = found->second;
+void KernelParser::Registers(Reader* reader) {
+  const Token token = reader->Next();
+  Type type;
+  if (!ParseType(token.text.substr(1), &type))
+    Fail(token.line, "unknown type '" + token.text + "'");
+  do {
+    const std::string name = reader->Next().text;
+    if (reader->Take("<")) {
+      const uint64_t count = reader->Number();
+      reader->Expect(">");
+      for (uint64_t i = 0; i < count; ++i)
+        builder_.Declare(name + std::to_string(i), Bytes(type));
+    } else {
+      builder_.Declare(name, Bytes(type));
     }
-    for (size_t i = 0; i < kernel_.code.size(); ++i) {
-      kernel_.code[i].args = kernel_.operands.data() + first_[i];
-    }
-    FindJoins(&kernel_.code);
+  } while (reader->Take(","));
+  reader->Expect(";");
+}
+
+void KernelParser::Instruction(const Statement& statement) {
+  const std::string& base = statement.opcode[0];
+  if (base == "call") return Inline(statement);
+  PlaceDynamic();
+  Decoder decoder(&builder_, statement);
+  const auto found = Instructions().find(base);
+  if (found == Instructions().end()) decoder.Unknown();
+  found->second(decoder);
+  Append(decoder);
+  if (decoder.inst.flow == Flow::kBranch) Branch(decoder.operand(0).name);
+  // A function's return leads behind its body; a kernel's ends the thread, as "exit" does.
+  if (base == "ret" && frames_.size() > 1) {
+    kernel_.code.back().flow = Flow::kBranch;
+    Branch(kEnd);
   }
+}
 
-  Reader& reader_;
-  Kernel& kernel_;
-  Builder builder_;
-  std::vector<Declared> dynamic_;
-  bool placed_ = false;
-  std::vector<size_t> first_;
-  std::map<std::string, int> labels_;
-  std::vector<std::pair<size_t, std::string>> branches_;
-};
+void KernelParser::Append(const Decoder& decoder) {
+  first_.push_back(kernel_.operands.size());
+  kernel_.operands.insert(kernel_.operands.end(), decoder.args.begin(), decoder.args.end());
+  kernel_.code.push_back(decoder.inst);
+}
 
-}  // namespace
+// The last instruction branches to `label` of the innermost function.
+void KernelParser::Branch(const std::string& label) {
+  frames_.back().branches.emplace_back(kernel_.code.size() - 1, label);
+}
 
-void ReadKernel(Reader* reader, Kernel* kernel, const Module* module,
-                const std::vector<Declared>& shared) {
-  KernelParser(reader, kernel, module).Parse(shared);
+// Dynamic shared memory begins behind all variables, which stand before the first instruction.
+void KernelParser::PlaceDynamic() {
+  for (const Declared& one : dynamic_)
+    builder_.AddVariable(Space::kShared, one.name, 0, one.align);
+  dynamic_.clear();
+  placed_ = true;
+}
+
+// The innermost function has ended: its branches find their labels.
+void KernelParser::Close() {
+  Frame& frame = frames_.back();
+  frame.labels[kEnd] = static_cast<int>(kernel_.code.size());
+  for (const auto& [at, label] : frame.branches) {
+    const auto found = frame.labels.find(label);
+    if (found == frame.labels.end())
+      Fail(kernel_.code[at].line, "unknown label '" + label + "'");
+    kernel_.code[at].target = found->second;
+  }
+  frames_.pop_back();
+}
+
+void ReadKernel(const Function& source, const Surroundings& around, Kernel* kernel) {
+  KernelParser(around, kernel).Parse(source);
 }
 
 }  // namespace ptx

@@ -75,7 +75,8 @@ Space TakeSpace(Decoder& d, bool store) {
   if (d.Has("global")) return Space::kGlobal;
   if (d.Has("shared") || d.Has("shared::cta")) return Space::kShared;
   if (d.Has("local")) return Space::kLocal;
-  if (!store && d.Has("param")) return Space::kParam;
+  if (d.Has("param") || d.Has("param::func")) return Space::kParam;
+  if (!store && d.Has("param::entry")) return Space::kParam;
   if (!store && d.Has("const")) return Space::kGlobal;  // variables of the module lie there
   return Space::kGeneric;
 }
@@ -99,7 +100,9 @@ void DecodeAccess(Decoder& d) {
   d.Operands(2);
   d.inst.bytes = static_cast<uint8_t>(Bytes(type));
   if (d.inst.bytes == 0 || d.inst.bytes * d.inst.count > 16) d.Unknown();
+  const bool parameter = d.inst.space == Space::kParam;
   d.Address(d.operand(kStore ? 0 : 1));
+  if (kStore && d.inst.space == Space::kParam) d.Unknown();
   const Operand& value = d.operand(kStore ? 1 : 0);
   std::vector<Operand> parts{value};
   if (value.kind == Operand::kVector) parts = value.parts;
@@ -116,7 +119,8 @@ void DecodeAccess(Decoder& d) {
   }
   d.inst.run = ByElement<kStore>(type, bytes);
   if (d.inst.run == nullptr) d.Unknown();
-  d.inst.pipe = kMemory;
+  // What calls hand over lies in registers of a GPU.
+  d.inst.pipe = parameter && d.inst.space == Space::kLocal ? kAlu : kMemory;
   if (d.inst.space == Space::kShared || d.inst.space == Space::kGeneric) {
     int& granule = d.builder.kernel().granule;
     granule = std::min<int>(granule, d.inst.bytes * d.inst.count);

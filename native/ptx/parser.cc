@@ -1,4 +1,4 @@
-// Modules: their variables and kernels.
+// Modules: their variables, functions and kernels.
 #include "parser.h"
 
 #include <algorithm>
@@ -19,6 +19,17 @@ Declared ReadVariable(Reader* reader) {
   if (reader->Take("[")) {
     found.bytes *= reader->Peek().kind == Token::kNumber ? reader->Number() : 0;
     reader->Expect("]");
+  }
+  return found;
+}
+
+std::vector<Declared> ReadParameters(Reader* reader) {
+  std::vector<Declared> found;
+  if (!reader->Take("(")) return found;
+  while (!reader->Take(")")) {
+    reader->Expect(".param");
+    found.push_back(ReadVariable(reader));
+    reader->Take(",");
   }
   return found;
 }
@@ -64,8 +75,21 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// One statement of a module; `shared` collects its shared variables.
-void ReadDeclaration(Reader* reader, Module* module, std::vector<Declared>* shared) {
+// A function or a kernel, to its end; one that is only declared is not kept.
+void ReadFunction(Reader* reader, bool kernel, Functions* found) {
+  const std::vector<Declared> results =
+      kernel ? std::vector<Declared>{} : ReadParameters(reader);
+  const std::string name = reader->Next().text;
+  const std::vector<Declared> params = ReadParameters(reader);
+  const Reader rest = *reader;
+  while (reader->Peek().text != "{" && reader->Peek().text != ";") reader->Next();
+  if (reader->Take(";")) return;
+  SkipBraces(reader);
+  found->emplace(name, Function{results, params, rest});
+}
+
+// One statement of a module.
+void ReadDeclaration(Reader* reader, Module* module, Surroundings* around, Functions* kernels) {
   const Token token = reader->Next();
   const std::string& word = token.text;
   if (word == ".version" || word == ".target" || word == ".address_size") {
@@ -74,19 +98,13 @@ void ReadDeclaration(Reader* reader, Module* module, std::vector<Declared>* shar
   } else if (word == ".visible" || word == ".extern" || word == ".weak") {
     return;
   } else if (word == ".shared") {
-    shared->push_back(ReadVariable(reader));
+    around->shared.push_back(ReadVariable(reader));
     reader->Expect(";");
   } else if (word == ".global" || word == ".const") {
     const Declared one = ReadVariable(reader);
     module->globals[one.name] = ReadValues(reader, one);
-  } else if (word == ".func") {
-    while (reader->Peek().text != "{" && reader->Peek().text != ";") reader->Next();
-    if (!reader->Take(";")) SkipBraces(reader);  // a call of it is an unknown instruction
-  } else if (word == ".entry") {
-    const std::string name = reader->Next().text;
-    Kernel& kernel = module->kernels[name];
-    kernel.name = name;
-    ReadKernel(reader, &kernel, module, *shared);
+  } else if (word == ".func" || word == ".entry") {
+    ReadFunction(reader, word == ".entry", word == ".entry" ? kernels : &around->functions);
   } else {
     Fail(token.line, "unknown directive '" + word + "'");
   }
@@ -99,8 +117,14 @@ Module Load(const std::string& text) {
   module.lines = Lines(text);
   const std::vector<Token> tokens = Tokenize(text);
   Reader reader(tokens);
-  std::vector<Declared> shared;
-  while (reader.Peek().kind != Token::kEnd) ReadDeclaration(&reader, &module, &shared);
+  Surroundings around{&module, {}, {}};
+  Functions kernels;
+  while (reader.Peek().kind != Token::kEnd) ReadDeclaration(&reader, &module, &around, &kernels);
+  for (const auto& [name, source] : kernels) {
+    Kernel& kernel = module.kernels[name];
+    kernel.name = name;
+    ReadKernel(source, around, &kernel);
+  }
   return module;
 }
 

@@ -1,4 +1,4 @@
-// Declarations of variables and kernels: what the two halves of the parser share.
+// Declarations of variables, functions and kernels: what the two halves of the parser share.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,8 +16,24 @@ struct Declared {
 // ".align 64 .b8 name[16]", up to what follows.
 Declared ReadVariable(Reader* reader);
 
-// A kernel, from behind its name to its closing brace; `shared` are the module's own variables.
-void ReadKernel(Reader* reader, Kernel* kernel, const Module* module,
-                const std::vector<Declared>& shared);
+// "(.param .b64 a, .param .b64 b)"; nothing if no parenthesis follows.
+std::vector<Declared> ReadParameters(Reader* reader);
+
+// A function or kernel whose body has not been read yet.
+struct Function {
+  std::vector<Declared> results, params;
+  Reader rest;  // what follows the parameters: directives, then the body
+};
+using Functions = std::map<std::string, Function>;
+
+// What kernels of one module see.
+struct Surroundings {
+  const Module* module;
+  std::vector<Declared> shared;
+  Functions functions;
+};
+
+// Decode a kernel; the functions that it calls become part of it.
+void ReadKernel(const Function& source, const Surroundings& around, Kernel* kernel);
 
 }  // namespace ptx

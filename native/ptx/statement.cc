@@ -117,11 +117,13 @@ Operand Reader::ReadAddress() {
 Operand Reader::ReadOperand() {
   if (Take("[")) return ReadAddress();
   Operand operand;
-  if (Take("{")) {
+  if (Peek().text == "{" || Peek().text == "(") {
+    const char* end = Next().text == "{" ? "}" : ")";
     operand.kind = Operand::kVector;
+    if (Take(end)) return operand;
     do operand.parts.push_back(ReadOperand());
     while (Take(","));
-    Expect("}");
+    Expect(end);
     return operand;
   }
   operand.negated = Take("!");

@@ -23,7 +23,7 @@ struct Operand {
   uint64_t bits = 0;     // of a number
   int real = 0;          // 4 or 8 for 0f and 0d numbers
   int64_t offset = 0;    // of an address
-  std::vector<Operand> parts;
+  std::vector<Operand> parts;  // of a vector {a, b} or of a call's list (a, b)
 };
 
 struct Statement {

@@ -11,10 +11,10 @@ from tests.cuda.kernels import executed, needs_nvrtc, scheduled, target
 from tests.kernels import integers
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar
 from tvm_sparse.ops.cuda.tile import tiled
-from tvm_sparse.ops.cuda.weights import BlockOperand
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.selection.cuda import depthwise_options as ways

@@ -17,10 +17,12 @@ from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
+from tvm_sparse.ops.cuda.block_weights import BlockOperand
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled, unflat
-from tvm_sparse.ops.cuda.weights import BalancedOperand, BlockOperand, DenseOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule, default_warps

@@ -367,11 +367,9 @@ def test_vectors_and_packing():
     "unknown",
     [
         "wgmma.fence.sync.aligned",
-        "add.cc.u32 %r1, %r1, %r1",
         "bar.sync 1",
         "bar.sync 0, 64",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f0}",
-        "call foo, (%r1)",
         "cvt.f16.f32 %h1, %f1",
         "ld.global.v8.u32 %r1, [%d0]",
     ],

@@ -8,7 +8,6 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning import balanced, distil
-from tvm_sparse.pruning.distil import blocks_of
 
 
 class Block(nn.Module):
@@ -85,12 +84,6 @@ def test_padding_does_not_count():
     second = distil(copy.deepcopy(student), teacher, padded, 1)
     # The network's own output mapping is compared, too: tokens (batch, length, width).
     assert first == pytest.approx(second, rel=1e-5)
-
-
-def test_blocks_are_found():
-    assert blocks_of(encoder()) == ["blocks.0", "blocks.1", "blocks.2", ""]
-    assert blocks_of(nn.Linear(2, 2)) == [""]
-    assert blocks_of(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))) == [""]
 
 
 def test_matched_modules_and_a_backward_of_ones_own():

@@ -12,6 +12,7 @@ from tvm_sparse.pruning.functions import (
     prune,
     unstructured,
 )
+from tvm_sparse.pruning.layer_sparsities import layer_sparsities
 from tvm_sparse.pruning.masks import squashed_copy
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method, Proposal
@@ -49,6 +50,7 @@ __all__ = [
     "filters",
     "find_separable",
     "joint",
+    "layer_sparsities",
     "load_recipe",
     "n_m",
     "one_shot",

@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.pruning.compensation.calls import Batch, attended, evaluating, run
-from tvm_sparse.pruning.layers import matrices_of
-from tvm_sparse.pruning.masks import attach_mask, find_mask, squash_mask
+from tvm_sparse.pruning.blocks import blocks_of
+from tvm_sparse.pruning.compensation.calls import Batch, evaluating
+from tvm_sparse.pruning.held_zeros import zeros_held
+from tvm_sparse.pruning.hidden_states import distance, states_of
 
+Pairs: TypeAlias = list[tuple[nn.Module, nn.Module]]
 Backward = Callable[[Tensor], object]
 Progress = Callable[[int, int, float], None]
 """Called as ``progress(step, steps, loss)`` after each step."""
@@ -70,56 +71,67 @@ def distil(
     InputError
         There is no batch, a name in ``match`` is unknown, or the loss is not finite.
     """
-    inner = _unwrapped(student)
-    names = blocks_of(inner) if match is None else list(match)
-    pairs = [(_named(inner, name), _named(_unwrapped(teacher), name)) for name in names]
-    fixed = {id(p) for m in inner.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
-    held = _hold_zeros(inner)
-    trained = [p for p in student.parameters() if p.requires_grad and id(p) not in fixed]
-    optimizer = torch.optim.AdamW(trained, lr=rate, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _factor(step, steps))
-    losses = []
-    try:
-        with evaluating(student), evaluating(teacher):
-            for step, batch in enumerate(itertools.islice(_again(batches), steps)):
-                with torch.no_grad():
-                    wanted = _states(teacher, [t for _, t in pairs], batch)
-                found = _states(student, [s for s, _ in pairs], batch)
-                loss = _distance(found, wanted, batch)
-                losses.append(loss.item())
-                if not math.isfinite(losses[-1]):
-                    raise InputError(
-                        "distillation",
-                        f"the loss is {losses[-1]} at step {step}",
-                        "a finite one",
-                        "lower the rate, and check that the batches are finite",
-                    )
-                optimizer.zero_grad()
-                backward(loss)
-                nn.utils.clip_grad_norm_(trained, 1.0)
-                optimizer.step()
-                schedule.step()
-                progress(step + 1, steps, losses[-1])
-    finally:
-        for module, parameter in held:
-            squash_mask(module, parameter)
+    pairs = _matched(student, teacher, match)
+    losses: list[float] = []
+    with zeros_held(_unwrapped(student)), evaluating(student), evaluating(teacher):
+        training = _Training(student, teacher, pairs, rate, steps)
+        for batch in itertools.islice(_again(batches), steps):
+            losses.append(training.step(batch, backward))
+            progress(len(losses), steps, losses[-1])
     return losses
 
 
-def blocks_of(model: nn.Module) -> list[str]:
-    """Return the names of the repeated blocks of ``model``, and ``""`` for itself."""
-    lists = [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ModuleList | nn.Sequential)
-        and len(module) > 1
-        and len({type(child) for child in module}) == 1
-        and next(module[0].children(), None) is not None
-    ]
-    if not lists:
-        return [""]
-    name, longest = max(lists, key=lambda item: len(item[1]))
-    return [*(f"{name}.{i}".lstrip(".") for i in range(len(longest))), ""]
+class _Training:
+    """The optimizer of one call of :func:`distil`, and what it minimises."""
+
+    def __init__(
+        self,
+        student: nn.Module,
+        teacher: nn.Module,
+        pairs: Pairs,
+        rate: float,
+        steps: int,
+    ) -> None:
+        self.student, self.teacher, self.trained = student, teacher, _trained(student)
+        self.of_student, self.of_teacher = ([pair[side] for pair in pairs] for side in (0, 1))
+        self.optimizer = torch.optim.AdamW(self.trained, lr=rate, weight_decay=0.0)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: _factor(step, steps)
+        )
+
+    def step(self, batch: Batch, backward: Backward) -> float:
+        """Train with one batch and return its loss; one that is not finite is refused."""
+        with torch.no_grad():
+            wanted = states_of(self.teacher, self.of_teacher, batch)
+        loss = distance(states_of(self.student, self.of_student, batch), wanted, batch)
+        value = loss.item()
+        if not math.isfinite(value):
+            raise InputError(
+                "distillation",
+                f"the loss is {value} at step {self.schedule.last_epoch}",
+                "a finite one",
+                "lower the rate, and check that the batches are finite",
+            )
+        self.optimizer.zero_grad()
+        backward(loss)
+        nn.utils.clip_grad_norm_(self.trained, 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        return value
+
+
+def _matched(student: nn.Module, teacher: nn.Module, match: Sequence[str] | None) -> Pairs:
+    """Return the modules whose outputs are compared."""
+    student, teacher = _unwrapped(student), _unwrapped(teacher)
+    names = [*blocks_of(student), ""] if match is None else match
+    return [(_named(student, name), _named(teacher, name)) for name in names]
+
+
+def _trained(student: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters of ``student`` but those of embeddings."""
+    tables = (m for m in student.modules() if isinstance(m, nn.Embedding))
+    fixed = {id(p) for table in tables for p in table.parameters()}
+    return [p for p in student.parameters() if p.requires_grad and id(p) not in fixed]
 
 
 def _named(model: nn.Module, name: str) -> nn.Module:
@@ -136,18 +148,6 @@ def _unwrapped(model: nn.Module) -> nn.Module:
     return model.module if isinstance(model, parallel) else model
 
 
-def _hold_zeros(model: nn.Module) -> list[tuple[nn.Module, str]]:
-    """Mask the zeros of plain weights, and return where masks were attached for that."""
-    held = []
-    for name, module in model.named_modules():
-        for layer in matrices_of(name, module):
-            kept = getattr(module, layer.parameter).detach() != 0
-            if find_mask(module, layer.parameter) is None and not bool(kept.all()):
-                attach_mask(module, layer.parameter).mask.copy_(kept)
-                held.append((module, layer.parameter))
-    return held
-
-
 def _factor(step: int, steps: int) -> float:
     """Return the fraction of the largest rate at ``step``."""
     rise = max(1, steps // 20)
@@ -162,34 +162,3 @@ def _again(batches: Iterable[Batch]) -> Iterator[Batch]:
     if not kept:
         raise InputError("distillation", "no batch", "some batches of inputs")
     return itertools.cycle(kept)
-
-
-def _states(model: nn.Module, modules: Sequence[nn.Module], batch: Batch) -> list[list[Tensor]]:
-    """Return the floating-point outputs of each of ``modules`` when ``model`` runs."""
-    found: dict[int, list[Tensor]] = {}
-
-    def see(module: nn.Module, _: Any, output: Any) -> None:
-        leaves = pytree.tree_leaves(output)
-        found.setdefault(id(module), []).extend(
-            x for x in leaves if isinstance(x, Tensor) and x.is_floating_point()
-        )
-
-    handles = [module.register_forward_hook(see) for module in modules]
-    try:
-        run(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [found.get(id(module), []) for module in modules]
-
-
-def _distance(found: list[list[Tensor]], wanted: list[list[Tensor]], batch: Batch) -> Tensor:
-    """Return the loss of all matched outputs."""
-    terms = []
-    for states, targets in zip(found, wanted, strict=True):
-        for state, target in zip(states, targets, strict=True):
-            s, t = attended(state, batch).float(), attended(target, batch).float()
-            terms.append((s - t).square().sum() / t.square().sum().clamp(min=1e-12))
-    if not terms:
-        raise InputError("match", "no output to compare", "modules that the network calls")
-    return torch.stack(terms).sum()

@@ -16,8 +16,9 @@ from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.collect import collect
 from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
 from tvm_sparse.pruning.compensation.stages import Stage, stages_of
+from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.compensation.state import State, digest
-from tvm_sparse.pruning.layers import PrunableLayer
+from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.masks import WeightMask
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.pruner import Pruner
@@ -34,6 +35,7 @@ def one_shot(
     damping: float = 0.01,
     steps: int = 30,
     reference: float = 0.5,
+    sparsities: Mapping[str, float] | None = None,
     include: Sequence[str] = ("*",),
     ignore: Sequence[str] = (),
     resume: str | Path | None = None,
@@ -71,6 +73,9 @@ def one_shot(
         Where the wanted outputs lie. 0: what the dense weights make of the inputs as they now are.
         1: what the dense network has there, which makes up for the layers before, but fits the
         calibration data more closely.
+    sparsities
+        Sparsities of single layers by the name of their parameter, in place of the method's; those
+        of :func:`.layer_sparsities`, for example.
     include, ignore
         Globs over the fully qualified names of layers; ``ignore`` wins.
     resume
@@ -89,18 +94,17 @@ def one_shot(
     InputError
         No calibration data, or some that is not finite; the model is then as it was.
     """
-    batches = list(calibration)
-    if not batches:
-        raise InputError("calibration", "no batch", "some batches of inputs", "pass a few hundred")
+    batches = batches_of(calibration)
     masked = {id(m) for m in model.modules() if isinstance(m, WeightMask)}
     pruner = Pruner(model, method, include=include, ignore=ignore)
     dense = copy.deepcopy(model)
-    compensation = Compensation(method, damping, steps, reference)
+    compensation = Compensation(method, damping, steps, reference, dict(sparsities or {}))
     try:
+        _check_names(compensation, pruner.selection)
         with evaluating(model), evaluating(dense):
             settings = _settings(model, batches, compensation) if resume is not None else {}
             state = State(resume, settings)
-            _Run(model, dense, batches, pruner, compensation).all(state, progress)
+            _OneShot(Starts(model, dense, batches), pruner, compensation).all(state, progress)
     except BaseException:
         model.load_state_dict(dense.state_dict())
         pruner.detach(masked)
@@ -108,26 +112,35 @@ def one_shot(
     return pruner
 
 
-class _Run:
+def batches_of(calibration: Iterable[Batch]) -> list[Batch]:
+    """Return the batches of ``calibration``; none is refused."""
+    batches = list(calibration)
+    if not batches:
+        raise InputError("calibration", "no batch", "some batches of inputs", "pass a few hundred")
+    return batches
+
+
+def _check_names(compensation: Compensation, selection: Selection) -> None:
+    """Refuse sparsities of layers that are not pruned, and of methods that have none a layer."""
+    layers = {layer.key: layer for layer in selection}
+    for name in compensation.sparsities:
+        if name not in layers:
+            raise InputError("sparsities", f"'{name}' is not pruned", ", ".join(list(layers)[:3]))
+        compensation.method_of(layers[name])
+
+
+class _OneShot:
     """One call of :func:`one_shot`."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        dense: nn.Module,
-        batches: list[Batch],
-        pruner: Pruner,
-        compensation: Compensation,
-    ) -> None:
-        self.model, self.dense, self.batches = model, dense, batches
-        self.pruner, self.compensation = pruner, compensation
+    def __init__(self, starts: Starts, pruner: Pruner, compensation: Compensation) -> None:
+        self.starts, self.pruner, self.compensation = starts, pruner, compensation
 
     def all(self, state: State, progress: Progress) -> None:
         """Prune every layer."""
         selection, method = self.pruner.selection, self.compensation.method
         given = {} if method.local else method.propose(selection, 1.0, {})
         layers = [layer for layer in selection if method.local or layer.key in given]
-        stages, silent = stages_of(self.model, layers, self.batches[0])
+        stages, silent = stages_of(self.starts.model, layers, self.starts.batches[0])
         proposals = {**given}
         done, begin = 0, time.monotonic()
         for stage in stages:
@@ -148,7 +161,7 @@ class _Run:
         found = {layer.key: state.find(layer.key, layer.weight) for layer in stage.layers}
         statistics = {}
         if None in found.values():
-            statistics = collect(self.model, self.dense, stage, self.batches)
+            statistics = collect(stage, self.starts)
         for layer in stage.layers:
             pruned = found[layer.key]
             if pruned is None:
@@ -167,6 +180,7 @@ def _settings(model: nn.Module, batches: list[Batch], compensation: Compensation
         "damping": compensation.damping,
         "steps": compensation.steps,
         "reference": compensation.reference,
+        "sparsities": compensation.sparsities,
         "model": digest([model.state_dict()]),
         "calibration": digest(batches),
     }

@@ -4,7 +4,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_sparse.pruning.compensation.update import damped, damping_of, refit, saliency, sweep
+from tvm_sparse.pruning.compensation.update import (
+    damped,
+    damping_of,
+    inverse_factor,
+    refit,
+    saliency,
+    solution,
+    sweep,
+)
 
 
 def problem(seed, parts=1, rows=3, columns=6, samples=40):
@@ -28,6 +36,15 @@ def test_refit_is_the_least_squares_solution(seed, parts, rows, columns):
         torch.testing.assert_close(found[part, row, kept], best, rtol=1e-8, atol=1e-9)
 
 
+def test_one_factor_gives_the_inverse_and_the_solution():
+    inputs, weight, _ = problem(4, parts=2)
+    gram = inputs.mT @ inputs
+    factor = inverse_factor(gram)
+    assert torch.equal(factor, factor.triu())
+    torch.testing.assert_close(factor.mT @ factor, torch.linalg.inv(gram))
+    torch.testing.assert_close(solution(weight @ gram, factor), weight)
+
+
 def test_no_steps_leave_the_weight():
     _, weight, mask = problem(0)
     gram = torch.eye(6, dtype=torch.float64)[None]
@@ -37,7 +54,7 @@ def test_no_steps_leave_the_weight():
 def test_saliency_is_what_removing_one_weight_costs():
     inputs, weight, _ = problem(1, columns=5)
     gram = inputs.mT @ inputs
-    costs = saliency(weight, gram)
+    costs = saliency(weight, inverse_factor(gram))
     for row, column in np.ndindex(3, 5):
         mask = torch.ones_like(weight, dtype=torch.bool)
         mask[0, row, column] = False
@@ -50,11 +67,11 @@ def test_the_last_columns_are_swept_exactly():
     # Removing columns from the left, nothing to the left adapts: the loss of one row with one
     # weight removed is that of the least-squares solution over the columns behind it.
     inputs, weight, _ = problem(2, rows=1, columns=5)
-    gram = inputs.mT @ inputs
+    factor = inverse_factor(inputs.mT @ inputs)
     for gone in range(5):
         mask = torch.ones(1, 1, 5, dtype=torch.bool)
         mask[..., gone] = False
-        found, taken = sweep(weight, gram, 2, lambda scores, a, b, m=mask: m[..., a:b])
+        found, taken = sweep(weight, factor, 2, lambda scores, a, b, m=mask: m[..., a:b])
         assert torch.equal(taken, mask)
         rest = inputs[0][:, gone + 1 :]
         lost = inputs[0][:, gone] * weight[0, 0, gone]
@@ -71,7 +88,7 @@ def test_settled_columns_score_first_or_zero():
         seen.append(scores[..., :start].clone())
         return scores[..., start:stop] > scores[..., start:stop].mean()
 
-    _, mask = sweep(weight, inputs.mT @ inputs, 2, decide)
+    _, mask = sweep(weight, inverse_factor(inputs.mT @ inputs), 2, decide)
     for scores in seen:
         kept = mask[..., : scores.shape[-1]]
         assert (scores[kept] == 1e30).all()

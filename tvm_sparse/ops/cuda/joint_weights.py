@@ -9,8 +9,9 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
+from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
-from tvm_sparse.ops.cuda.weights import BalancedOperand, DenseTiles
+from tvm_sparse.ops.cuda.weights import DenseTiles
 from tvm_sparse.ops.marks import int64
 
 

@@ -18,10 +18,10 @@ from tvm_sparse.engine.registry import require_gpu
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Multiplier, fp32
 from tvm_sparse.ops.cuda.tile import COPIES, ThreadBlockTile, round_up, staged, unflat
-from tvm_sparse.ops.cuda.weights import DenseOperand
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
 
 WINDOW, SUMS = "stage_window", "sum_taps"

@@ -20,26 +20,33 @@ class _Reached(Exception):
     """The last call that was asked for begins."""
 
 
+def call_of(batch: Batch) -> Call:
+    """Return ``batch`` as arguments of a model."""
+    if isinstance(batch, Tensor):
+        return (batch,), {}
+    if isinstance(batch, Mapping):
+        return (), dict(batch)
+    return tuple(batch), {}
+
+
 def run(model: nn.Module, batch: Batch) -> Any:
     """Call ``model`` with ``batch``."""
-    if isinstance(batch, Tensor):
-        return model(batch)
-    if isinstance(batch, Mapping):
-        return model(**batch)
-    return model(*batch)
+    args, kwargs = call_of(batch)
+    return model(*args, **kwargs)
 
 
 def watch(
     model: nn.Module,
-    batch: Batch,
+    call: Call,
     modules: Iterable[nn.Module],
     see: Callable[[nn.Module, Call], None],
     count: int | None = None,
 ) -> None:
-    """Run ``model`` on ``batch`` and tell ``see`` of each call of ``modules`` as it begins.
+    """Run ``model`` with ``call`` and tell ``see`` of each call of ``modules`` as it begins.
 
     The run ends with call number ``count``, so that what follows costs nothing.
     """
+    given_args, given_kwargs = call
     seen = 0
 
     def told(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -52,7 +59,7 @@ def watch(
     handles = [m.register_forward_pre_hook(told, with_kwargs=True) for m in modules]
     try:
         with torch.no_grad(), _by_modules(), contextlib.suppress(_Reached):
-            run(model, batch)
+            model(*given_args, **given_kwargs)
     finally:
         for handle in handles:
             handle.remove()

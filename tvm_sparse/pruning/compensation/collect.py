@@ -2,61 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+from torch import nn
 
-from tvm_sparse.pruning.compensation.calls import Batch, Call, watch
+from tvm_sparse.pruning.compensation.calls import Call, watch
 from tvm_sparse.pruning.compensation.inputs import Convolution, inputs_of
 from tvm_sparse.pruning.compensation.stages import Stage
+from tvm_sparse.pruning.compensation.starts import Run, Starts
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.layers import PrunableLayer
 
 
-def collect(
-    model: nn.Module, dense: nn.Module, stage: Stage, batches: Sequence[Batch]
-) -> dict[str, InputStatistics]:
-    """Return the statistics of each layer of ``stage`` by its key, over all ``batches``.
+def collect(stage: Stage, starts: Starts) -> dict[str, InputStatistics]:
+    """Return the statistics of each layer of ``stage`` by its key, over all batches.
 
     Layers that unfold the same input in the same way share theirs.
     """
     found: dict[Hashable, InputStatistics] = {}
     readers = {_unfolding(layer): layer for layer in stage.layers}
+    model, dense = starts.model, starts.dense
     here, there = model.get_submodule(stage.caller), dense.get_submodule(stage.caller)
-    for batch in batches:
-        calls = _calls(dense, there, batch, stage.calls)
+    for run in starts.runs(stage):
+        calls = run.dense_calls
 
-        def see(_: nn.Module, call: Call, batch: Batch = batch, calls: list[Call] = calls) -> None:
+        def see(_: nn.Module, call: Call, run: Run = run, calls: list[Call] = calls) -> None:
             reference = calls.pop(0)
             for key, layer in readers.items():
                 twin = replace(layer, module=dense.get_submodule(layer.name))
                 pairs = zip(
-                    inputs_of(layer, here, call, batch),
-                    inputs_of(twin, there, reference, batch),
+                    inputs_of(layer, here, call, run.batch),
+                    inputs_of(twin, there, reference, run.batch),
                     strict=True,
                 )
                 for inputs, wanted in pairs:
                     found.setdefault(key, InputStatistics()).add(layer.name, inputs, wanted)
 
-        watch(model, batch, [here], see, stage.calls)
+        watch(run.module, run.call, [here], see, stage.calls)
     return {layer.key: found[_unfolding(layer)] for layer in stage.layers}
-
-
-def _calls(model: nn.Module, module: nn.Module, batch: Batch, count: int) -> list[Call]:
-    """Return the first ``count`` calls of ``module``; copies, where the model goes on after one."""
-    calls: list[Call] = []
-
-    def see(_: nn.Module, call: Call) -> None:
-        calls.append(call if len(calls) + 1 == count else pytree.tree_map(_copy, call))
-
-    watch(model, batch, [module], see, count)
-    return calls
-
-
-def _copy(value: object) -> object:
-    return value.clone() if isinstance(value, Tensor) else value
 
 
 def _unfolding(layer: PrunableLayer) -> Hashable:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
-from tvm_sparse.pruning.compensation.update import damped, damping_of, refit, saliency, sweep
+from tvm_sparse.pruning.compensation.update import (
+    damped,
+    damping_of,
+    inverse_factor,
+    refit,
+    saliency,
+    solution,
+    sweep,
+)
 from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.methods.base import Method, Proposal
 
@@ -51,26 +61,34 @@ class Compensation:
     damping: float = 0.01
     steps: int = 30
     reference: float = 0.5
+    sparsities: Mapping[str, float] = field(default_factory=dict)
+
+    def method_of(self, layer: PrunableLayer) -> Method:
+        """Return the method with the sparsity of ``layer``."""
+        own = self.sparsities.get(layer.key)
+        return self.method if own is None else at_sparsity(self.method, own)
 
     def prune(
         self,
         layer: PrunableLayer,
         selection: Selection,
         statistics: InputStatistics,
-        given: Proposal | None,
+        given: Proposal | None = None,
     ) -> Pruned:
         """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
+        method = self.method_of(layer)
         view = _View(layer, getattr(self.method, "order", "ihw"))
         gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
         weight = view.parts(layer.values(), len(gram)).to(gram)
         extra = damping_of(gram, self.damping)
         hessian = damped(gram, extra)
         wanted = weight @ torch.lerp(hessian, damped(cross, extra), self.reference)
-        best = torch.linalg.solve(hessian, wanted.mT).mT
-        decision = _Decision(self.method, view, selection, given)
-        if given is None and self.method.columns is None:
-            decision.propose(saliency(best, hessian))
-        found, mask = sweep(best, hessian, decision.width, decision)
+        factor = inverse_factor(hessian)
+        best = solution(wanted, factor)
+        decision = _Decision(method, view, selection, given)
+        if given is None and method.columns is None:
+            decision.propose(saliency(best, factor))
+        found, mask = sweep(best, factor, decision.width, decision)
         found = refit(found, mask, hessian, wanted, self.steps)
         lost = found - best
         energy = float(((best @ hessian) * best).sum())
@@ -78,6 +96,23 @@ class Compensation:
         proposal = decision.proposal
         assert proposal is not None
         return Pruned(view.tensor(found), replace(proposal, mask=view.array(mask)), loss)
+
+
+def at_sparsity(method: Method, sparsity: float) -> Method:
+    """Return ``method`` with another ``sparsity``.
+
+    Raises
+    ------
+    InputError
+        The method decides for several layers at once, or has no ``sparsity``.
+    """
+    if not method.local or "sparsity" not in {f.name for f in fields(method)}:
+        raise InputError(
+            "sparsities",
+            f"'{method.describe()}' does not prune each layer by itself",
+            "balanced, n of m, blocks, joint or unstructured with a threshold a layer",
+        )
+    return replace(method, sparsity=sparsity)  # type: ignore[call-arg]
 
 
 class _View:

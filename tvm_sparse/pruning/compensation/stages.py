@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from tvm_sparse.pruning.compensation.calls import Batch, Call, watch
+from tvm_sparse.pruning.compensation.calls import Batch, Call, call_of, watch
 from tvm_sparse.pruning.layers import PrunableLayer
 
 
@@ -41,7 +41,7 @@ def stages_of(
         calls.setdefault(names[id(module)], []).append((len(held), _read(call)))
         held.append(call)
 
-    watch(model, batch, [model.get_submodule(name) for name in names.values()], see)
+    watch(model, call_of(batch), [model.get_submodule(name) for name in names.values()], see)
     groups: dict[Hashable, list[PrunableLayer]] = {}
     silent = []
     for layer in layers:

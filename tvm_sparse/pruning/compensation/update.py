@@ -34,19 +34,19 @@ def damping_of(gram: Tensor, fraction: float) -> Tensor:
     return torch.where(mean > 0, fraction * mean, 1.0)
 
 
-def sweep(weight: Tensor, hessian: Tensor, width: int, decide: Decide) -> tuple[Tensor, Tensor]:
+def sweep(weight: Tensor, factor: Tensor, width: int, decide: Decide) -> tuple[Tensor, Tensor]:
     """Prune ``weight`` from the left to the right, each error spread over what is to the right.
 
     Frantar and Alistarh, "SparseGPT", 2023, algorithm 1: column by column in blocks of ``width``.
-    A weight ``w`` in column ``c`` costs ``w^2 / U[c, c]^2`` where ``U^T U`` is the inverse of
-    ``hessian``: its loss if the columns before ``c`` are settled.
+    A weight ``w`` in column ``c`` costs ``w^2 / U[c, c]^2``: its loss if the columns before ``c``
+    are settled.
 
     Parameters
     ----------
     weight
         ``(parts, rows, columns)``; not changed.
-    hessian
-        ``(parts, columns, columns)``, positive definite.
+    factor
+        ``U`` of :func:`inverse_factor`, ``(parts, columns, columns)``.
     width
         Columns that are decided together.
     decide
@@ -57,7 +57,6 @@ def sweep(weight: Tensor, hessian: Tensor, width: int, decide: Decide) -> tuple[
     The updated weight, and its mask (bool, True = kept).
     """
     weight, columns = weight.clone(), weight.shape[-1]
-    factor = _inverse_factor(hessian)
     scale = factor.diagonal(dim1=-2, dim2=-1)[:, None]
     mask = torch.zeros_like(weight, dtype=torch.bool)
     for start in range(0, columns, width):
@@ -75,19 +74,29 @@ def sweep(weight: Tensor, hessian: Tensor, width: int, decide: Decide) -> tuple[
     return weight * mask, mask
 
 
-def saliency(weight: Tensor, hessian: Tensor) -> Tensor:
+def inverse_factor(hessian: Tensor) -> Tensor:
+    """Return the upper triangular ``U`` with ``U^T U`` the inverse of ``hessian``.
+
+    With rows and columns in reverse order, Cholesky's factor gives ``H = R R^T`` with an upper
+    triangular ``R``, and ``U`` is the inverse of ``R``: one factorisation, no inverse of ``H``.
+    """
+    upper = torch.linalg.cholesky(hessian.flip(-2, -1)).flip(-2, -1)
+    unit = torch.eye(hessian.shape[-1], dtype=hessian.dtype, device=hessian.device)
+    return torch.linalg.solve_triangular(upper, unit.expand_as(upper), upper=True)
+
+
+def solution(wanted: Tensor, factor: Tensor) -> Tensor:
+    """Return the weights without a mask: ``wanted H^-1``, with ``factor`` of ``H``."""
+    return wanted @ factor.mT @ factor
+
+
+def saliency(weight: Tensor, factor: Tensor) -> Tensor:
     """Return what each weight costs alone if all others adapt: ``w^2 / diag(H^-1)``.
 
-    Hassibi and Stork, "Second order derivatives for network pruning", 1992, equation 5.
+    Hassibi and Stork, "Second order derivatives for network pruning", 1992, equation 5. ``factor``
+    is that of :func:`inverse_factor`.
     """
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(hessian))
-    return weight.square() / inverse.diagonal(dim1=-2, dim2=-1)[:, None]
-
-
-def _inverse_factor(hessian: Tensor) -> Tensor:
-    """Return the upper triangular ``U`` with ``U^T U`` the inverse of ``hessian``."""
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(hessian))
-    return torch.linalg.cholesky(inverse, upper=True)
+    return weight.square() / factor.square().sum(-2, keepdim=True)
 
 
 def refit(weight: Tensor, mask: Tensor, hessian: Tensor, wanted: Tensor, steps: int) -> Tensor:

@@ -12,10 +12,10 @@ from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
+from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
-from tvm_sparse.ops.cuda.weights import BalancedOperand
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.assumptions import (

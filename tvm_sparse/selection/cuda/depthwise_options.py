@@ -14,11 +14,11 @@ from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
 from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
-from tvm_sparse.ops.cuda.weights import BlockOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model

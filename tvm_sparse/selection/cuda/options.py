@@ -15,10 +15,11 @@ from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
+from tvm_sparse.ops.cuda.block_weights import BlockOperand
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
-from tvm_sparse.ops.cuda.weights import BlockOperand, DenseOperand
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import depthwise_options

@@ -1,0 +1,111 @@
+"""Right operand of tiled contractions for blocks: the kept ones, named by a table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
+from tvm_sparse.ops.cuda.weights import DenseTiles
+from tvm_sparse.ops.marks import VECTOR, int64
+
+EDGE = 8
+"""Columns of the widest vector that activations are copied in."""
+
+
+@dataclass
+class BlockOperand(DenseTiles):
+    """The kept blocks of each block row one after another; a tile is one block row high.
+
+    ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
+    ``tile.features`` is its ``block_rows``.
+    """
+
+    storage: BlockFormat
+    tile: ThreadBlockTile
+    _values: Any = field(init=False, default=None)
+    _kept: Any = field(init=False, default=None)
+
+    @property
+    def blocks(self) -> int:
+        """Block rows."""
+        return self.storage.down
+
+    @property
+    def slots(self) -> int:
+        """Blocks that a block row stores."""
+        return self.storage.buckets.parts[0].slots
+
+    @property
+    def features_first(self) -> bool:
+        """A row of the tile is a column of a block, as it is stored."""
+        return False
+
+    @property
+    def columns(self) -> int:
+        """Columns of all stored blocks, up to a whole step."""
+        return int(round_up(self.slots * self.storage.block_cols, self.tile.columns))
+
+    @property
+    def run(self) -> int:
+        """Columns of a block, unless the last block is moved to end with the matrix."""
+        s = self.storage
+        return math.gcd(s.block_cols, s.cols)
+
+    def declare(self, dtype: str) -> None:
+        """Emit the parameters ``values``, ``columns`` and ``order`` (which changes nothing)."""
+        s = self.storage
+        shape = (s.down * self.slots, s.block_cols, s.block_rows)
+        self._values = T.arg("V", T.Buffer(int64(shape), dtype))
+        self._kept = T.arg("I", T.Buffer(int64((s.down * self.slots,)), "int32"))
+        T.arg("order", T.Buffer(int64((s.down,)), "int32"))
+
+    def _place(self, k: Any) -> tuple[Any, Any]:
+        """Return which of a row's stored blocks reduction step ``k`` lies in, and its column there.
+
+        Counted in vectors where neither the columns of a tile nor those of a block are a multiple
+        of the other: TVM then sees that a vector lies in one block. Else it sees that by itself.
+        """
+        across, step = self.storage.block_cols, self.tile.columns
+        if step % across == 0 or across % step == 0:
+            return k // across, k % across
+        unit = math.gcd(self.run, EDGE)
+        return k // unit // (across // unit), k // unit % (across // unit) * unit + k % unit
+
+    def _slot(self, block: Any, k: Any) -> Any:
+        """Return the stored block of a reduction step; steps past the end stay at the last one."""
+        slot, _ = self._place(k)
+        if self.columns > self.slots * self.storage.block_cols:
+            slot = tirx.min(slot, tirx.const(self.slots - 1, "int64"))
+        return block * self.slots + slot
+
+    def column(self, block: Any, k: Any) -> Any:
+        """Return the column of the matrix that a stored block's column has."""
+        s = self.storage
+        first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * s.block_cols
+        if s.cols % s.block_cols:
+            first = tirx.min(first, tirx.const(s.cols - s.block_cols, "int64"))
+        return first + self._place(k)[1]
+
+    def looked_up(self, block: Any, k: Any) -> list[Any]:
+        """Return the block's number."""
+        return [self._kept[self._slot(block, k)]]
+
+    def stage(self, ws: tirx.Buffer) -> None:
+        """Emit a plain copy; steps past the end are zero."""
+        s = self.storage
+        with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
+            block, k, feature = T.axis.remap("SSS", axes)
+            value = self._values[self._slot(block, k), self._place(k)[1], feature]
+            T.reads(value)
+            T.writes(ws[block, k, feature])
+            T.sblock_attr({VECTOR: s.block_rows})
+            total = self.slots * s.block_cols
+            if self.columns != total:
+                value = tirx.if_then_else(k < total, value, tirx.const(0, str(ws.dtype)))
+            T.buffer_store(ws, value, [block, k, feature])

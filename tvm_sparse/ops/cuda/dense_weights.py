@@ -1,0 +1,56 @@
+"""Right operand of tiled contractions for dense weights: a plain copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
+from tvm_sparse.ops.cuda.weights import AllColumns, DenseTiles
+from tvm_sparse.ops.marks import VECTOR, int64
+
+
+@dataclass
+class DenseOperand(AllColumns, DenseTiles):
+    """Dense weights, ``tile.features`` rows side by side (``storage.lanes``)."""
+
+    storage: DenseFormat
+    tile: ThreadBlockTile
+    _values: Any = field(init=False, default=None)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        return self.storage.row_blocks
+
+    @property
+    def features_first(self) -> bool:
+        """A row of the tile is a column of the weight matrix, as it is stored."""
+        return False
+
+    @property
+    def columns(self) -> int:
+        """All columns, up to a whole step."""
+        return int(round_up(self.storage.cols, self.tile.columns))
+
+    def declare(self, dtype: str) -> None:
+        """Emit the parameter ``values``."""
+        s = self.storage
+        self._values = T.arg("V", T.Buffer(int64((s.row_blocks, s.cols, s.lanes)), dtype))
+
+    def stage(self, ws: tirx.Buffer) -> None:
+        """Emit a plain copy."""
+        with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
+            block, k, feature = T.axis.remap("SSS", axes)
+            value = self._values[block, k, feature]
+            T.reads(value)
+            T.writes(ws[block, k, feature])
+            T.sblock_attr({VECTOR: self.tile.features})
+            if self.columns != self.storage.cols:
+                zero = tirx.const(0, str(ws.dtype))
+                value = tirx.if_then_else(k < self.storage.cols, value, zero)
+            T.buffer_store(ws, value, [block, k, feature])
