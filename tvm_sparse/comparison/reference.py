@@ -71,9 +71,19 @@ def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = 
             "cannot be run beside the compiled model: onnxruntime is not installed",
             todo="pip install onnxruntime",
         )
-    from tvm_sparse.comparison.runtimes import onnxruntime_session
-
     return onnxruntime_session(str(source), inputs, threads=1)
+
+
+def onnxruntime_session(path: str, inputs: Sequence[np.ndarray], threads: int) -> Program:
+    """Return the ONNX file at ``path`` in onnxruntime."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    feed = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=True)}
+    return lambda: session.run(None, feed)
 
 
 def largest_error(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:

@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.comparison.reference import Program, arrays, eager, is_onnx, torch_module
+from tvm_sparse.comparison.reference import (
+    Program,
+    arrays,
+    eager,
+    is_onnx,
+    onnxruntime_session,
+    torch_module,
+)
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -80,18 +87,6 @@ def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Prog
                 continue
             found[name] = program
         yield found, missing
-
-
-def onnxruntime_session(path: str, inputs: Sequence[np.ndarray], threads: int) -> Program:
-    """Return the ONNX file at ``path`` in onnxruntime."""
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    settings.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
-    feed = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=True)}
-    return lambda: session.run(None, feed)
 
 
 def _eager(given: Case, _place: Path) -> Program:
