@@ -51,11 +51,7 @@ def quantize(
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
     with quiet(), torch.no_grad():
-        try:
-            plain = torch.export.export(inference_copy(model), inputs[0]).module()
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
+        plain = _traced(inference_copy(model), inputs[0])
         try:
             converted = _converted(plain, inputs, ignore)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
@@ -64,6 +60,22 @@ def quantize(
             raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
         _name_weights(converted)
         return torch.export.export(converted, inputs[0])
+
+
+def _traced(model: nn.Module, inputs: tuple[Any, ...]) -> nn.Module:
+    """Return the graph of ``model``, with each use of a module told apart where that can be had.
+
+    Only the strict exporter does so, and torchao's quantiser refuses a module that is used twice
+    without it; some models can be traced by the other one only.
+    """
+    try:
+        return torch.export.export(model, inputs, strict=True).module()
+    except Exception:
+        try:
+            return torch.export.export(model, inputs).module()
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
 
 
 def _converted(

@@ -12,6 +12,7 @@ from tests.passes.modules import operators
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.pipeline import canonicalise
+from tvm_sparse.passes.rewrite import op_name
 
 Q = torch.ops.quantized_decomposed
 
@@ -29,10 +30,14 @@ def imported(function, *inputs):
     module = nn.Module()
     module.forward = function
     model = from_exported(torch.export.export(module, inputs))
+    return model, operators(lowered(model))
+
+
+def lowered(model):
     mod = model.module
     for step in [*canonicalise(model.weights, len(model.inputs)), FuseQuantization()]:
         mod = step(mod)
-    return model, operators(mod)
+    return mod
 
 
 def test_both_are_recognised():
@@ -62,6 +67,36 @@ def test_bytes_move_instead_of_floats():
     model, found = imported(function, x)
     assert not {"quantize", "dequantize", "multiply"} & set(found)
     np.testing.assert_array_equal(run(model, x)[0], function(x).numpy())
+
+
+def test_data_are_quantised_before_they_move():
+    x = torch.randn(1, 16, 8, 8)
+
+    def function(x):
+        y = torch.nn.functional.max_pool2d(torch.relu(x), 3, 2, 1)
+        return quantised(y.permute(0, 2, 3, 1))
+
+    model, found = imported(function, x)
+    assert {"quantize", "nn.max_pool2d", "permute_dims"} <= set(found)
+    mod = lowered(model)
+    values = [binding.value for binding in mod["main"].body.blocks[0].bindings]
+    order = [op_name(value) for value in values]
+    assert order.index("quantize") < order.index("nn.max_pool2d")
+    np.testing.assert_array_equal(run(model, x)[0], function(x).numpy())
+
+
+def test_floats_that_another_operator_reads_are_quantised_where_they_were():
+    x = torch.randn(1, 16, 8, 8)
+
+    def function(x):
+        y = torch.nn.functional.max_pool2d(torch.relu(x), 2)
+        return quantised(y), y + 1
+
+    model, found = imported(function, x)
+    assert found["nn.max_pool2d"] == 1
+    got = run(model, x)
+    for result, expected in zip(got, function(x), strict=True):
+        np.testing.assert_array_equal(result, expected.numpy())
 
 
 def test_pieces_are_joined_where_they_mean_the_same():

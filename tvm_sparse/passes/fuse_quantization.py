@@ -22,7 +22,7 @@ from tvm_sparse.passes.quantisation import (
     scale_of,
     with_number,
 )
-from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
+from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
 from tvm_sparse.passes.rounded import rounded
 
 Rule = Callable[[Rewriter, relax.Call], Any | None]
@@ -112,6 +112,40 @@ def _same(meaning: Meaning, scale: Scale) -> bool:
     return bool(abs(found.scale / scale.scale - 1) < 2 * np.finfo(FLOAT_SUMS).eps)
 
 
+class _Early:
+    """The rule that quantises before data moves, where nothing else reads the floats between.
+
+    ``quantize(multiply(max_pool2d(x), c))`` --> ``max_pool2d(quantize(multiply(x, c)))``: the layer
+    behind ``x`` stores bytes. Rounding keeps the order of numbers, so the largest stays so.
+    """
+
+    def __init__(self, func: relax.Function) -> None:
+        self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        scale = scale_of(sweep, call) if op_name(call) == "quantize" else None
+        if scale is None:
+            return None
+        var, moves = sweep.original.args[0], []
+        steps, step = sweep.resolve(call.args[0]), self.bound[var]
+        while self.uses[var] == 1:
+            var = step.args[0]
+            if not isinstance(var, relax.Var):
+                return None
+            step = self.bound.get(var)
+            if op_name(step) not in MOVES:
+                break
+            moves.append(step)
+        if not moves or step is None or self.uses[var] != 1:
+            return None
+        source = sweep.visit_expr(moves[-1].args[0])
+        y = sweep.emit(relax.Call(steps.op, [source, steps.args[1]], steps.attrs))
+        y = sweep.emit(quantize(y, scale.zero_point, scale.dtype))
+        for move in reversed(moves):
+            y = sweep.emit(relax.Call(move.op, [y, *move.args[1:]], move.attrs, move.ty_args))
+        return y
+
+
 @tvm.transform.module_pass(opt_level=0, name="FuseQuantization")
 @dataclass(frozen=True)
 class FuseQuantization:
@@ -127,4 +161,5 @@ class FuseQuantization:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with ``quantize`` and ``dequantize``."""
-        return rewrite(rewrite(mod, _recognised), _moved)
+        mod = rewrite(mod, _recognised)
+        return rewrite(rewrite(mod, _Early(mod["main"])), _moved)
