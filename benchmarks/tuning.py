@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
     config = ts.Config(measure=not options.no_measure)
     report = tune(loaded, config, options)
     ways: dict[str, Any] = {
-        "default": {"config": config.model_copy(update={"tuned": False})},
+        "default": {"config": replace(config, tuned=False)},
         "tuned": {"config": config, "database": options.database},
     }
     libraries = [ts.compile(loaded, **ways[name]) for name in ORDER]

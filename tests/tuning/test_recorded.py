@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -61,7 +63,7 @@ def database(tasks, tmp_path):
 
 
 def compiled(model, path, **changes):
-    library = ts.compile(model, config=CONFIG.model_copy(update=changes), database=path)
+    library = ts.compile(model, config=replace(CONFIG, **changes), database=path)
     return library, {d.layer: d.schedule for d in library.decisions}
 
 

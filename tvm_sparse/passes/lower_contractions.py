@@ -11,7 +11,7 @@ from tvm import relax, tirx, topi
 
 from tvm_sparse.engine.registry import known, supported, supported_singly
 from tvm_sparse.memory import array_of, give_back
-from tvm_sparse.numerics import Numerics
+from tvm_sparse.numerics import FLOAT_SUMS, Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
@@ -192,7 +192,7 @@ class _Lower:
         if isinstance(found, Integers):
             return found
         if found:
-            self.chooser.note(name, f"float32, though its input is quantised: {found}")
+            self.chooser.note(name, f"{FLOAT_SUMS}, though its input is quantised: {found}")
         return None
 
     def _emit(self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:

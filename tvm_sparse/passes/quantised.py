@@ -70,5 +70,5 @@ def integers_of(sweep: Rewriter, x: Any, weight: np.ndarray, target: Target) -> 
     rows = np.abs(steps.integers.reshape(len(weight), -1).astype(np.int32)).sum(1)
     if rows.max(initial=0) > MOST_MAGNITUDE:
         return "its sums may leave 32 bits"
-    factors = (steps.sizes * np.float32(meaning.scale.scale)).astype(FLOAT_SUMS)
+    factors = (steps.sizes * np.dtype(FLOAT_SUMS).type(meaning.scale.scale)).astype(FLOAT_SUMS)
     return Integers(meaning.bytes, meaning.scale.zero_point, steps.integers, factors)
