@@ -144,9 +144,9 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(tmp_path):
     # Background jobs of shells ignore the signal, and hand that down.
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     main = "from tvm_sparse.cli import main; main()"
+    arguments = ("compile", "mods:slow", "--shape", "1,16", "-o", "out.tvms")
     process = subprocess.Popen(
-        [sys.executable, "-c", f"{start}; {main}"]
-        + ["compile", "mods:slow", "--shape", "1,16", "-o", "out.tvms"],
+        [sys.executable, "-c", f"{start}; {main}", *arguments],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
