@@ -38,3 +38,14 @@ def test_progress_is_told_of_each_round():
 def test_errors_are_not_swallowed():
     with pytest.raises(ZeroDivisionError):
         timing.race({"a": lambda: 1 / 0})
+
+
+def test_long_calls_come_once_a_turn(monkeypatch):
+    now = [0]
+    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: now[0])
+    for nanoseconds, calls in ((49_000_000, 20), (51_000_000, 1)):
+
+        def program(nanoseconds=nanoseconds):
+            now[0] += nanoseconds
+
+        assert timing.calls_a_turn(program) == calls

@@ -60,9 +60,9 @@ def bench_command(
         outputs.check_file(picture)
         rows, missing = _raced(source, (shape, input, weights), threads, rounds, int8)
         if picture is not None:
-            from tvm_sparse.report.bars import bars
+            from tvm_sparse.report import bars as chart
 
-            drawn = bars([(row.program, row.median_us) for row in rows], "us a call")
+            drawn = chart.bars([(row.program, row.median_us) for row in rows], "us a call")
             picture.write_text(drawn, encoding="utf-8")
         _show(rows, missing, {"source": source, "threads": threads}, json)
 
@@ -74,7 +74,7 @@ def _raced(
     import tvm_sparse as ts
     from tvm_sparse import frontends
     from tvm_sparse.comparison import programs, reference, runtimes
-    from tvm_sparse.comparison.latency import race
+    from tvm_sparse.comparison.latency import calls_a_turn, race
 
     shape, files, weights = given
     with bars() as progress:
@@ -96,17 +96,8 @@ def _raced(
                 raise InputError(source, f"is computed wrongly (error {errors[OURS]:.2g})", "a bug")
             missing |= {n: f"other outputs (error {errors[n]:.2g}): not timed" for n in wrong}
             right = {n: p for n, p in everyone.items() if n not in wrong}
-            times = race(right, rounds, 1 if _slow(right[OURS]) else 20, progress)
+            times = race(right, rounds, calls_a_turn(right[OURS]), progress)
     return _rows(times, errors), missing
-
-
-def _slow(program: Any) -> bool:
-    """Whether a call takes so long that one a turn is enough."""
-    import time
-
-    start = time.perf_counter()
-    program()
-    return time.perf_counter() - start > 0.05
 
 
 def _rows(times: dict[str, Latency], errors: dict[str, float]) -> list[Row]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +21,9 @@ from tvm_sparse.cli.options import (
 )
 from tvm_sparse.extras import require
 from tvm_sparse.progress import bars
+
+if TYPE_CHECKING:
+    from tvm_sparse.comparison.beside import Beside
 
 Output = Annotated[
     Path | None,
@@ -83,8 +87,6 @@ def compile_command(
     if output is None and not dry_run:
         raise typer.BadParameter("missing; give a directory, or --dry-run", param_hint="--output")
     with console.errors(debug):
-        if report is not None:
-            require("report", "--report")
         _look_first(output if not dry_run else None, report, force)
         _refuse_ignored(source, shape, input, check)
         import tvm_sparse as ts
@@ -103,7 +105,11 @@ def compile_command(
                 database=database,
                 progress=progress,
             )
-        checked = verified(library, source, input, weights) if check else None
+        checked = None
+        if check:
+            from tvm_sparse.comparison.beside import beside_source
+
+            checked = beside_source(library, source, input, weights)
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force, sign=sign)
@@ -119,7 +125,9 @@ def _look_first(output: Path | None, report: Path | None, force: bool) -> None:
     """Refuse places that could not be written to when the work is done."""
     from tvm_sparse.artifact.export import check_place
 
-    outputs.check_file(report)
+    if report is not None:
+        require("report", "--report")
+        outputs.check_file(report)
     if output is not None:
         check_place(output.absolute(), force)
 
@@ -142,44 +150,14 @@ def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bo
         )
 
 
-def verified(
-    library: Any, source: str, files: list[Path] | None, weights: Path | None
-) -> dict[str, float]:
-    """Run ``source`` itself beside ``library``; return the error and how much faster ours is."""
-    from functools import partial
-
-    from tvm_sparse.comparison import programs, reference
-    from tvm_sparse.comparison.latency import race
-    from tvm_sparse.errors import InputError
-    from tvm_sparse.targets import parse_target
-
-    if not parse_target(library.target).runs_here:
-        raise InputError("--check", "code for another machine does not run here", "this machine")
-    inputs = programs.inputs_for(library, files)
-    ours = partial(programs.call, library, inputs)
-    theirs = reference.reference(source, inputs, weights)
-    error = reference.largest_error(ours(), theirs())
-    if not error <= programs.TOLERANCE:
-        raise InputError(
-            source,
-            f"computes something else than the compiled model (error {error:.2g})",
-            f"at most {programs.TOLERANCE}",
-            "report this with the model: it is a bug",
-        )
-    times = race({"ours": ours, "source": theirs}, rounds=5, calls=4)
-    return {
-        "error": error,
-        "over_source": times["source"].median_us / times["ours"].median_us,
-    }
-
-
-def _show(library: Any, written: str | None, checked: dict[str, float] | None, json: bool) -> None:
+def _show(library: Any, written: str | None, checked: Beside | None, json: bool) -> None:
     decisions = list(library.decisions)
     if json:
         records = library.decisions.to_json()
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
-        found |= {"verdict": library.verdict(), "check": checked, "slow": library.slow}
+        found |= {"verdict": library.verdict(), "slow": library.slow}
+        found["check"] = checked and asdict(checked)
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
@@ -193,7 +171,7 @@ def _show(library: Any, written: str | None, checked: dict[str, float] | None, j
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
 
 
-def _checked(found: dict[str, float] | None) -> str:
+def _checked(found: Beside | None) -> str:
     if found is None:
         return ""
-    return f"; error {found['error']:.1e}, {found['over_source']:.2f}x the speed of the source"
+    return f"; error {found.error:.1e}, {found.over_source:.2f}x the speed of the source"

@@ -50,6 +50,13 @@ def race(
     return {name: _summary(np.array(taken) / 1e3) for name, taken in samples.items()}
 
 
+def calls_a_turn(program: Callable[[], object]) -> int:
+    """Return how often to call a program in one turn: once if a call takes more than 50 ms."""
+    start = time.perf_counter_ns()
+    program()
+    return 1 if time.perf_counter_ns() - start > 50e6 else 20
+
+
 def _summary(microseconds: np.ndarray) -> Latency:
     median, high = np.percentile(microseconds, [50, 99])
     return Latency(float(median), float(high), len(microseconds))

@@ -33,13 +33,15 @@ class Case:
     inputs: tuple[np.ndarray, ...]
     threads: int
 
-    def onnx_file(self, place: Path) -> Path:
-        """Return the model as an ONNX file, written to ``place`` unless there is one."""
+    def onnx_file(self, folder: Path) -> Path:
+        """Return the model as an ONNX file, written to ``folder`` unless there is one."""
         if self.onnx is not None:
             return self.onnx
+        path = folder / "model.onnx"
+        if path.exists():
+            return path
         import torch
 
-        path = place / "model.onnx"
         with quiet():
             examples = tuple(torch.from_numpy(x) for x in self.inputs)
             program = torch.onnx.export(self.module, examples, dynamo=True, verbose=False)
@@ -49,7 +51,8 @@ class Case:
 
 
 Make = Callable[[Case, Path], Program]
-"""Makes a program of a case; the folder is for files that live as long as the program."""
+"""Makes a program of a case. The folder is the case's: files there outlive the programs, and
+serve every runtime that reads them."""
 
 
 def case(
@@ -66,7 +69,8 @@ def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Prog
     """Yield the runtimes ``names`` ready to run ``given``, and why others are left out."""
     found: dict[str, Program] = {}
     missing: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
         for name in names:
             make, package = RUNTIMES[name]
             if importlib.util.find_spec(package) is None:
@@ -75,11 +79,9 @@ def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Prog
             if given.module is None and name in OF_TORCH:
                 missing[name] = "does not read ONNX files"
                 continue
-            place = Path(folder, name.replace(" ", "_"))
-            place.mkdir()
             try:
                 with quiet(), contextlib.redirect_stdout(io.StringIO()):
-                    program = make(given, place)
+                    program = make(given, folder)
                     program()
             except Exception as error:  # whatever another runtime cannot do is its own affair
                 text = str(error).strip().splitlines() or [type(error).__name__]
@@ -89,14 +91,14 @@ def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Prog
         yield found, missing
 
 
-def _eager(given: Case, _place: Path) -> Program:
+def _eager(given: Case, _folder: Path) -> Program:
     import torch
 
     torch.set_num_threads(given.threads)
     return eager(given.module, given.inputs)
 
 
-def _inductor(given: Case, place: Path) -> Program:
+def _inductor(given: Case, folder: Path) -> Program:
     """Compile ahead, weights frozen: the fastest that PyTorch offers."""
     import torch
 
@@ -105,7 +107,7 @@ def _inductor(given: Case, place: Path) -> Program:
     with torch.no_grad():
         program = torch.export.export(given.module, tensors)
         package = torch._inductor.aoti_compile_and_package(
-            program, package_path=str(place / "model.pt2"), inductor_configs=settings
+            program, package_path=str(folder / "model.pt2"), inductor_configs=settings
         )
     compiled = torch._inductor.aoti_load_package(package)
 
@@ -116,12 +118,12 @@ def _inductor(given: Case, place: Path) -> Program:
     return run
 
 
-def _onnxruntime(given: Case, place: Path) -> Program:
-    return onnxruntime_session(str(given.onnx_file(place)), given.inputs, given.threads)
+def _onnxruntime(given: Case, folder: Path) -> Program:
+    return onnxruntime_session(str(given.onnx_file(folder)), given.inputs, given.threads)
 
 
-def _openvino(given: Case, place: Path) -> Program:
-    return _openvino_request(given.onnx_file(place), given)
+def _openvino(given: Case, folder: Path) -> Program:
+    return _openvino_request(given.onnx_file(folder), given)
 
 
 def _openvino_request(path: Path, given: Case) -> Program:
@@ -138,20 +140,23 @@ def _openvino_request(path: Path, given: Case) -> Program:
     return lambda: [*request.infer(inputs).values()]
 
 
-def _onnxruntime_int8(given: Case, place: Path) -> Program:
-    path = _quantised(given, place)
+def _onnxruntime_int8(given: Case, folder: Path) -> Program:
+    path = _quantised(given, folder)
     return onnxruntime_session(str(path), given.inputs, given.threads)
 
 
-def _openvino_int8(given: Case, place: Path) -> Program:
-    return _openvino_request(_quantised(given, place), given)
+def _openvino_int8(given: Case, folder: Path) -> Program:
+    return _openvino_request(_quantised(given, folder), given)
 
 
-def _quantised(given: Case, place: Path) -> Path:
+def _quantised(given: Case, folder: Path) -> Path:
     """Return the model with 8-bit activations and weights, calibrated on the inputs alone.
 
     That suits timing. Accuracy takes real calibration data.
     """
+    result = folder / "int8.onnx"
+    if result.exists():
+        return result
     import onnx
     from onnxruntime import quantization
 
@@ -165,7 +170,7 @@ def _quantised(given: Case, place: Path) -> Path:
             """Return the next batch, if any is left."""
             return self.left.pop() if self.left else None
 
-    path, result = given.onnx_file(place), place / "int8.onnx"
+    path = given.onnx_file(folder)
     graph = onnx.load(str(path)).graph
     weights = {w.name for w in graph.initializer}
     reader = Reader([i.name for i in graph.input if i.name not in weights])
