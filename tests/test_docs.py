@@ -16,8 +16,8 @@ import tvm_sparse as ts
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-ELSEWHERE = {"deploy.md"}
-"""Pages that a test of their own runs, with their commands."""
+ELSEWHERE = {"deploy.md", "examples.md"}
+"""Pages whose code tests of their own run: test_deploy_page.py and test_examples.py."""
 
 FASTER = {"trials=512": "trials=2", "steps=400": "steps=2", "range(160)": "range(21)"}
 """What a test may not take the time for."""

@@ -25,6 +25,22 @@ def test_prune_recipe(monkeypatch, capsys):
     assert "% of the test images right" in output
 
 
+def test_lstm(monkeypatch, capsys):
+    arguments = ["--width", "64", "--epochs", "2", "--tuning", "1"]
+    output = run("lstm.py", arguments, monkeypatch, capsys)
+    assert "75% zeros: " in output
+    assert "lstm.weight_hh_l0: " in output
+    assert float(output.rsplit(":", maxsplit=1)[1]) < 1e-4
+
+
+def test_bert_layer(monkeypatch, capsys):
+    arguments = ["--width", "64", "--tokens", "16", "--rounds", "2"]
+    output = run("bert_layer.py", arguments, monkeypatch, capsys)
+    exact, rounded = re.findall(r"largest difference from PyTorch (\S+) of", output)
+    assert float(exact) < 1e-5
+    assert 0 < float(rounded) < 0.05
+
+
 @pytest.mark.slow
 def test_prune_balanced(monkeypatch, capsys):
     output = run("prune_balanced.py", ["--epochs", "3", "--tuning", "1"], monkeypatch, capsys)
@@ -52,3 +68,10 @@ def test_minilm(monkeypatch, capsys, tmp_path):
     output = run("minilm.py", arguments, monkeypatch, capsys)
     assert float(re.search(r"cosine to dense ([0-9.]+)", output)[1]) > 0.9
     assert (tmp_path / "minilm.tvms" / "manifest.json").exists()
+
+
+def test_every_example_is_on_the_page():
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
+    helpers = {"sentences.py"}
+    for path in {p.name for p in EXAMPLES.iterdir() if p.name != "__pycache__"} - helpers:
+        assert f"examples/{path}" in page

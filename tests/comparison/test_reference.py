@@ -29,7 +29,6 @@ def test_every_output_is_returned_in_order():
 
 def test_an_onnx_file_is_run_by_onnxruntime(tmp_path):
     pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
     model = nn.Linear(8, 4).eval()
     x = torch.rand(2, 8)
     case(model, [x.numpy()], 1).onnx_file(tmp_path).rename(tmp_path / "m.onnx")
