@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import tvm
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
-from torch.utils import _pytree as pytree
+from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from tvm import relax
 
 from tvm_sparse.errors import InputError, SparseError
@@ -22,6 +22,8 @@ from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.refusals import refuse_random, refuse_state
+from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
+from tvm_sparse_runtime.structure import paths
 
 
 def from_exported(
@@ -50,8 +52,10 @@ def _imported(
 ) -> Model:
     refuse_state(program)
     table = decompositions(known_operators())
+    structure, output_spec = structure_of(program), program.call_spec.out_spec
     with quiet():
-        program = _without_sparse_tensors(program).run_decompositions(table)
+        program = _without_sparse_tensors(program)
+        program = without_structure(program).run_decompositions(table)
     refuse_random(program)
     fill_empty(program)
     promote_operands(program)
@@ -59,7 +63,7 @@ def _imported(
     importer = make_importer(program)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)
-    names = _drop_empty_outputs(program)
+    _drop_constant_outputs(program)
     module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     module = bound_indices(_rename_symbols(module, symbols))
     weights = {
@@ -67,9 +71,11 @@ def _imported(
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    model = build(module, weights, names)
+    model = build(module, weights, tuple(_output_names(structure.output)))
     _check_outputs(model, program)
-    return model
+    if is_flat(structure, [spec.name for spec in model.inputs]):
+        return model
+    return replace(model, structure=structure, output_spec=output_spec)
 
 
 def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -143,38 +149,20 @@ def _view(program: torch.export.ExportedProgram, tensors: dict[str, torch.Tensor
     )
 
 
-def _drop_empty_outputs(program: torch.export.ExportedProgram) -> tuple[str, ...]:
-    """Remove ``None`` outputs from ``program``, which is ours, and return the names of the rest."""
+def _drop_constant_outputs(program: torch.export.ExportedProgram) -> None:
+    """Remove outputs that are no tensors from ``program``, which is ours."""
     specs = program.graph_signature.output_specs
-    user = [s for s in specs if s.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)]
-    kept, names = [], []
-    for spec, path in zip(user, _output_paths(program, len(user)), strict=True):
-        if isinstance(spec.arg, TensorArgument):
-            kept.append(spec)
-            names.append(path)
-        elif not isinstance(spec.arg, ConstantArgument) or spec.arg.value is not None:
-            raise InputError(
-                f"output '{path}'", f"is a {type(spec.arg).__name__}", "a tensor or None"
-            )
     node = program.graph.output_node()
     pairs = list(zip(node.args[0], specs, strict=True))
-    keep = [(arg, spec) for arg, spec in pairs if spec not in user or spec in kept]
+    keep = [(arg, spec) for arg, spec in pairs if not isinstance(spec.arg, ConstantArgument)]
     node.args = (tuple(arg for arg, _ in keep),)
     specs[:] = [spec for _, spec in keep]
-    return tuple(names)
 
 
-def _output_paths(program: torch.export.ExportedProgram, count: int) -> list[str]:
-    """Return a name for each output: its keys in the returned structure, or ``output``."""
-    tree = pytree.tree_unflatten(list(range(count)), program.call_spec.out_spec)
-    names = []
-    for path, _ in pytree.tree_flatten_with_path(tree)[0]:
-        keys = [
-            str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
-        ]
-        name = "_".join(keys) or "output"
-        names.append(f"output_{name}" if name[0].isdigit() else name)
-    return names
+def _output_names(output: Any) -> list[str]:
+    """Return a name for each tensor of a result: its keys in the nesting, or ``output``."""
+    names = ["_".join(path) or "output" for path, leaf in paths(output) if isinstance(leaf, int)]
+    return [f"output_{name}" if name[0].isdigit() else name for name in names]
 
 
 def _batch(inputs: list[relax.Var]) -> dict[tvm.tirx.Var, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 def load(
     source: Any,
     example_inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
     *,
     weights: str | Path | None = None,
     dynamic_batch: bool | tuple[int, int] = False,
+    dynamic_shapes: Any = None,
 ) -> Model:
     """Import ``source`` as a Relax module with named weights.
 
@@ -30,10 +33,15 @@ def load(
     example_inputs
         For a module or factory: a tensor, a sequence of positional arguments or a mapping of
         keyword ones. The other sources carry their own shapes.
+    kwargs
+        For a module or factory: keyword arguments besides.
     weights
         For a factory: the safetensors file to fill its module with.
     dynamic_batch
         For a module or factory: keep the leading extent symbolic; a pair bounds it.
+    dynamic_shapes
+        For a module or factory: which extents stay symbolic, as :func:`torch.export.export` takes
+        it.
 
     Raises
     ------
@@ -44,7 +52,7 @@ def load(
 
     opened = open_source(source, weights)
     if isinstance(opened, torch.nn.Module):
-        if example_inputs is None:
+        if example_inputs is None and kwargs is None:
             raise InputError(
                 f"model '{type(opened).__name__}'",
                 "comes without example inputs",
@@ -53,13 +61,19 @@ def load(
             )
         from tvm_sparse.frontends.torch import from_module
 
-        return from_module(opened, example_inputs, dynamic_batch=dynamic_batch)
-    if dynamic_batch:
+        return from_module(
+            opened,
+            () if example_inputs is None else example_inputs,
+            kwargs,
+            dynamic_batch=dynamic_batch,
+            dynamic_shapes=dynamic_shapes,
+        )
+    if dynamic_batch or dynamic_shapes is not None:
         raise InputError(
-            "dynamic_batch",
+            "dynamic_batch" if dynamic_batch else "dynamic_shapes",
             "is set for a model that is exported already",
             expected="an nn.Module",
-            todo="make the batch dynamic in its export instead",
+            todo="make the shapes dynamic in its export instead",
         )
     if isinstance(opened, Model):
         return opened

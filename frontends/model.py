@@ -12,6 +12,7 @@ from tvm import relax
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse_runtime.spec import TensorSpec
+from tvm_sparse_runtime.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,18 @@ class Model:
         not be written to.
     inputs, outputs
         Name, shape and dtype of each; a dynamic extent is the name of its symbol.
+    structure
+        How the model nests them; None if it takes tensors and returns one, or a tuple of several.
+    output_spec
+        PyTorch's record of the classes of the output; None where ``structure`` is.
     """
 
     module: tvm.IRModule = field(repr=False)
     weights: dict[str, np.ndarray] = field(repr=False)
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    structure: Structure | None = None
+    output_spec: Any = field(default=None, repr=False)
 
     @property
     def bounds(self) -> dict[str, tuple[int, int | None]]:

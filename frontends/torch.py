@@ -8,19 +8,28 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.effective import inference_copy
 from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.huggingface import register_caches
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.structure import structure_of
+from tvm_sparse_runtime.structure import leaves
 
 Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
 
 def from_module(
-    module: nn.Module, example_inputs: Examples, *, dynamic_batch: bool | tuple[int, int] = False
+    module: nn.Module,
+    example_inputs: Examples,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_batch: bool | tuple[int, int] = False,
+    dynamic_shapes: Any = None,
 ) -> Model:
     """Import ``module`` through :func:`torch.export.export`; the module itself is not changed.
 
@@ -30,24 +39,31 @@ def from_module(
         Exported in evaluation mode with every mask folded into its weight.
     example_inputs
         A tensor, a sequence of positional arguments, or a mapping of keyword arguments.
+    kwargs
+        Keyword arguments besides.
     dynamic_batch
         Keep the leading extent of the inputs symbolic (named ``batch``); a pair bounds it. Every
         input whose first extent equals that of the first input takes part.
+    dynamic_shapes
+        Which extents stay symbolic, as :func:`torch.export.export` takes it.
 
     Raises
     ------
     InputError
         The examples do not run, the model cannot be exported, or an operator cannot be imported.
     """
-    args, kwargs = _arguments(example_inputs)
+    if dynamic_batch and dynamic_shapes is not None:
+        raise InputError("dynamic_batch", "is set along with dynamic_shapes", "one of them")
+    args, named = _arguments(example_inputs)
+    named |= kwargs or {}
+    register_caches()
     copy = inference_copy(module)
     name = type(module).__name__
-    shapes = None
     if dynamic_batch:
-        args, kwargs, shapes = _with_dynamic_batch(copy, args, kwargs, dynamic_batch)
+        args, named, dynamic_shapes = _with_dynamic_batch(copy, args, named, dynamic_batch)
     with quiet(), torch.no_grad():
         try:
-            program = torch.export.export(copy, args, kwargs, dynamic_shapes=shapes)
+            program = torch.export.export(copy, args, named, dynamic_shapes=dynamic_shapes)
         except Exception as error:
             raise InputError(
                 f"model '{name}'",
@@ -55,7 +71,7 @@ def from_module(
                 "a model without data-dependent control flow, and inputs that fit it",
                 "run the model on the example inputs first, or pass your own ExportedProgram",
             ) from error
-    return from_exported(program)
+    return from_exported(program, _symbols(program, dynamic_shapes))
 
 
 def _arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -64,6 +80,26 @@ def _arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(examples, Mapping):
         return (), dict(examples)
     return tuple(examples), {}
+
+
+def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
+    """Return the names that ``shapes`` gives to extents of each input, by their axes.
+
+    Names are known for inputs that are arguments of their own.
+    """
+    structure = structure_of(program)
+    given = shapes if isinstance(shapes, Mapping) else dict(enumerate(shapes or ()))
+    named: dict[int, dict[int, str]] = {}
+    for position, (argument, place) in enumerate(structure.arguments):
+        axes = given.get(argument, given.get(position))
+        if isinstance(place, int) and isinstance(axes, Mapping | Sequence):
+            pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes)
+            names = {a: getattr(d, "__name__", "") for a, d in pairs if isinstance(d, Dim)}
+            named[place] = {axis: name for axis, name in names.items() if name.isidentifier()}
+    if not any(named.values()):
+        return None
+    places = [leaf for _, tree in structure.arguments for leaf in leaves(tree)]
+    return [named.get(place, {}) for place in places if isinstance(place, int)]
 
 
 def _with_dynamic_batch(

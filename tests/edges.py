@@ -51,11 +51,10 @@ def wrong(
     """
     module = Uses(uses)
     library = ts.compile(module, inputs, target=target, config=ts.Config(measure=False))
-    found = library(*inputs)
+    found = library.run(*inputs)
     with torch.no_grad():
         doubled = [x.double() if exact and x.is_floating_point() else x for x in inputs]
         expected = module(*doubled)
-    found = found if isinstance(found, tuple) else (found,)
     pairs = zip(expected.items(), found, strict=True)
     messages = ((name, _difference(got, want, rtol, atol)) for (name, want), got in pairs)
     return {name: message for name, message in messages if message}

@@ -1,4 +1,4 @@
-"""Networks of torchvision and timm for the tests, with weights drawn from a seed (no download)."""
+"""Networks of torchvision, timm and transformers with weights drawn from a seed (no download)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ def timm_model(name: str, seed: int = 0, **options: Any) -> nn.Module:
     return _seeded(lambda: timm.create_model(name, **options), seed)
 
 
+def transformers_model(model: str, configuration: str, seed: int = 0, **options: Any) -> nn.Module:
+    """Return a model of transformers, by its class and that of its configuration, to evaluate."""
+    transformers = package("transformers")
+    config = getattr(transformers, configuration)(**options)
+    return _seeded(lambda: getattr(transformers, model)(config), seed)
+
+
 @functools.cache
 def package(name: str) -> Any:
-    """Import ``torchvision`` or ``timm``; skip the calling test where one is not installed."""
+    """Import torchvision, timm or transformers; skip the calling test if it is not installed."""
     for needed in ("torchvision", name):
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed (extra 'zoo')")

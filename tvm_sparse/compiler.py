@@ -7,7 +7,7 @@ import logging
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -22,6 +22,7 @@ from tvm_sparse.config import Config
 from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.structure import plain, restored
 from tvm_sparse.kernel import Kernel, slow_phrases
 from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
@@ -54,9 +55,10 @@ _log = logging.getLogger(__name__)
 class Library:
     """A compiled model.
 
-    Call it with the model's inputs (torch, NumPy or anything with DLPack, zero copy where memory
-    is aligned); :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without
-    compiler or torch. ``slow`` says which kernels have no operator of ours and take long.
+    Call it with the model's arguments, or with its tensors alone in order (torch, NumPy or anything
+    with DLPack, zero copy where memory is aligned); it returns what the model returns.
+    :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
+    torch. ``slow`` says which kernels have no operator of ours and take long.
     """
 
     def __init__(
@@ -70,19 +72,38 @@ class Library:
         self.executable, self.target = executable, target
         self.decisions, self.kernels = records
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
-        self.bounds = model.bounds
+        self.bounds, self.structure = model.bounds, model.structure
+        self._output_spec = model.output_spec
         self.alternatives: tuple[Library, ...] = ()
         self.recipe: Recipe | None = None
         self.slow: list[str] = []
         self._pristine = Pristine(executable)
         self._session: Any = None
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run the model on this machine; returns tensors of the first input's framework."""
+        if self.structure is None:
+            return self._running()(*inputs, **named)
+        tensors = self.run(*self._tensors(inputs, named))
+        return restored(self.structure, self._output_spec, tensors)
+
+    def run(self, *tensors: Any) -> tuple[Any, ...]:
+        """Run the model on its tensors alone, in order; returns a tensor for each output."""
+        found: tuple[Any, ...] = self._running().run(*tensors)
+        return found
+
+    def _running(self) -> Any:
+        """Return a session of the program, started when it is first needed."""
         if self._session is None:
             on_gpu = self.target.kind.name == "cuda"
             self._session = self._exported() if on_gpu else self._started()
-        return self._session(*inputs)
+        return self._session
+
+    def _tensors(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Return the tensors of a call in the order of the inputs."""
+        if self.structure is None:
+            return [*inputs]
+        return self.structure.bind([plain(value) for value in inputs], plain(dict(named)))
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
@@ -99,7 +120,14 @@ class Library:
 
         weights = list(self.weights.values())
         vm = start(self.executable.mod)
-        return Session(vm, self.inputs, self.outputs, weights, bounds=self.bounds)
+        return Session(
+            vm,
+            self.inputs,
+            self.outputs,
+            weights,
+            bounds=self.bounds,
+            structure=self.structure,
+        )
 
     def _exported(self) -> Any:
         """Return a session of an artifact: the same code here and where it is deployed."""
@@ -108,9 +136,9 @@ class Library:
         with tempfile.TemporaryDirectory() as place:
             return load(self.export(Path(place, "model.tvms")), verify=False)
 
-    def profile(self, *inputs: Any, repeat: int = 10) -> list[Kernel]:
+    def profile(self, *inputs: Any, repeat: int = 10, **named: Any) -> list[Kernel]:
         """Run on this machine and return every kernel in call order with its median time."""
-        return profile(self, inputs, repeat)
+        return profile(self, self._tensors(inputs, named), repeat)
 
     def verdict(self) -> str:
         """Return in one phrase what was reached: sparse layers, their gain, bytes of weights."""
@@ -155,6 +183,7 @@ class Library:
             target=self.target,
             decisions=self.decisions.to_json(),
             bounds=self.bounds,
+            structure=self.structure,
             force=force,
             ptx=ptx,
             sign=sign,
@@ -170,7 +199,9 @@ class Library:
 def compile(
     model: Any,
     example_inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
     *,
+    dynamic_shapes: Any = None,
     target: str | Target = "cpu",
     config: Config | None = None,
     database: str | Path | None = None,
@@ -184,7 +215,11 @@ def compile(
         An ``nn.Module`` (with ``example_inputs``), an ``ExportedProgram``, a path that
         ``frontends.load`` knows, or a :class:`~tvm_sparse.frontends.model.Model`.
     example_inputs
-        Positional inputs of the model.
+        A tensor, a sequence of positional arguments, or a mapping of keyword ones.
+    kwargs
+        Keyword arguments besides.
+    dynamic_shapes
+        Which extents stay symbolic, as :func:`torch.export.export` takes it.
     target
         ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
         ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
@@ -214,7 +249,7 @@ def compile(
     with shown(progress) as told:
         phases = _Phases(told)
         with phases.next():
-            source = load(model, example_inputs)
+            source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
         return _compiled(source, resolved, config, database, phases)
 
 

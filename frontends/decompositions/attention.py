@@ -23,6 +23,9 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
     enable_gqa: bool = False,
 ) -> Tensor:
     """Without a mask no row can be masked entirely, which PyTorch's form checks every score for."""
+    if is_causal:  # PyTorch's form has a constant here that its own exporter loses
+        length, keys = query.shape[-2], key.shape[-2]
+        attn_mask, is_causal = query.new_ones((length, keys), dtype=torch.bool).tril(), False
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         # The operator below adds any mask as it is.
         zero = query.new_zeros(())

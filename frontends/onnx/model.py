@@ -66,6 +66,8 @@ def _renamed(model: Model, network: Network) -> Model:
     outputs = zip(model.outputs, network.output_names, strict=True)
     return replace(
         model,
+        structure=None,  # ONNX has tensors in and out only
+        output_spec=None,
         weights={names.get(name, name): value for name, value in model.weights.items()},
         inputs=tuple(replace(spec, name=name) for spec, name in inputs),
         outputs=tuple(replace(spec, name=name) for spec, name in outputs),

@@ -104,12 +104,12 @@ def _timed(
     library: Library, inputs: list[np.ndarray], repeat: int
 ) -> tuple[tuple[np.ndarray, ...], list[float]]:
     """Return the outputs and the milliseconds of ``repeat`` runs after one that warms up."""
-    result, times = library(*inputs), []
+    result, times = library.run(*inputs), []
     for _ in range(repeat):
         begin = time.perf_counter()
-        library(*inputs)
+        library.run(*inputs)
         times.append((time.perf_counter() - begin) * 1e3)
-    return result if isinstance(result, tuple) else (result,), times
+    return result, times
 
 
 if __name__ == "__main__":

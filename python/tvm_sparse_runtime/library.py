@@ -41,6 +41,7 @@ class Library(Session):
             device=device,
             bounds=manifest.bounds,
             restart=restart,
+            structure=manifest.structure,
         )
         self.path, self.manifest = path, manifest
 

@@ -10,15 +10,16 @@ from typing import Any
 
 from .extents import Bounds
 from .spec import TensorSpec, nbytes
+from .structure import Structure
 
 FILE_NAME = "manifest.json"
 REFRESH_FILE = "refresh.json"
 """The graph of a refreshable artifact, one of its files."""
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSIONS = (2, 3)
+FORMAT_VERSIONS = (2, 3, 4)
 """What this release reads. It writes the lowest that has all fields in use."""
-NEWER_FIELDS = ("alternatives",)
-"""What version 2 does not have."""
+NEWER_FIELDS = {"alternatives": 3, "structure": 4}
+"""The version that has brought a field; all others are in version 2."""
 WEIGHTS_SYMBOL = "tvm_sparse_weights"
 """First byte of the weight section in the library; ``WEIGHTS_SYMBOL + "_end"`` is one past it."""
 
@@ -112,6 +113,8 @@ class Manifest:
         What was decided for each layer and why, as free JSON.
     alternatives
         The program for other CPUs; the best that the machine runs is taken.
+    structure
+        How inputs and outputs are nested; None if they are not.
     """
 
     versions: Mapping[str, str]
@@ -126,6 +129,7 @@ class Manifest:
     threads: int | None = None
     decisions: tuple[Mapping[str, Any], ...] = field(default=())
     alternatives: tuple[Alternative, ...] = ()
+    structure: Structure | None = None
 
     def programs(self) -> tuple[Manifest, ...]:
         """Return the manifest for each library: its own first, then those of alternatives."""
@@ -141,20 +145,20 @@ class Manifest:
         """Return what the library has in its own section, so that no other manifest fits it.
 
         It is the SHA-256 of all that the code was made for: versions, target, inputs, outputs,
-        their bounds and the table of weights.
+        their bounds and structure, and the table of weights.
         """
-        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights")
+        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights", "structure")
         body = self._body()
-        return checksum({key: body[key] for key in ("format_version", *keys)})
+        return checksum({key: body[key] for key in ("format_version", *keys) if key in body})
 
     def _body(self) -> dict[str, Any]:
         """Return the fields in plain form, and the lowest format version that has them."""
         body = asdict(self)
-        oldest, newest = FORMAT_VERSIONS
-        if any(body[key] for key in NEWER_FIELDS):
-            return {"format_version": newest, **body}
-        kept = {key: value for key, value in body.items() if key not in NEWER_FIELDS}
-        return {"format_version": oldest, **kept}
+        used = [version for key, version in NEWER_FIELDS.items() if body[key]]
+        version = max(used, default=FORMAT_VERSIONS[0])
+        later = {key for key, since in NEWER_FIELDS.items() if since > version}
+        kept = {key: value for key, value in body.items() if key not in later}
+        return {"format_version": version, **kept}
 
 
 def checksum(body: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from .manifest import (
     FILE_NAME,
     FORMAT,
     FORMAT_VERSIONS,
+    NEWER_FIELDS,
     Alternative,
     FileRecord,
     Manifest,
@@ -21,6 +22,8 @@ from .manifest import (
     library_name,
 )
 from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+from .structure import leaves
+from .structure import parsed as parsed_structure
 from .trust import SIGNATURE_FILE
 
 
@@ -56,8 +59,9 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
         )
     for key in ("format", "format_version"):
         del body[key]
-    check = fields.record(_FIELDS if version == FORMAT_VERSIONS[0] else {**_FIELDS, **_NEWER})
-    manifest = Manifest(**check(body, where))
+    newer = {key: _NEWER[key] for key, since in NEWER_FIELDS.items() if since <= version}
+    manifest = Manifest(**fields.record({**_FIELDS, **newer})(body, where))
+    _check_structure(manifest, where)
     _check_weights(manifest.weights, where)
     for name in (program.library for program in manifest.programs()):
         library = manifest.files.get(name)
@@ -85,6 +89,19 @@ def _check_weights(weights: tuple[Weight, ...], where: str) -> None:
             raise fields.wrong(place, weight.offset, f"an offset of at least {end}")
         names.add(weight.name)
         end = weight.offset + weight.nbytes
+
+
+def _check_structure(manifest: Manifest, where: str) -> None:
+    """Refuse a structure that does not name each input and output once, in order."""
+    if manifest.structure is None:
+        return
+    for what, specs, trees in (
+        ("inputs", manifest.inputs, [tree for _, tree in manifest.structure.arguments]),
+        ("outputs", manifest.outputs, [manifest.structure.output]),
+    ):
+        places = [leaf for tree in trees for leaf in leaves(tree) if isinstance(leaf, int)]
+        if places != [*range(len(specs))]:
+            raise fields.wrong(f"{where}: structure", places, f"all {len(specs)} {what} in order")
 
 
 def _dtype(value: Any, where: str) -> str:
@@ -196,5 +213,7 @@ _FIELDS: dict[str, fields.Check] = {
     "decisions": fields.sequence(fields.mapping(fields.anything)),
 }
 _PROGRAM = {key: _FIELDS[key] for key in ("target", "library", "code", "weights")}
-_NEWER: dict[str, fields.Check] = {"alternatives": fields.sequence(_build(Alternative, _PROGRAM))}
-"""What format version 3 has besides."""
+_NEWER: dict[str, fields.Check] = {
+    "alternatives": fields.sequence(_build(Alternative, _PROGRAM)),
+    "structure": parsed_structure,
+}

@@ -10,6 +10,7 @@ from . import engine, extents, gpu, tensors
 from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
 from .spec import TensorSpec
+from .structure import Structure
 from .threads import call_lock, enter, use
 
 Self = TypeVar("Self", bound="Session")
@@ -34,6 +35,9 @@ class Session:
         Smallest and largest extent of symbols in the inputs' shapes.
     restart
         Makes another virtual machine of the same program, for :meth:`clone`.
+    structure
+        How inputs and outputs are nested. Without one, a call takes the inputs in order or by name
+        and returns one tensor, or a tuple of several.
 
     Notes
     -----
@@ -51,12 +55,14 @@ class Session:
         device: str = "cpu",
         bounds: Bounds | None = None,
         restart: Callable[[], Any] | None = None,
+        structure: Structure | None = None,
     ) -> None:
         self._restart = restart
         self.threads: int | None = None
         self.inputs, self.outputs, self.device = tuple(inputs), tuple(outputs), device
         self.bounds = dict(bounds or {})
         self._open = any(isinstance(e, str) for spec in self.inputs for e in spec.shape)
+        self.structure = structure or _flat(self.inputs, self.outputs)
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
         self._begin(vm)
@@ -98,8 +104,30 @@ class Session:
         """Take the virtual machine that the calls of this session alone run on."""
         self._main, self._lock = vm["main"], call_lock()
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: Any, **named: Any) -> Any:
         """Run the program once.
+
+        Parameters
+        ----------
+        *values, **named
+            The model's own arguments; or its tensors alone, one for each input in order.
+
+        Returns
+        -------
+        outputs
+            Tensors as in :meth:`run`, in tuples, lists and dictionaries as the model nests them.
+
+        Raises
+        ------
+        TensorError, SparseRuntimeError
+            As :meth:`run`, or if an argument is missing, unknown or nested in another way.
+        """
+        if not named and all(hasattr(value, "__dlpack__") for value in values):
+            return self.structure.restore(self.run(*values))
+        return self.structure.restore(self.run(*self.structure.bind(values, named)))
+
+    def run(self, *values: Any) -> tuple[Any, ...]:
+        """Run the program once on its tensors.
 
         Parameters
         ----------
@@ -110,8 +138,8 @@ class Session:
         Returns
         -------
         outputs
-            A tensor, or a tuple if the program has several outputs, in the framework of the first
-            input and where that is. It shares no memory with inputs or weights.
+            A tensor for each output, in the framework of the first input and where that is. It
+            shares no memory with inputs or weights.
 
         Raises
         ------
@@ -143,8 +171,7 @@ class Session:
         owned = [_owned(tensor, borrowed, self.device) for tensor in result]
         if home != self.device:
             owned = [gpu.moved(tensor, home) for tensor in owned]
-        exported = tuple(export(tensor) for tensor in owned)
-        return exported if len(exported) > 1 else exported[0]
+        return tuple(export(tensor) for tensor in owned)
 
     def _run(self, arguments: Sequence[Any]) -> Any:
         """Return what the program makes of checked arguments."""
@@ -160,6 +187,13 @@ class Session:
                 f"failed on inputs of the shapes {shapes} ({shown(str(error), 200)})",
                 "enough memory, or smaller inputs",
             ) from error
+
+
+def _flat(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Structure:
+    """Return the structure of tensors in, one tensor or a tuple out."""
+    several = {"tuple": [*range(len(outputs))]}
+    named = tuple((spec.name, place) for place, spec in enumerate(inputs))
+    return Structure(named, several if len(outputs) > 1 else 0)
 
 
 def _aligned(weight: Any) -> Any:

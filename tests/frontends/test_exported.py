@@ -120,13 +120,15 @@ def test_an_operator_that_fails_in_the_importer_is_named_with_its_layer():
         from_exported(program)
 
 
-def test_an_output_that_is_no_tensor_is_refused():
+def test_an_output_that_is_no_tensor_nor_constant_is_refused():
     class Length(nn.Module):
         def forward(self, x):
-            return {"x": x + 1, "count": 3}
+            return {"x": x + 1, "count": x.shape[0]}
 
-    with pytest.raises(InputError, match=r"output 'count'.*expected a tensor or None"):
-        from_exported(torch.export.export(Length(), (X,)))
+    dims = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(Length(), (X,), dynamic_shapes=dims)
+    with pytest.raises(InputError, match=r"is a SymIntArgument; expected a tensor or constant"):
+        from_exported(program)
 
 
 def test_a_program_without_values_is_refused():

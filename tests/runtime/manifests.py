@@ -37,6 +37,7 @@ def manifest(**changes: Any) -> Manifest:
         "bounds": {"batch": (1, 16)},
         "threads": 2,
         "decisions": ({"layer": "fc", "us": 1.5, "shape": [3, 5]},),
+        "structure": None,
     }
     described |= {key: changes.pop(key) for key in described.keys() & changes.keys()}
     bound = Manifest(library="", code="", files={}, **described)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.runtime import manifests
 from tvm_sparse_runtime.errors import RuntimeArtifactError
 from tvm_sparse_runtime.parsing import parse
+from tvm_sparse_runtime.structure import Structure
 
 DOCUMENT = manifests.manifest().to_bytes()
 BODY = json.loads(DOCUMENT)
@@ -44,10 +45,35 @@ def test_round_trip():
     assert parse(manifests.signed(BODY)) == manifests.manifest()
 
 
-@pytest.mark.parametrize("version", [0, 1, 4, "1", None, True, 2.0])
+@pytest.mark.parametrize("version", [0, 1, 5, "1", None, True, 2.0])
 def test_unknown_format_version(version):
     body = {"format": BODY["format"], "format_version": version, "anything": "else"}
     with pytest.raises(RuntimeArtifactError, match="format version"):
+        parse(manifests.signed(body))
+
+
+STRUCTURE = {"arguments": [["x", 0]], "output": {"dict": {"y": 0}}}
+
+
+def test_structures_are_of_version_four():
+    loaded = manifests.manifest(structure=Structure((("x", 0),), STRUCTURE["output"]))
+    assert parse(loaded.to_bytes()) == loaded
+    assert loaded.signature() != manifests.manifest().signature()
+    assert json.loads(loaded.to_bytes())["structure"] == STRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 3}, "only the keys"),
+        ({"structure": None}, "an object"),
+        ({"structure": {**STRUCTURE, "output": 1}}, "all 1 outputs in order"),
+        ({"structure": {**STRUCTURE, "arguments": []}}, "all 1 inputs in order"),
+    ],
+)
+def test_structures_that_do_not_fit(changes, message):
+    body = {**BODY, "format_version": 4, "alternatives": [], "structure": STRUCTURE, **changes}
+    with pytest.raises(RuntimeArtifactError, match=message):
         parse(manifests.signed(body))
 
 

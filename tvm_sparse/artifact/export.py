@@ -33,6 +33,7 @@ from tvm_sparse_runtime.manifest import (
 )
 from tvm_sparse_runtime.parsing import parse
 from tvm_sparse_runtime.spec import TensorSpec
+from tvm_sparse_runtime.structure import Structure
 
 
 def export(
@@ -46,6 +47,7 @@ def export(
     decisions: Sequence[Mapping[str, Any]] = (),
     threads: int | None = None,
     bounds: Bounds | None = None,
+    structure: Structure | None = None,
     ptx: bool = False,
     force: bool = False,
     sign: trust.Key | None = None,
@@ -73,6 +75,8 @@ def export(
         Threads that the loader shall use; None for all physical cores.
     bounds
         Smallest and largest extent of symbols in the inputs' shapes.
+    structure
+        How inputs and outputs are nested; None if they are not.
     ptx
         Hold PTX for the emulated driver instead of a GPU's machine code.
     force
@@ -109,6 +113,7 @@ def export(
         "bounds": dict(bounds or {}),
         "threads": threads,
         "decisions": tuple(decisions),
+        "structure": structure,
     }
     with written(directory) as place:
         parts = [_Part(*pair) for pair in zip(records, tables, strict=True)]

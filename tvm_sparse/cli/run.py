@@ -48,11 +48,9 @@ def run_command(
 
         library = runtime.load(artifact, threads=threads)
         arrays = _inputs(library, input)
-        result = library(*arrays)
-        results = result if isinstance(result, tuple | list) else (result,)
-        outputs = [np.from_dlpack(r) for r in results]
+        outputs = [np.from_dlpack(result) for result in library.run(*arrays)]
         _save(outputs, output or [])
-        latency = timed(lambda: library(*arrays), repeat) if repeat else None
+        latency = timed(lambda: library.run(*arrays), repeat) if repeat else None
         _show([spec.name for spec in library.outputs], outputs, latency, json)
 
 

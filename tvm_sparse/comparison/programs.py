@@ -31,6 +31,4 @@ def _read(path: Path) -> np.ndarray:
 
 def call(library: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run ``library`` and return all its outputs."""
-    result = library(*inputs)
-    results = result if isinstance(result, tuple | list) else [result]
-    return [np.from_dlpack(x) for x in results]
+    return [np.from_dlpack(x) for x in library.run(*inputs)]

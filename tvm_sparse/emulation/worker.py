@@ -47,9 +47,7 @@ def run_artifact(path: str, calls: Sequence[Sequence[np.ndarray]], options: dict
     library = load(path, verify=False)
     runs = []
     for inputs in calls:
-        result = library(*inputs)
-        several = isinstance(result, (tuple, list))
-        runs.append(([_array(one) for one in (result if several else [result])], executor.report()))
+        runs.append(([_array(one) for one in library.run(*inputs)], executor.report()))
     return runs
 
 

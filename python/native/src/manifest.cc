@@ -119,6 +119,10 @@ std::string signature(const Field& body, const Field& program) {
   for (const char* key : {"format_version", "versions", "inputs", "outputs", "bounds"}) {
     bound.members.emplace_back(key, body.at(key).value);
   }
+  // Tensors are passed one by one here, so how they are nested is only checked for damage.
+  if (const json::Value* structure = body.value.find("structure")) {
+    bound.members.emplace_back("structure", *structure);
+  }
   for (const char* key : {"target", "weights"}) {
     bound.members.emplace_back(key, program.at(key).value);
   }
@@ -155,9 +159,11 @@ void check_format(const Field& body) {
                        "name a directory that library.export() wrote");
   }
   const json::Value* version = body.value.find("format_version");
-  if (!version || version->kind != json::Kind::kNumber || (version->text != "2" && version->text != "3")) {
+  bool known = version && version->kind == json::Kind::kNumber &&
+               (version->text == "2" || version->text == "3" || version->text == "4");
+  if (!known) {
     throw bad_artifact(body.where,
-                       "format version " + (version ? json::canonical(*version) : "none"), "2 or 3",
+                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 4",
                        "install the release of tvm-sparse that wrote it, or export it again");
   }
 }
@@ -197,7 +203,9 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   std::vector<const char*> keys{"format",  "format_version", "versions", "target",    "inputs",
                                 "outputs", "weights",        "library",  "code",      "files",
                                 "bounds",  "threads",        "decisions"};
-  if (body.at("format_version").value.text == "3") keys.push_back("alternatives");
+  const std::string& format = body.at("format_version").value.text;
+  if (format != "2") keys.push_back("alternatives");
+  if (format == "4") keys.push_back("structure");
   body.keys(keys);
   Manifest result;
   body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
