@@ -76,6 +76,7 @@ BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "design/graph.md": compiling,
     "frontends.md": compiling,
     "pruning.md": pruning,
+    "torch_compile.md": compiling,
     "quantisation.md": calibrating,
     "tuning.md": compiling,
 }

@@ -1,0 +1,57 @@
+"""The function that Dynamo calls with each graph."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_sparse.dynamo.frozen import is_weight
+from tvm_sparse.dynamo.graph import Graph
+from tvm_sparse.dynamo.options import parse_options
+from tvm_sparse.dynamo.report import remember
+from tvm_sparse.errors import InputError
+from tvm_sparse.targets import parse_target
+
+
+def backend(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Return a function that runs ``graph`` compiled.
+
+    Parameters
+    ----------
+    graph, inputs
+        What Dynamo traced, and its arguments.
+    options
+        Fields of :class:`~tvm_sparse.dynamo.options.Options`.
+    mode
+        Not for this backend.
+
+    Raises
+    ------
+    InputError
+        An option is unknown or not valid.
+    """
+    if mode is not None:
+        raise InputError("mode", f"is '{mode}'", "no mode", "use options")
+    made = Graph(graph, parse_options(options))
+    if parse_target(made.options.target).target.kind.name != "llvm":
+        raise InputError("option 'target'", f"is '{made.options.target}'", "a CPU")
+    nodes = graph.graph.find_nodes(op="placeholder")
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        made.refuse("any", "gradients are on (compiled graphs are for torch.no_grad())")
+    elif any(tensor.device.type != "cpu" for tensor in tensors):
+        made.refuse("any", "its tensors are not on the CPU")
+    weights = [value for node, value in zip(nodes, inputs, strict=True) if is_weight(node)]
+    made.owners += [weakref.ref(weight) for weight in weights]
+    remember(made)
+    return made.graph if "any" in made.refused else made

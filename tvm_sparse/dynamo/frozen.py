@@ -1,0 +1,129 @@
+"""Weights of a graph as its constants, and whether they have changed since."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_sparse.dynamo.attributes import make_attribute
+from tvm_sparse.frontends.effective import to_numpy
+
+_KEYS = re.compile(r"\._(modules|parameters|buffers)\['([^']*)'\]")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A graph whose weights are attributes.
+
+    Parameters
+    ----------
+    module
+        Takes what is left of the graph's arguments: tensors, and numbers that no shape tells.
+    weights
+        Places of the weights among the graph's arguments.
+    inputs
+        Places of the module's arguments among the graph's.
+    dynamic
+        For each of the module's arguments the symbols of its extents by axis.
+    """
+
+    module: fx.GraphModule
+    weights: tuple[int, ...]
+    inputs: tuple[int, ...]
+    dynamic: tuple[dict[int, str], ...]
+
+
+def is_weight(node: fx.Node) -> bool:
+    """Whether an argument of a graph is a parameter or buffer of a module."""
+    name = _source(node)
+    return "._parameters[" in name or "._buffers[" in name
+
+
+def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
+    """Return ``graph`` with the weights among ``args`` as attributes."""
+    module = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    weights, inputs, dynamic = [], [], []
+    nodes = module.graph.find_nodes(op="placeholder")
+    sources = graph.graph.find_nodes(op="placeholder")
+    _replace_sizes(module.graph, nodes)
+    for place, (node, source) in enumerate(zip(nodes, sources, strict=True)):
+        if is_weight(source):
+            weights.append(place)
+            make_attribute(module, node, _name(source, place), args[place])
+        elif node.users or isinstance(args[place], torch.Tensor):
+            inputs.append(place)
+            dynamic.append(_symbols(node))
+        else:
+            module.graph.erase_node(node)
+    module.recompile()
+    return Frozen(module, tuple(weights), tuple(inputs), tuple(dynamic))
+
+
+def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequence[Any]], bool]:
+    """Return a function that says whether other tensors are these, unchanged."""
+    # Aliases keep the memory from being used again, so that an address stands for a tensor.
+    held = [tensor.detach() for tensor in tensors]
+    before = [_version(tensor) for tensor in tensors]
+    digest = content(held) if values else ""
+
+    def same(others: Sequence[Any]) -> bool:
+        if values:
+            return content(others) == digest
+        return all(
+            other.data_ptr() == kept.data_ptr() and _version(other) == version
+            for other, kept, version in zip(others, held, before, strict=True)
+        )
+
+    return same
+
+
+def content(tensors: Sequence[torch.Tensor]) -> str:
+    """Return a digest of the values of ``tensors``."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(to_numpy(tensor, "weight").tobytes())
+    return digest.hexdigest()
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _source(node: fx.Node) -> str:
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def _name(node: fx.Node, place: int) -> str:
+    return ".".join(key for _, key in _KEYS.findall(_source(node))) or f"weight_{place}"
+
+
+def _replace_sizes(graph: fx.Graph, nodes: Sequence[fx.Node]) -> None:
+    """Read numbers that are extents of arguments from these."""
+    extents: dict[str, tuple[fx.Node, int]] = {}
+    for node in nodes:
+        for axis, symbol in _symbols(node).items():
+            extents.setdefault(symbol, (node, axis))
+    last = nodes[-1] if nodes else None
+    for node in nodes:
+        symbol = str(node.meta.get("example_value"))
+        if isinstance(node.meta.get("example_value"), torch.SymInt) and symbol in extents:
+            with graph.inserting_after(last):
+                size = graph.call_function(torch.ops.aten.sym_size.int, extents[symbol])
+            node.replace_all_uses_with(size)
+
+
+def _symbols(node: fx.Node) -> dict[int, str]:
+    """Return the symbols in the shape of an argument by axis."""
+    value = node.meta.get("example_value")
+    shape = value.shape if isinstance(value, torch.Tensor) else ()
+    return {axis: str(e) for axis, e in enumerate(shape) if isinstance(e, torch.SymInt)}

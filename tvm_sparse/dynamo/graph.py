@@ -1,0 +1,140 @@
+"""One graph of Dynamo: compiled for each shape that it meets, renewed when weights change."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_sparse.dynamo.frozen import Frozen, freeze, is_weight, snapshot
+from tvm_sparse.dynamo.options import Options
+from tvm_sparse.dynamo.programs import Runner, exported, runner
+from tvm_sparse.errors import SparseError
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A graph for one shape and its ``owners``, the weights: what runs it, and a test of these."""
+
+    frozen: Frozen
+    runner: Runner
+    shapes: str
+    unchanged: Callable[[Sequence[Any]], bool]
+    owners: tuple[weakref.ref[Any], ...]
+
+
+class Graph:
+    """A graph that compiles itself when it is called.
+
+    Attributes
+    ----------
+    refused
+        Why PyTorch runs the whole graph, by its shapes; "any" for all of them.
+    compiled
+        By shapes, and for each of them by weights: models of one class share a graph of Dynamo's.
+    owners
+        The weights that the graph was called with.
+    """
+
+    def __init__(self, graph: fx.GraphModule, options: Options) -> None:
+        self.graph, self.options, self.compilations = graph, options, 0
+        self.compiled: dict[Any, list[Compiled]] = {}
+        self.refused: dict[str, str] = {}
+        self.owners: list[weakref.ref[Any]] = []
+        self._nodes = graph.graph.find_nodes(op="placeholder")
+        self._weights = {place for place, node in enumerate(self._nodes) if is_weight(node)}
+        self._open = False
+
+    def refuse(self, shapes: str, reason: str) -> None:
+        """Leave ``shapes`` to PyTorch, and say so once."""
+        if self.refused.setdefault(shapes, reason) is reason:
+            warnings.warn(f"tvm_sparse leaves a graph to PyTorch: {reason}", stacklevel=2)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the graph."""
+        found = self._known(args) or self._renewed(args)
+        if found is None:
+            return self.graph(*args)
+        return found.runner.run(*(args[place] for place in found.frozen.inputs))
+
+    def _known(self, args: Sequence[Any]) -> Compiled | None:
+        """Return what was compiled for these shapes and weights."""
+        for made in reversed(self.compiled.get(self._key(args), ())):
+            if made.unchanged([args[place] for place in made.frozen.weights]):
+                return made
+        return None
+
+    def _renewed(self, args: Sequence[Any]) -> Compiled | None:
+        shapes = _shown([a for i, a in enumerate(args) if i not in self._weights])
+        if shapes in self.refused:
+            return None
+        if self.compilations >= self.options.limit:
+            self.refuse(shapes, f"it was compiled {self.compilations} times (option 'limit')")
+            return None
+        self.compilations += 1
+        try:
+            made = self._compile(args, shapes)
+        except SparseError as error:
+            self.refuse(shapes, str(error))
+            return None
+        self.compiled.setdefault(self._key(args), []).append(made)
+        self.owners += made.owners
+        if made.runner.eager:
+            names = ", ".join(dict.fromkeys(e.operator for e in made.runner.eager))
+            warnings.warn(
+                f"tvm_sparse leaves operators to PyTorch ({names}); tvm_sparse.explain says why",
+                stacklevel=2,
+            )
+        return made
+
+    def _compile(self, args: Sequence[Any], shapes: str) -> Compiled:
+        frozen = freeze(self.graph, args)
+        program = exported(frozen.module, [args[place] for place in frozen.inputs])
+        found = None
+        if any(frozen.dynamic) and (self._open or not self.compiled):
+            found = self._any_batch(frozen, args)
+        self._open = found is not None
+        weights = [args[place] for place in frozen.weights]
+        return Compiled(
+            frozen,
+            found or runner(program, self.options, whole=False),
+            shapes,
+            snapshot(weights, values=self.options.check == "values"),
+            tuple(map(weakref.ref, weights)),
+        )
+
+    def _any_batch(self, frozen: Frozen, args: Sequence[Any]) -> Runner | None:
+        """Return the graph for every batch, or None where that cannot be compiled."""
+        symbols = {symbol for axes in frozen.dynamic for symbol in axes.values()}
+        if len(symbols) != 1 or any(axis for axes in frozen.dynamic for axis in axes):
+            return None
+        batch = torch.export.Dim("batch")
+        inputs = [args[place] for place in frozen.inputs]
+        shapes = [{0: batch} if axes else None for axes in frozen.dynamic]
+        try:
+            program = exported(frozen.module, inputs, tuple(shapes))
+            return runner(program, self.options, whole=True)
+        except Exception:  # static shapes then, which may say why they fail
+            return None
+
+    def _key(self, args: Sequence[Any]) -> Any:
+        """Return what a compilation depends on: shapes, unless they are open, and numbers."""
+        return tuple(
+            (None if self._open else tuple(arg.shape), arg.dtype)
+            if isinstance(arg, torch.Tensor)
+            else None
+            if self._open
+            else arg
+            for place, arg in enumerate(args)
+            if place not in self._weights
+        )
+
+
+def _shown(args: Sequence[Any]) -> str:
+    tensors = (a for a in args if isinstance(a, torch.Tensor))
+    return ", ".join(f"{str(a.dtype).removeprefix('torch.')}{list(a.shape)}" for a in tensors)
