@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
@@ -47,6 +48,21 @@ def is_flat(structure: Structure, inputs: Sequence[str]) -> bool:
     return list(structure.arguments) == names and (
         output == 0 or (output == flat and len(flat["tuple"]) > 1)
     )
+
+
+class FlatProgram(nn.Module):
+    """A program called with its tensors alone, in the order of the inputs."""
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        super().__init__()
+        self.program, self.spec = program.module(), program.call_spec.in_spec
+        self.leaves = [leaf for _, tree in structure_of(program).arguments for leaf in leaves(tree)]
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Return what the program returns."""
+        arguments = [value(leaf, tensors) for leaf in self.leaves]
+        args, named = pytree.tree_unflatten(arguments, self.spec)
+        return self.program(*args, **named)
 
 
 def restored(structure: Structure, spec: Any, tensors: Sequence[Any]) -> Any:

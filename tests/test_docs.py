@@ -46,6 +46,34 @@ def compiling() -> dict[str, Any]:
     return {"ts": ts, "model": network(), "x": torch.rand(3, 64)}
 
 
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(64, 64)
+
+    def forward(self, x, mask, scale=1.0):
+        return {"y": self.fc(x * mask) * scale}
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.fc = nn.Embedding(16, 64), nn.Linear(64, 64)
+
+    def forward(self, input_ids, attention_mask):
+        return self.fc(self.embedding(input_ids) * attention_mask[..., None])
+
+
+def calling() -> dict[str, Any]:
+    def tokenizer(text: str, return_tensors: str) -> dict[str, torch.Tensor]:
+        ids = torch.tensor([[ord(letter) % 16 for letter in text]])
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    torch.manual_seed(0)
+    named = {"encoder": Encoder(), "masked": Masked(), "tokenizer": tokenizer}
+    return {**compiling(), **named, "mask": torch.ones(64)}
+
+
 def calibrating() -> dict[str, Any]:
     return {"model": network(), "calibration_batches": [torch.rand(3, 64)]}
 
@@ -74,7 +102,7 @@ def pruning() -> dict[str, Any]:
 BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "artifact.md": running,
     "design/graph.md": compiling,
-    "frontends.md": compiling,
+    "frontends.md": calling,
     "pruning.md": pruning,
     "torch_compile.md": compiling,
     "quantisation.md": calibrating,

@@ -27,6 +27,19 @@ def test_every_output_is_returned_in_order():
     assert [list(x) for x in found] == [[2, 3], [2, 4], [3, 6]]
 
 
+def test_exported_programs_take_their_tensors_however_they_nest_them(tmp_path):
+    class Nested(nn.Module):
+        def forward(self, pair, *, scale, flag):
+            return (pair["x"] - pair["y"]) * scale if flag else scale
+
+    pair = {"x": torch.tensor([3.0]), "y": torch.tensor([1.0])}
+    named = {"scale": torch.tensor([5.0]), "flag": True}
+    torch.export.save(torch.export.export(Nested(), (pair,), named), tmp_path / "nested.pt2")
+    tensors = [np.float32([3]), np.float32([1]), np.float32([5])]
+    (got,) = reference(tmp_path / "nested.pt2", tensors)()
+    assert list(got) == [10]
+
+
 def test_an_onnx_file_is_run_by_onnxruntime(tmp_path):
     pytest.importorskip("onnxruntime")
     model = nn.Linear(8, 4).eval()

@@ -103,6 +103,16 @@ def test_changed_weights_are_noticed(check):
         assert_right(fast, model, x)
 
 
+def test_changed_weights_without_versions_are_noticed():
+    with torch.inference_mode():
+        model, x = network(), torch.randn(4, 16)
+        fast = compiled(model, artifacts=False)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+            model.second.weight.mul_(2)
+    assert len(ts.explain(fast).graphs) == 2
+
+
 def test_beyond_the_limit_pytorch_runs_the_graph():
     model, x = network(), torch.randn(4, 16)
     fast = compiled(model, limit=1, artifacts=False)

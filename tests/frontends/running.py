@@ -20,8 +20,7 @@ def run(model: Model, *inputs: Any) -> list[np.ndarray]:
     """Return the outputs of ``model`` for torch tensors ``inputs``."""
     if not _LAST or _LAST[0][0] is not model:
         _LAST[:] = [(model, ts.compile(model, config=CONFIG))]
-    outputs = _LAST[0][1](*(np.asarray(x) for x in inputs))
-    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+    return list(_LAST[0][1].run(*(np.asarray(x) for x in inputs)))
 
 
 def largest_difference(model: Model, module: torch.nn.Module, *inputs: torch.Tensor) -> float:

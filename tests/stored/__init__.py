@@ -10,8 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from tvm_sparse_runtime.structure import Structure
+
 HERE = Path(__file__).resolve().parent
-TARGETS = {2: ("x86-64-v2",), 3: ("x86-64-v2", "x86-64-v3")}
+TARGETS = {
+    2: ("x86-64-v2",),
+    3: ("x86-64-v2", "x86-64-v3"),
+    4: ("x86-64-v2", "x86-64-v3"),
+}
+STRUCTURES = {4: Structure((("x", {"list": [0]}), ("scale", {"value": 1.0})), {"dict": {"y": 0}})}
 X = np.arange(128, dtype="float32").reshape(2, 64) % 7
 
 

@@ -43,5 +43,7 @@ for version, cpus in stored.TARGETS.items():
         threads=1,
         decisions=({"layer": "fc", "chosen": "dense", "us": 1.5e-05},),
         alternatives=others,
+        structure=stored.STRUCTURES.get(version),
     )
-    np.save(stored.path(version).with_suffix(".npy"), load(stored.path(version))(stored.X))
+    (y,) = load(stored.path(version)).run(stored.X)
+    np.save(stored.path(version).with_suffix(".npy"), y)

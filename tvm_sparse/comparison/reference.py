@@ -22,14 +22,18 @@ def is_onnx(source: Any) -> bool:
 
 
 def torch_module(source: Any, weights: str | Path | None = None) -> Any:
-    """Return ``source`` as a callable module in evaluation mode, its masks folded in."""
+    """Return ``source`` as a module in evaluation mode, its masks folded in.
+
+    An exported program takes its tensors alone, however it nests them.
+    """
     import torch
 
     from tvm_sparse.frontends.effective import inference_copy
+    from tvm_sparse.frontends.structure import FlatProgram
 
     opened = open_source(source, weights)
     if isinstance(opened, torch.export.ExportedProgram):
-        return opened.module()
+        return FlatProgram(opened)
     if isinstance(opened, torch.nn.Module):
         return inference_copy(opened)
     raise InputError(str(source), "cannot be run by PyTorch", "a module or an exported program")

@@ -67,17 +67,21 @@ def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
 
 
 def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequence[Any]], bool]:
-    """Return a function that says whether other tensors are these, unchanged."""
+    """Return a function that says whether other tensors are these, unchanged.
+
+    ``values`` compares them whole. So are tensors that PyTorch counts no versions of.
+    """
+    values = values or any(tensor.is_inference() for tensor in tensors)
     # Aliases keep the memory from being used again, so that an address stands for a tensor.
     held = [tensor.detach() for tensor in tensors]
-    before = [_version(tensor) for tensor in tensors]
+    before = [] if values else [tensor._version for tensor in tensors]
     digest = content(held) if values else ""
 
     def same(others: Sequence[Any]) -> bool:
-        if values:
-            return content(others) == digest
+        if values or any(other.is_inference() for other in others):
+            return values and content(others) == digest
         return all(
-            other.data_ptr() == kept.data_ptr() and _version(other) == version
+            other.data_ptr() == kept.data_ptr() and other._version == version
             for other, kept, version in zip(others, held, before, strict=True)
         )
 
@@ -91,10 +95,6 @@ def content(tensors: Sequence[torch.Tensor]) -> str:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(to_numpy(tensor, "weight").tobytes())
     return digest.hexdigest()
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
 
 
 def _source(node: fx.Node) -> str:
