@@ -69,7 +69,7 @@ def test_leftovers_are_what_general_rules_took(compiled):
 def test_masks_have_the_grid_of_their_pattern(compiled):
     library, kernels = compiled
     page = render(library, kernels)
-    assert page.count("<figure>") == len(library.decisions.masks) == 1
+    assert page.count('<div class="mask">') == len(library.decisions.masks) == 1
     assert 'alt="mask of 3: ' in page
     picture = library.decisions.masks["3"]
     assert picture.mask.shape == (8, 96)

@@ -13,6 +13,7 @@ from tvm.target import codegen
 
 from tvm_sparse.kernel import GENERIC, Kernel, slow_phrases
 from tvm_sparse.profile import random_inputs
+from tvm_sparse.report import curves
 from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
 from tvm_sparse.report.png import data_url
@@ -74,6 +75,8 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
         dense_bytes=sum(FLOAT_BYTES * math.prod(d.shape) for d in library.decisions),
         pairs=_pairs(list(library.decisions)),
         masks=_masks(library.decisions),
+        curves=curves.curves(library.decisions, library.target),
+        picture=curves,
         target=spelled(library.target),
         nbytes=library.nbytes,
         layers=layer_rows(library.decisions, kernels),

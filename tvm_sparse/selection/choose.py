@@ -20,6 +20,7 @@ from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.alike import alike, form
+from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
@@ -238,6 +239,8 @@ class Chooser:
         fit = found.best if found else None
         if sparsity:
             self.decisions.masks[layer.name] = mask_picture(layer.weight, fit)
+        if fit is not None and layer.joined == 1:
+            self.decisions.studied[layer.name] = Studied(layer.static(), fit.pattern, fit.order)
         self.decisions.add(
             Decision(
                 layer=layer.name,
@@ -274,14 +277,18 @@ def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str])
 
 
 def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
-    """Leave out the storages that are modelled far behind the best one, with the reason."""
+    """Leave out what is modelled far behind the best one, with the reason.
+
+    The cheapest dense way stays in any case: gains are over it.
+    """
     best = min(candidates, key=lambda c: c.cost)
+    dense = min((c for c in candidates if c.name in DENSE), key=lambda c: c.cost)
     storages = sorted((c for c in candidates if c.name not in DENSE), key=lambda c: c.cost)
     near = [c.name for c in storages[:MOST]]
     kept, reasons = [], list(reasons)
     for candidate in candidates:
         close = candidate.name in (*DENSE, *near) and candidate.cost <= BEHIND * best.cost
-        if candidate.name == "dense" or close:
+        if candidate is dense or close:
             kept.append(candidate)
         else:
             behind = f"{candidate.cost:.2g} times the dense time, {best.name} {best.cost:.2g}"

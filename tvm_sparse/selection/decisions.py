@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tvm_sparse.markup import html_table
 
 if TYPE_CHECKING:
+    from tvm_sparse.selection.break_even import Studied
     from tvm_sparse.selection.mask_picture import MaskPicture
 
 DENSE = ("dense", "winograd")
@@ -43,7 +44,8 @@ class Decisions:
     ``places`` are those of layers in the network, for passes that do not decide in its order;
     layers without one come last, in the order in which they were decided. A large batch goes
     through the network in ``parts``; times of layers are those of one part. ``costs`` says which
-    costs the models of a CPU were made of. ``masks`` are corners of the masks by layer.
+    costs the models of a CPU were made of. ``masks`` are corners of the masks by layer, ``studied``
+    what the models say more of.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Decisions:
     parts: int = 1
     costs: str = ""
     masks: dict[str, MaskPicture] = field(default_factory=dict)
+    studied: dict[str, Studied] = field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
