@@ -83,11 +83,10 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
 
 def _byte(steps: Any, low: float, high: float, scale: Scale) -> Any:
     """Return ``steps`` above the zero point as a byte."""
-    nearest = tirx.nearbyint(steps)
-    # An ordered comparison is false for NaN, so that it becomes the lower limit: no integer is
-    # made of what does not fit one.
+    # TVM's extrema give the second operand where a comparison with NaN fails: no integer is made
+    # of what does not fit one. They name an operand once, so a chain of layers' epilogues stays
+    # as long as it is.
     least, most = tirx.const(low, FLOAT_SUMS), tirx.const(high, FLOAT_SUMS)
-    inside = tirx.Select(nearest > least, nearest, least)
-    inside = tirx.Select(inside < most, inside, most)
+    inside = tirx.min(tirx.max(tirx.nearbyint(steps), least), most)
     whole = tirx.Cast("int32", inside) + tirx.const(scale.zero_point, "int32")
     return tirx.Cast(scale.dtype, whole)
