@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
+import tvm
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
 from tvm import te
 
 from tests.kernels import host, run
-from tvm_sparse.ops.quantise import Scale, dequantised, quantised
+from tvm_sparse.ops.quantise import Scale, dequantised, quantised, whole_steps
+from tvm_sparse.schedules.cpu.generic import GenericRule
 
 SCALES = [Scale("uint8", 0.1, 0), Scale("uint8", 0.1, 255), Scale("int8", 0.037, -128)]
 SCALES += [Scale("int8", 0.037, 127), Scale("int8", 1e-3, 5), Scale("uint8", 3.0, 128)]
@@ -56,3 +60,22 @@ def test_bytes_mean_numbers(scale):
     got = result(lambda t: dequantised(t, scale), every, "float32")
     expected = (every.astype(np.int32) - scale.zero_point).astype(np.float32)
     np.testing.assert_array_equal(got, expected * np.float32(scale.scale))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_whole_steps_are_those_of_the_bytes(scale):
+    x = floats()
+    steps = dataclasses.replace(scale, scale=1.0)
+    made = result(lambda t: quantised(t, steps), x, scale.dtype).astype(np.float32)
+    got = result(lambda t: whole_steps(t, steps), x, "float32")
+    np.testing.assert_array_equal(got, made - scale.zero_point)
+
+
+def test_rounding_stays_in_vectors():
+    """TVM takes a loop over lanes apart where it calls what it does not know."""
+    tensor = te.placeholder((4096,), "float32", "X")
+    func = te.create_prim_func([tensor, quantised(tensor, SCALES[0])])
+    schedule = GenericRule().apply(func.with_attr("global_symbol", "main"), host(), False)
+    code = tvm.compile(schedule.mod, host()).mod.inspect_source("ll")
+    assert "store <16 x i8>" in code
+    assert "gather" not in code

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.comparison.quantised import quantise
 from tvm_sparse.comparison.reference import (
     Program,
     arrays,
@@ -150,31 +151,10 @@ def _openvino_int8(given: Case, folder: Path) -> Program:
 
 
 def _quantised(given: Case, folder: Path) -> Path:
-    """Return the model with 8-bit activations and weights, calibrated on the inputs alone.
-
-    That suits timing. Accuracy takes real calibration data.
-    """
+    """Return the model with 8-bit activations and weights, calibrated on the inputs alone."""
     result = folder / "int8.onnx"
-    if result.exists():
-        return result
-    import onnx
-    from onnxruntime import quantization
-
-    class Reader(quantization.CalibrationDataReader):
-        """Gives the inputs once."""
-
-        def __init__(self, names: list[str]) -> None:
-            self.left = [dict(zip(names, given.inputs, strict=True))]
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            """Return the next batch, if any is left."""
-            return self.left.pop() if self.left else None
-
-    path = given.onnx_file(folder)
-    graph = onnx.load(str(path)).graph
-    weights = {w.name for w in graph.initializer}
-    reader = Reader([i.name for i in graph.input if i.name not in weights])
-    quantization.quantize_static(str(path), str(result), reader, per_channel=True)
+    if not result.exists():
+        quantise(given.onnx_file(folder), result, given.inputs)
     return result
 
 

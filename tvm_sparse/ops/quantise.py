@@ -13,6 +13,9 @@ from tvm import te, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
 
+_WHOLE = 1.5 * 2.0**23
+"""Between half of it and twice as much, neighbours of single precision are one apart."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -71,22 +74,37 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
     single = np.dtype(FLOAT_SUMS).type
     step = single(scale.scale)
     inverse = tirx.const(float(single(1) / step), FLOAT_SUMS)
-    low, high = (float(limit - scale.zero_point) for limit in scale.limits)
 
     def value(*index: Any) -> Any:
         number = x(*index)
         steps = number / tirx.const(float(step), FLOAT_SUMS) if divide else number * inverse
-        return _byte(steps, low, high, scale)
+        return _byte(steps, scale)
 
     return te.compute(x.shape, value, "quantise")
 
 
-def _byte(steps: Any, low: float, high: float, scale: Scale) -> Any:
+def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
+    """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
+    return te.compute(
+        x.shape, lambda *i: tirx.Cast(FLOAT_SUMS, _inside(x(*i), scale)), "whole_steps"
+    )
+
+
+def _byte(steps: Any, scale: Scale) -> Any:
     """Return ``steps`` above the zero point as a byte."""
+    return tirx.Cast(scale.dtype, _inside(steps, scale) + tirx.const(scale.zero_point, "int32"))
+
+
+def _inside(steps: Any, scale: Scale) -> Any:
+    """Return the integer next to ``steps`` that a byte holds above the zero point.
+
+    TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
+    rounded to a whole one, half to even, which then stands in the low bits.
+    """
     # TVM's extrema give the second operand where a comparison with NaN fails: no integer is made
     # of what does not fit one. They name an operand once, so a chain of layers' epilogues stays
     # as long as it is.
-    least, most = tirx.const(low, FLOAT_SUMS), tirx.const(high, FLOAT_SUMS)
-    inside = tirx.min(tirx.max(tirx.nearbyint(steps), least), most)
-    whole = tirx.Cast("int32", inside) + tirx.const(scale.zero_point, "int32")
-    return tirx.Cast(scale.dtype, whole)
+    low, high = (tirx.const(float(limit - scale.zero_point), FLOAT_SUMS) for limit in scale.limits)
+    near = tirx.min(tirx.max(steps, low), high)
+    bits = tirx.reinterpret("int32", near + tirx.const(_WHOLE, FLOAT_SUMS))
+    return bits - tirx.const(int(np.dtype(FLOAT_SUMS).type(_WHOLE).view(np.int32)), "int32")

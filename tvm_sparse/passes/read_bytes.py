@@ -9,9 +9,18 @@ from typing import Any
 import tvm
 from tvm import relax, te
 
-from tvm_sparse.ops.quantise import Scale, dequantised_at
+from tvm_sparse.memory import array_of
+from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.quantise import Scale, dequantised_at, whole_steps
 from tvm_sparse.passes.quantisation import meaning_of
-from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, same_shape, shape_of
+from tvm_sparse.passes.rewrite import (
+    Rewriter,
+    count_uses,
+    op_name,
+    rewrite,
+    same_shape,
+    shape_of,
+)
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
@@ -20,15 +29,65 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
-    name = op_name(call)
-    if name not in _OPERATORS or not all(
+class _Rule:
+    """The rule; ``unmade`` are the ``quantize`` whose bytes are never made."""
+
+    def __init__(self, func: relax.Function) -> None:
+        self.unmade = _unmade(func)
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        name = op_name(call)
+        if name == "quantize" and any(sweep.original.same_as(found) for found in self.unmade):
+            scale = Scale(str(call.ty.dtype), 1.0, _zero(call))
+            return sweep.builder_.call_te(
+                lambda t: whole_steps(t, scale), call.args[0], primfunc_name_hint="steps"
+            )
+        if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
+            return relax.op.multiply(call.args[0], call.args[1])
+        return _combined(sweep, call) if _adds(call) else None
+
+
+def _adds(call: Any) -> bool:
+    """Whether ``call`` computes with two tensors of its own shape."""
+    return op_name(call) in _OPERATORS and all(
         same_shape(shape_of(a), shape_of(call)) for a in call.args
-    ):
-        return None
+    )
+
+
+def _unmade(func: relax.Function) -> list[relax.Call]:
+    """Return each ``quantize`` that only a sum in the same kernel reads, as floats.
+
+    A sum is fused behind the layer whose bytes come first; what the other one makes is stored.
+    """
+    uses, bound = count_uses(func), relax.analysis.get_var2val(func)
+    order = [binding.var for block in func.body.blocks for binding in block.bindings]
+    found = []
+    for call in filter(_adds, bound.values()):
+        made = []
+        for argument in call.args:
+            source = bound.get(argument)
+            if op_name(source) == "dequantize" and uses.get(argument) == 1:
+                var = source.args[0]
+                maker = bound.get(var)
+                plain = op_name(maker) == "quantize" and uses.get(var) == 1
+                if plain and _zero(maker) == _zero(source):
+                    made.append(var)
+        if made:
+            found.append(bound[min(made, key=order.index)])
+    return found
+
+
+def _zero(call: relax.Call) -> int:
+    """Return the zero point of ``quantize`` or ``dequantize``."""
+    return int(array_of(call.args[2]).reshape(()))
+
+
+def _combined(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return the operator on bytes where operands are what bytes mean."""
     meanings = [meaning_of(sweep, argument) for argument in call.args]
     if not any(meanings):
         return None
+    name = op_name(call)
     operands = [m.bytes if m else a for m, a in zip(meanings, call.args, strict=True)]
     scales = [m.scale if m else None for m in meanings]
 
@@ -53,9 +112,13 @@ class ReadBytes:
 
     before: ``add(y, dequantize(q))`` --> after: ``call_tir(add_bytes, (y, q))``
 
-    Fused with the layer that writes ``q``, a ``dequantize`` of its own would store floats.
+    Fused with the layer that writes ``q``, a ``dequantize`` of its own would store floats. Bytes
+    that only this operator reads, in the kernel that makes them, are never made:
+
+    before: ``add(dequantize(quantize(y)), dequantize(q))``
+    after: ``call_tir(add_bytes, (multiply(call_tir(steps, (y,)), size), q))``
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with fewer ``dequantize``."""
-        return rewrite(mod, _rule)
+        return rewrite(mod, _Rule(mod["main"]))

@@ -1,0 +1,66 @@
+"""ReadBytes: sums of bytes have no kernel of their own, and no floats are stored for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.ops.quantise import Scale
+from tvm_sparse.passes.definitions import DEFINITIONS
+from tvm_sparse.passes.quantisation import dequantize, quantize
+from tvm_sparse.passes.read_bytes import ReadBytes
+
+LEFT, RIGHT = Scale("uint8", 0.02, 100), Scale("int8", 0.03, -5)
+SHAPE = (3, 40)
+RNG = np.random.default_rng(0)
+
+
+def meant(steps, scale):
+    """Return what the bytes next to ``steps`` mean."""
+    low, high = scale.limits
+    q = np.clip(np.rint(steps) + scale.zero_point, low, high)
+    return ((q - scale.zero_point) * np.float32(scale.scale)).astype(np.float32)
+
+
+def emitted(x, scale, again=None):
+    """Return ``x`` as bytes and back, its zero point another if ``again`` says so."""
+    builder = relax.BlockBuilder.current()
+    q = builder.emit(quantize(x, scale.zero_point, scale.dtype))
+    return builder.emit(dequantize(q, again or scale)), q
+
+
+def test_bytes_that_only_a_sum_reads_are_never_made():
+    def body(x, y):
+        return relax.op.add(emitted(x, LEFT)[0], emitted(y, RIGHT)[0])
+
+    before = module(body, SHAPE, SHAPE)
+    after = ReadBytes()(before)
+    assert operators(before) == {"quantize": 2, "dequantize": 2, "add": 1}
+    # The later ones are stored: a sum is fused behind what comes first.
+    assert operators(after) == {"call_tir": 2, "multiply": 1, "quantize": 1}
+    x, y = (RNG.standard_normal(SHAPE, np.float32) * 200 for _ in range(2))
+    legal = relax.transform.LegalizeOps(DEFINITIONS)(after)
+    np.testing.assert_allclose(evaluate(legal, x, y), meant(x, LEFT) + meant(y, RIGHT), rtol=1e-6)
+
+
+def test_bytes_that_others_read_are_stored():
+    def body(x, y):
+        means, q = emitted(x, LEFT)
+        total = relax.BlockBuilder.current().emit(relax.op.add(means, y))
+        return relax.op.add(total, relax.op.astype(q, "float32"))
+
+    after = ReadBytes()(module(body, SHAPE, SHAPE))
+    assert operators(after) == {"quantize": 1, "call_tir": 1, "astype": 1, "add": 1}
+
+
+def test_another_zero_point_means_something_else():
+    def body(x, y):
+        return relax.op.add(emitted(x, LEFT, Scale("uint8", 0.02, 99))[0], y)
+
+    after = ReadBytes()(module(body, SHAPE, SHAPE))
+    assert operators(after) == {"quantize": 1, "call_tir": 1}
+    x, y = (RNG.standard_normal(SHAPE, np.float32) * 200 for _ in range(2))
+    legal = relax.transform.LegalizeOps(DEFINITIONS)(after)
+    expected = meant(x, LEFT) + np.float32(0.02) + y
+    np.testing.assert_allclose(evaluate(legal, x, y), expected, rtol=1e-5, atol=1e-5)
