@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.blocks import LoopRV
+from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
@@ -101,7 +102,7 @@ def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
     """Build a module of scheduled functions."""
     with build_context(target):
         finished = tvm.transform.Sequential(after_scheduling(target))(module)
-        return tvm.compile(finished, target=target)
+        return tvm.compile(finished, target=careful(target, finished))
 
 
 def after_scheduling(target: Target) -> list[Any]:

@@ -34,6 +34,7 @@ from tvm_sparse.profile import planned_kernels, profile, random_inputs
 from tvm_sparse.progress import shown
 from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
+from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import ResolvedTarget, parse_target, spelled
@@ -285,7 +286,7 @@ def _compiled(
             executable = applied(
                 lambda m: tvm.compile(
                     m,
-                    target=resolved.target,
+                    target=careful(resolved.target, m),
                     relax_pipeline=tvm.transform.Sequential(finalise),
                 ),
                 mod,

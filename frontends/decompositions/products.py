@@ -37,6 +37,10 @@ def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: 
     return _sum(x, torch.bmm(batch1, batch2).sum(0), beta, alpha)
 
 
+_BILINEAR = [[1, 3], [0], [1, 2], [2, 3]]
+"""The axes of ``y[n, o] = sum of x1[n, i] * w[o, i, j] * x2[n, j]``: a linear layer on products."""
+
+
 @rule(aten._trilinear.default)
 def _trilinear(  # noqa: PLR0917 (the operator's own signature)
     i1: Tensor,
@@ -48,6 +52,10 @@ def _trilinear(  # noqa: PLR0917 (the operator's own signature)
     sumdim: Sequence[int],
     unroll_dim: int = 1,
 ) -> Tensor:
+    axes_of_all = [list(axes) for axes in (expand1, expand2, expand3, sumdim)]
+    if axes_of_all == _BILINEAR and i2.is_floating_point():
+        pairs = (i1.unsqueeze(2) * i3.unsqueeze(1)).reshape(i1.shape[0], -1)
+        return aten.linear.default(pairs, i2.reshape(i2.shape[0], -1))
     operands = []
     for operand, axes in ((i1, expand1), (i2, expand2), (i3, expand3)):
         wide = operand

@@ -25,8 +25,7 @@ class GenericRule(ScheduleRule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule any function; a step that does not apply to a block leaves it as it is."""
-        sch = s_tir.Schedule(func)
-        b.inline(sch)
+        sch = _inlined(func)
         for block in b.all_blocks(sch):
             loops, axes = sch.get_loops(block), sch.get(block).iter_vars
             if not loops or len(loops) != len(axes):
@@ -39,6 +38,28 @@ class GenericRule(ScheduleRule):
             else:
                 _row_reduction(sch, block, axis)
         return sch
+
+
+def _inlined(func: tirx.PrimFunc) -> s_tir.Schedule:
+    """Return a schedule with element-wise chains inlined, on axes that vectors can walk if any.
+
+    A chain that ends in a reshape may have none on the new axes: the old ones are kept then, and
+    written to where the reshape puts them.
+    """
+    sch = s_tir.Schedule(func)
+    b.inline(sch)
+    blocks = b.all_blocks(sch)
+    if len(blocks) != 1 or not sch.get(blocks[0]).name_hint.startswith("T_reshape"):
+        return sch
+    if b.is_reduction(sch, blocks[0]) or _contiguous(sch, blocks[0]):
+        return sch
+    other = s_tir.Schedule(func)
+    try:
+        other.reverse_compute_inline(b.all_blocks(other)[-1])
+    except s_tir.ScheduleError:
+        return sch  # nothing is computed before it
+    b.inline(other)
+    return other
 
 
 def _elementwise(sch: s_tir.Schedule, block: BlockRV) -> None:

@@ -57,6 +57,13 @@ def test_attention_without_a_mask_is_two_products_and_a_softmax():
     ]
 
 
+def test_a_bilinear_layer_is_a_linear_one_on_products():
+    module, inputs = nn.Bilinear(5, 7, 3), (torch.randn(4, 5), torch.randn(4, 7))
+    assert "matmul" in operators(module, *inputs)
+    model = from_exported(torch.export.export(module, inputs))
+    assert largest_difference(model, module, *inputs) < 1e-5
+
+
 def test_a_linear_layer_of_three_axes_is_one_product():
     found = operators(nn.Linear(8, 4), torch.randn(2, 3, 8).transpose(0, 1))
     assert [name for name in found if name] == ["permute_dims", "matmul", "add"]

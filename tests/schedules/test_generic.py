@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import relax
+import tvm
+from tvm import relax, te, topi
 
 from tests.passes.modules import evaluate, module
 from tvm_sparse.passes.definitions import DEFINITIONS
-from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.build import build_function, rules_for
+from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.rule import ApplySchedules
 from tvm_sparse.targets import parse_target
@@ -91,3 +93,16 @@ def test_a_whole_sum_beside_another_block():
     after = lowered(lambda v: relax.op.multiply(relax.op.mean(v), v), (4, 64))
     x = np.random.default_rng(0).integers(-4, 5, (4, 64)).astype(np.float32)
     np.testing.assert_allclose(evaluate(after, x), x.mean() * x, rtol=1e-6)
+
+
+def test_outer_products_that_are_reshaped_keep_vectors():
+    x = te.placeholder((8, 32), name="x")
+    pairs = te.compute((8, 32, 32), lambda i, j, k: x[i, j] * x[i, k], name="pairs")
+    func = te.create_prim_func([x, topi.reshape(pairs, (8, 1024))])
+    target = parse_target("cpu").target
+    assert "T.vectorized" in GenericRule().apply(func, target, tunable=False).mod.script()
+    values = np.random.default_rng(0).standard_normal((8, 32)).astype(np.float32)
+    found = tvm.runtime.tensor(np.zeros((8, 1024), np.float32))
+    build_function(func, target)["main"](tvm.runtime.tensor(values), found)
+    expected = (values[:, :, None] * values[:, None]).reshape(8, -1)
+    np.testing.assert_array_equal(found.numpy(), expected)
