@@ -13,7 +13,7 @@ __version__ = version("tvm-sparse")
 
 _PUBLIC = {
     "Config": "tvm_sparse.config",
-    "Library": "tvm_sparse.compiler",
+    "Library": "tvm_sparse.library",
     "compile": "tvm_sparse.compiler",
     "compile_for": "tvm_sparse.several",
     "explain": "tvm_sparse.dynamo.report",

@@ -1,15 +1,12 @@
-"""``ts.compile``: from a model to a library that runs here and exports."""
+"""``ts.compile``: from a model to a library."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,184 +14,30 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.config import Config
 from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.structure import plain, restored
-from tvm_sparse.kernel import Kernel, slow_phrases
+from tvm_sparse.kernel import slow_phrases
+from tvm_sparse.library import Library
 from tvm_sparse.memory import give_back
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.dump import dumped
 from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
-from tvm_sparse.profile import planned_kernels, profile, random_inputs
+from tvm_sparse.phases import Phases, Progress
+from tvm_sparse.profile import planned_kernels, random_inputs
 from tvm_sparse.progress import shown
 from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.targets import ResolvedTarget, parse_target, spelled
+from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 
-Progress = Callable[[str, int, int], None]
-"""Called as ``progress(phase, step, steps)`` when a phase begins (``step`` 0), after each of its
-steps and when it ends (``step == steps``), one phase after another in the order of :data:`PHASES`.
-"""
-
-PHASES = ("importing", "folding", "choosing", "scheduling", "building")
-"""``choosing``, by far the longest when layers are measured, has a step for each layer; the others
-have one."""
-
-
 _log = logging.getLogger(__name__)
-
-
-class Library:
-    """A compiled model.
-
-    Call it with the model's arguments, or with its tensors alone in order (torch, NumPy or anything
-    with DLPack, zero copy where memory is aligned); it returns what the model returns.
-    :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
-    torch. ``slow`` says which kernels have no operator of ours and take long.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        target: Target,
-        executable: Any,
-        weights: dict[str, np.ndarray],
-        records: tuple[Decisions, list[Kernel]],
-    ) -> None:
-        self.executable, self.target = executable, target
-        self.decisions, self.kernels = records
-        self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
-        self.bounds, self.structure = model.bounds, model.structure
-        self._output_spec = model.output_spec
-        self.alternatives: tuple[Library, ...] = ()
-        self.recipe: Recipe | None = None
-        self.slow: list[str] = []
-        self._pristine = Pristine(executable)
-        self._session: Any = None
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Run the model on this machine; returns tensors of the first input's framework."""
-        if self.structure is None:
-            return self._running()(*inputs, **named)
-        tensors = self.run(*self._tensors(inputs, named))
-        return restored(self.structure, self._output_spec, tensors)
-
-    def run(self, *tensors: Any) -> tuple[Any, ...]:
-        """Run the model on its tensors alone, in order; returns a tensor for each output."""
-        found: tuple[Any, ...] = self._running().run(*tensors)
-        return found
-
-    def _running(self) -> Any:
-        """Return a session of the program, started when it is first needed."""
-        if self._session is None:
-            on_gpu = self.target.kind.name == "cuda"
-            self._session = self._exported() if on_gpu else self._started()
-        return self._session
-
-    def _tensors(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """Return the tensors of a call in the order of the inputs."""
-        if self.structure is None:
-            return [*inputs]
-        return self.structure.bind([plain(value) for value in inputs], plain(dict(named)))
-
-    def __repr__(self) -> str:
-        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))
-        return f"<Library for {spelled(self.target)}: {inputs} -> {outputs}; {self.verdict()}>"
-
-    def _repr_html_(self) -> str:
-        """Return what notebooks show: a line and the decisions."""
-        return f"<p>{escape(repr(self))}</p>{self.decisions._repr_html_()}"
-
-    def _started(self) -> Any:
-        """Return a session of the program in this process's memory."""
-        from tvm_sparse_runtime.engine import start
-        from tvm_sparse_runtime.session import Session
-
-        weights = list(self.weights.values())
-        vm = start(self.executable.mod)
-        return Session(
-            vm,
-            self.inputs,
-            self.outputs,
-            weights,
-            bounds=self.bounds,
-            structure=self.structure,
-        )
-
-    def _exported(self) -> Any:
-        """Return a session of an artifact: the same code here and where it is deployed."""
-        from tvm_sparse_runtime.library import load
-
-        with tempfile.TemporaryDirectory() as place:
-            return load(self.export(Path(place, "model.tvms")), verify=False)
-
-    def profile(self, *inputs: Any, repeat: int = 10, **named: Any) -> list[Kernel]:
-        """Run on this machine and return every kernel in call order with its median time."""
-        return profile(self, self._tensors(inputs, named), repeat)
-
-    def verdict(self) -> str:
-        """Return in one phrase what was reached: sparse layers, their gain, bytes of weights."""
-        return f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all packed weights."""
-        return sum(w.nbytes for w in self.weights.values())
-
-    def export(
-        self,
-        directory: str | Path,
-        *,
-        force: bool = False,
-        ptx: bool = False,
-        sign: Any = None,
-    ) -> Path:
-        """Write the artifact directory (library with mapped weights, manifest) and return it.
-
-        Parameters
-        ----------
-        directory
-            Its place.
-        force
-            Replace an artifact that is there.
-        ptx
-            Hold PTX for :func:`tvm_sparse.testing.emulate` instead of a GPU's machine code.
-        sign
-            A private Ed25519 key, or the path of its PEM file: sign the manifest, for
-            ``load(..., trusted=...)``.
-        """
-        from tvm_sparse.artifact import export
-        from tvm_sparse.artifact.link import Program
-
-        export(
-            self._pristine.executable(),
-            self.weights,
-            directory=Path(directory),
-            inputs=self.inputs,
-            outputs=self.outputs,
-            target=self.target,
-            decisions=self.decisions.to_json(),
-            bounds=self.bounds,
-            structure=self.structure,
-            force=force,
-            ptx=ptx,
-            sign=sign,
-            recipe=None if self.recipe is None else self.recipe.to_bytes(),
-            alternatives=[
-                Program(other._pristine.executable(), other.weights, other.target)
-                for other in self.alternatives
-            ],
-        )
-        return Path(directory)
 
 
 def compile(
@@ -231,8 +74,8 @@ def compile(
         user's own. Where they know nothing faster than the default schedule, the records that
         come with the package are asked.
     progress
-        Called as ``progress(phase, step, steps)``; see :data:`Progress`. By default bars are drawn
-        on a terminal or in a notebook.
+        Called as ``progress(phase, step, steps)``; see :data:`tvm_sparse.phases.Progress`. By
+        default bars are drawn on a terminal or in a notebook.
 
     Raises
     ------
@@ -248,7 +91,7 @@ def compile(
     config = config or Config()
     resolved = parse_target(target)
     with shown(progress) as told:
-        phases = _Phases(told)
+        phases = Phases(told)
         with phases.next():
             source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
         return _compiled(source, resolved, config, database, phases)
@@ -259,7 +102,7 @@ def _compiled(
     resolved: ResolvedTarget,
     config: Config,
     database: str | Path | None,
-    phases: _Phases,
+    phases: Phases,
 ) -> Library:
     """Lower, schedule and build an imported model."""
     decisions = Decisions()
@@ -307,31 +150,6 @@ def _slow(library: Library) -> list[str]:
     if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
         return []
     return slow_phrases(library.profile(*random_inputs(library.inputs, library.bounds), repeat=3))
-
-
-class _Phases:
-    """Tells of the phases in order, and gives freed memory back after each."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.names = progress, iter(PHASES)
-        self.name, self.done, self.steps = "", 0, 1
-
-    @contextlib.contextmanager
-    def next(self, steps: int = 1) -> Iterator[None]:
-        """Tell that the next phase, of ``steps``, begins, and after the block that it is over."""
-        self.name, self.done, self.steps = next(self.names), 0, max(1, steps)
-        self.progress(self.name, 0, self.steps)
-        start = time.perf_counter()
-        yield
-        give_back()
-        _log.info("%s: %.1f s", self.name, time.perf_counter() - start)
-        if self.done < self.steps:
-            self.progress(self.name, self.steps, self.steps)
-
-    def step(self) -> None:
-        """Tell of one more step."""
-        self.done += 1
-        self.progress(self.name, self.done, self.steps)
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:

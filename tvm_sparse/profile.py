@@ -92,7 +92,7 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     Parameters
     ----------
     library
-        A :class:`~tvm_sparse.compiler.Library` for this machine.
+        A :class:`~tvm_sparse.library.Library` for this machine.
     inputs
         Tensors as for calling the library.
     repeat

@@ -8,9 +8,10 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
-from tvm_sparse.compiler import Library, compile
+from tvm_sparse.compiler import compile
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
+from tvm_sparse.library import Library
 from tvm_sparse.targets import parse_target
 
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import typer
 
-from tvm_sparse.cli.options import InputShape, example_inputs, parse_shape, random_array, read_array
-from tvm_sparse.errors import InputError
+from tvm_sparse.cli.options import InputShape, example_inputs, parse_shape, random_array
 
 
 @pytest.mark.parametrize(
@@ -24,21 +23,6 @@ def test_shapes_are_read(text, shape):
 def test_other_texts_are_usage_errors(text):
     with pytest.raises(typer.BadParameter):
         parse_shape(text)
-
-
-def test_arrays_are_read(tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(3.0))
-    np.testing.assert_array_equal(read_array(tmp_path / "x.npy"), [0, 1, 2])
-
-
-def test_what_is_no_array_is_refused(tmp_path):
-    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "several.npz", a=np.zeros(1))
-    (tmp_path / "empty.npy").touch()
-    (tmp_path / "text.npy").write_text("1 2 3")
-    for name in ("pickled.npy", "several.npz", "empty.npy", "text.npy", "missing.npy", "."):
-        with pytest.raises(InputError, match=r"\.npy file"):
-            read_array(tmp_path / name)
 
 
 def test_examples_have_shape_and_dtype():

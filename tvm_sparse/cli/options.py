@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from tvm_sparse.array_files import read_array
 from tvm_sparse.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,21 +72,6 @@ def check_factory(source: str) -> None:
     """Refuse a source that is no ``pkg.module:factory``."""
     if ":" not in source:
         raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
-
-
-def read_array(path: Path) -> np.ndarray:
-    """Return the array in the ``.npy`` file ``path``; pickled objects are refused."""
-    if not path.is_file():
-        raise InputError(f"input '{path}'", "no such file", "a .npy file")
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(
-            f"input '{path}'", f"cannot be read ({error})", "a .npy file", "use numpy.save"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"input '{path}'", "holds several arrays", "a .npy file with one")
-    return array
 
 
 def example_inputs(

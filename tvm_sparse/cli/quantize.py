@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tvm_sparse.array_files import read_array
 from tvm_sparse.cli import console, outputs
 from tvm_sparse.cli.options import (
     Debug,
@@ -15,7 +16,6 @@ from tvm_sparse.cli.options import (
     Json,
     Weights,
     check_factory,
-    read_array,
 )
 
 Output = Annotated[

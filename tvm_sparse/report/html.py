@@ -21,7 +21,7 @@ from tvm_sparse.selection.decisions import DENSE
 from tvm_sparse.targets import parse_target, spelled
 
 if TYPE_CHECKING:
-    from tvm_sparse.compiler import Library
+    from tvm_sparse.library import Library
     from tvm_sparse.selection.decisions import Decision, Decisions
 
 COLUMNS = (
