@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends import matrix_operators, norms, resize  # noqa: F401 (enter converters)
+from tvm_sparse.frontends import lookups, matrix_operators, norms, resize  # noqa: F401 (enter them)
 from tvm_sparse.frontends.exact_products import exact_product
 from tvm_sparse.frontends.operators import CONVERTERS, max_pool_places
 

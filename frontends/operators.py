@@ -46,16 +46,6 @@ def _scatter_reduce(importer: Any, node: torch.fx.Node) -> Any:
     return emit(importer, relax.op.scatter_elements(x, index, source, dim, _SCATTERS[reduce]))
 
 
-@converter("embedding.default")
-def _embedding(importer: Any, node: torch.fx.Node) -> Any:
-    """TVM's converter cuts indices to 32 bits: wild ones would become right ones."""
-    weight, index = importer.retrieve_args(node)[:2]
-    rows = emit(importer, relax.op.reshape(index, [-1]))
-    found = emit(importer, relax.op.take(weight, rows, axis=0))
-    shape = [*index.ty.shape.values, weight.ty.shape.values[-1]]
-    return emit(importer, relax.op.reshape(found, shape))
-
-
 @converter("prod.dim_int")
 def _product(importer: Any, node: torch.fx.Node) -> Any:
     x, dim, *keep = importer.retrieve_args(node)

@@ -56,7 +56,7 @@ def scatter(
                 place[0] = ours.place(_line_in(line, indices.shape, x.shape, axis), index[0])
                 update[0] = new[theirs.place(line, k)]
                 with T.If(tirx.all(index[0] >= 0, index[0] < ours.extent)), T.Then():
-                    result[place[0]] = _combined(result[place[0]], update[0], reduction)
+                    result[place[0]] = combined(result[place[0]], update[0], reduction)
         return builder.get()
 
     return te.extern([x.shape], [x, indices, updates], emit, name="scatter", dtype=str(x.dtype))
@@ -78,7 +78,8 @@ def _line_in(line: Any, smaller: Any, larger: Any, axis: int) -> Any:
     return number
 
 
-def _combined(old: Any, new: Any, reduction: str) -> Any:
+def combined(old: Any, new: Any, reduction: str) -> Any:
+    """Return what ``reduction`` makes of an element, or a vector, and its update."""
     if reduction == "update":
         return new
     if reduction in ("add", "mul"):
