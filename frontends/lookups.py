@@ -24,10 +24,10 @@ def _embedding(importer: Any, node: torch.fx.Node) -> Any:
 
 @converter("_embedding_bag.default", "_embedding_bag_forward_only.default")
 def _embedding_bag(importer: Any, node: torch.fx.Node) -> Any:
-    """The other outputs serve the gradient: they are empty, and refused if something reads them."""
-    given = list(importer.retrieve_args(node))
-    defaults = (False, 0, False, None, False, -1)
-    weight, indices, offsets, *options = [*given, *defaults[len(given) - 3 :]]
+    """Convert the first output; the others serve the gradient and are refused if they are read."""
+    given: list[Any] = list(importer.retrieve_args(node))
+    defaults: list[Any] = [False, 0, False, None, False, -1]
+    weight, indices, offsets, *options = given + defaults[len(given) - 3 :]
     _, mode, _, factors, closed, skipped = options
     how = Bags(MODES[mode], bool(closed), skipped if skipped >= 0 else None)
     operands = [weight, indices, offsets, *([] if factors is None else [factors])]

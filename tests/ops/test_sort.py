@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from tvm import te
+from tvm import te, tirx
 
 from tvm_sparse.ops.sort import argsort
 
@@ -23,7 +23,7 @@ def _sorted(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 33, 100])
+@pytest.mark.parametrize("length", [1, 2, 7, 31, 32, 33, 64, 65, 100, 300])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_order_is_that_of_a_stable_sort(length, descending, dtype):
     x = np.random.default_rng(length).integers(-3, 4, (2, length, 3)).astype(dtype)
@@ -42,3 +42,23 @@ def test_special_values(descending, dtype):
 def test_booleans():
     x = np.array([True, False, True, False])
     np.testing.assert_array_equal(_sorted(x, 0, descending=False), [1, 3, 0, 2])
+
+
+def test_a_line_of_any_length():
+    source = te.placeholder((tirx.Var("n", "int64"),), "float32")
+    order = argsort(source, 0, descending=False, dtype="int64")
+    function = tvm.compile(te.create_prim_func([source, order]), target="llvm")
+    for length in (1, 32, 33, 100, 1000, 5000):
+        x = np.random.default_rng(length).integers(0, 50, length).astype("float32")
+        result = tvm.runtime.empty(x.shape, "int64")
+        function(tvm.runtime.tensor(x), result)
+        np.testing.assert_array_equal(result.numpy(), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_ends_of_a_type(dtype, descending):
+    ends = np.iinfo(dtype)
+    x = np.resize(np.array([ends.max, ends.min, 0, ends.max, 1, ends.min], dtype), (1, 45))
+    expected = torch.sort(torch.from_numpy(x), descending=descending, stable=True).indices
+    np.testing.assert_array_equal(_sorted(x, -1, descending=descending), expected.numpy())
