@@ -18,6 +18,7 @@ from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.prune import prune_command
 from tvm_sparse.cli.quantize import quantize_command
 from tvm_sparse.cli.refresh import refresh_command
+from tvm_sparse.cli.report import report_command
 from tvm_sparse.cli.run import run_command
 from tvm_sparse.cli.tune import tune_command
 
@@ -36,6 +37,7 @@ app.command("compile")(compile_command)
 app.command("refresh")(refresh_command)
 app.command("run")(run_command)
 app.command("bench")(bench_command)
+app.command("report")(report_command)
 app.command("machine")(machine_command)
 app.command("doctor")(doctor_command)
 

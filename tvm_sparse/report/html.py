@@ -17,12 +17,12 @@ from tvm_sparse.report import curves
 from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
 from tvm_sparse.report.png import data_url
-from tvm_sparse.selection.decisions import DENSE
+from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.targets import parse_target, spelled
 
 if TYPE_CHECKING:
     from tvm_sparse.library import Library
-    from tvm_sparse.selection.decisions import Decision, Decisions
+    from tvm_sparse_runtime.manifest import Manifest
 
 COLUMNS = (
     ("layer", False),
@@ -64,28 +64,55 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
     title
         Heading of the page.
     """
+    return _page(
+        library.decisions,
+        kernels,
+        title=title,
+        target=spelled(library.target),
+        nbytes=library.nbytes,
+        curves=curves.curves(library.decisions, library.target),
+        environment=_environment(),
+    )
+
+
+def render_artifact(manifest: Manifest, title: str) -> str:
+    """Return the report of an exported model as HTML, from what its manifest says.
+
+    That is what was decided and measured when it was compiled. Its code is not opened.
+    """
+    records = [Decision(**{**d, "shape": tuple(d["shape"])}) for d in manifest.decisions]
+    made_for = manifest.target
+    cpu = f"cpu:{made_for.mcpu}" if made_for.mcpu else made_for.machine
+    return _page(
+        Decisions(records),
+        [],
+        title=title,
+        target=f"cuda:{','.join(made_for.gpu_archs)}" if made_for.gpu_archs else cpu,
+        nbytes=sum(weight.nbytes for weight in manifest.weights),
+        curves=[],
+        environment=dict(manifest.versions) | {"instruction sets": " ".join(made_for.cpu_features)},
+    )
+
+
+def _page(decisions: Decisions, kernels: list[Kernel], **facts: Any) -> str:
     total = sum(k.us for k in kernels)
     return page(
         "compiled.html",
-        title=title,
-        verdict=_sentence(library.decisions.verdict()),
+        verdict=_sentence(decisions.verdict()),
         columns=COLUMNS,
         without_zeros=DENSE,
-        environment=_environment(),
-        dense_bytes=sum(FLOAT_BYTES * math.prod(d.shape) for d in library.decisions),
-        pairs=_pairs(list(library.decisions)),
-        masks=_masks(library.decisions),
-        curves=curves.curves(library.decisions, library.target),
+        dense_bytes=sum(FLOAT_BYTES * math.prod(d.shape) for d in decisions),
+        pairs=_pairs(list(decisions)),
+        masks=_masks(decisions),
         picture=curves,
-        target=spelled(library.target),
-        nbytes=library.nbytes,
-        layers=layer_rows(library.decisions, kernels),
+        layers=layer_rows(decisions, kernels),
         slow=slow_phrases(kernels),
-        parts=library.decisions.parts,
-        costs=library.decisions.costs,
+        parts=decisions.parts,
+        costs=decisions.costs,
         kernels=_bars(kernels, total),
         total=total,
         leftovers=[k for k in kernels if k.rule is None or k.rule in GENERIC],
+        **facts,
     )
 
 
