@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 import tvm
+from torch import fx
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from tvm import relax
 
@@ -55,7 +57,7 @@ def _imported(
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     with quiet():
         program = _without_sparse_tensors(program)
-        program = without_structure(program).run_decompositions(table)
+        program = _without_views(without_structure(program)).run_decompositions(table)
     refuse_random(program)
     fill_empty(program)
     promote_operands(program)
@@ -114,6 +116,24 @@ def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:
 def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
     """Return every parameter, buffer and constant of ``program`` by its name."""
     return {**program.constants, **program.state_dict}
+
+
+def _without_views(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` with reshapes for views.
+
+    What a view takes may lie in memory otherwise once it is computed by a decomposition of ours.
+    """
+    view = torch.ops.aten.view.default
+    if not any(node.target is view for node in program.graph.nodes):
+        return program
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(program.graph, {}))
+    for node in graph.find_nodes(op="call_function", target=view):
+        node.target = torch.ops.aten.reshape.default
+    result = copy.copy(program)
+    result._graph_module = fx.GraphModule(program.graph_module, graph)
+    result.graph_module.meta.update(program.graph_module.meta)
+    return result
 
 
 def _view(program: torch.export.ExportedProgram, tensors: dict[str, torch.Tensor]) -> Any:

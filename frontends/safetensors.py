@@ -1,4 +1,4 @@
-"""A model factory and a safetensors file: the form that runs no code out of the weights."""
+"""A module filled from safetensors: the form that runs no code out of the weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,62 +35,20 @@ def load_factory(factory: str, weights: Path | None = None) -> nn.Module:
     """
     module = _call(factory)
     if weights is not None:
-        file = SafetensorsFile(weights)
-        _fill(module, {name: file.tensor(name) for name in file.names}, str(weights))
+        fill(module, weights)
     return module
 
 
-class SafetensorsFile:
-    """The weights in a safetensors file by name, each read when asked for.
-
-    Pairs ``<name>_orig`` and ``<name>_mask``, which :mod:`torch.nn.utils.prune` leaves while a
-    mask is attached, appear as their product ``<name>``.
+def fill(module: nn.Module, weights: str | Path) -> None:
+    """Copy the weights of a :class:`~tvm_sparse.frontends.checkpoint.Checkpoint` into ``module``.
 
     Raises
     ------
     InputError
-        The file is missing or damaged.
+        Weights are missing, unexpected or of another shape; ``module`` is as it was then.
     """
-
-    def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise InputError(str(path), "no such file", "a .safetensors file", "check the path")
-        try:
-            self._file: Any = safe_open(path, framework="pt")
-        except (SafetensorError, OSError) as error:
-            raise InputError(
-                str(path), f"is no sound safetensors file ({error})", "", "save the weights again"
-            ) from error
-        stored = list(self._file.keys())
-        bases = {n.removesuffix("_mask") for n in stored if n.endswith("_mask")}
-        self._masked = {base for base in bases if f"{base}_orig" in stored}
-        hidden = {f"{base}_mask" for base in self._masked}
-        self.names = tuple(self._plain(name) for name in stored if name not in hidden)
-
-    def _plain(self, stored: str) -> str:
-        base = stored.removesuffix("_orig")
-        return base if base in self._masked else stored
-
-    def masked(self, name: str) -> bool:
-        """Whether a mask is attached to ``name``."""
-        return name in self._masked
-
-    def tensor(self, name: str) -> torch.Tensor:
-        """Return the effective value of ``name``."""
-        if not self.masked(name):
-            return self._file.get_tensor(name)
-        return self._file.get_tensor(f"{name}_orig") * self._file.get_tensor(f"{name}_mask")
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of ``name``, without reading it."""
-        return tuple(self._slice(name).get_shape())
-
-    def is_floating(self, name: str) -> bool:
-        """Whether the values of ``name`` are floating-point numbers."""
-        return self._slice(name).get_dtype().startswith(("F", "BF"))
-
-    def _slice(self, name: str) -> Any:
-        return self._file.get_slice(f"{name}_orig" if self.masked(name) else name)
+    file = Checkpoint(Path(weights))
+    _fill(module, {name: file.tensor(name) for name in file.names}, str(weights))
 
 
 def _call(factory: str) -> nn.Module:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -74,6 +76,15 @@ def calling() -> dict[str, Any]:
     return {**compiling(), **named, "mask": torch.ones(64)}
 
 
+def migrating() -> dict[str, Any]:
+    model, x = network(), torch.rand(8, 64)
+    Path("checkpoint").mkdir(exist_ok=True)
+    save_file(model.state_dict(), "checkpoint/model.safetensors")
+    with quiet():
+        torch.onnx.export(model, (x,), "model.onnx", verbose=False, dynamo=True)
+    return {"ts": ts, "model": model, "x": x, "batch": x.numpy()}
+
+
 def calibrating() -> dict[str, Any]:
     return {"model": network(), "calibration_batches": [torch.rand(3, 64)]}
 
@@ -103,6 +114,7 @@ BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "artifact.md": running,
     "design/graph.md": compiling,
     "frontends.md": calling,
+    "migration.md": migrating,
     "pruning.md": pruning,
     "torch_compile.md": compiling,
     "quantisation.md": calibrating,

@@ -23,9 +23,9 @@ from tvm.target import Target
 from tvm_sparse.artifact.rewrite import rewritten
 from tvm_sparse.config import Config
 from tvm_sparse.errors import ArtifactError, InputError
+from tvm_sparse.frontends.checkpoint import Checkpoint
 from tvm_sparse.frontends.effective import to_numpy
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.safetensors import SafetensorsFile
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lift_weights import LiftWeights
@@ -137,7 +137,7 @@ def refresh(artifact: Path, weights: Path, output: Path, *, force: bool = False)
 
 def _model(recipe: Recipe, path: Path, old: Manifest) -> Model:
     """Return the model of a recipe with the weights of a file."""
-    file, found = SafetensorsFile(path), {}
+    file, found = Checkpoint(path), {}
     for name, expected in recipe.weights.items():
         if name not in file.names:
             raise InputError(str(path), f"no weight {name}", "every weight of the model")

@@ -134,6 +134,28 @@ def test_any_batch():
     assert shapes == ["float32[4, 16]", "float32[7, 16]"]
 
 
+def test_numbers_that_dynamo_passes_are_constants():
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.fc, self.factor = nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), 0.5
+
+        def forward(self, x):
+            return self.fc(self.norm(x)) * self.factor
+
+    torch.manual_seed(0)
+    model = Scaled().eval()
+    fast = torch.compile(
+        model, backend="tvm_sparse", dynamic=True, options={**FAST, "artifacts": False}
+    )
+    for factor in (0.5, 0.25, 0.5):
+        model.factor = factor
+        assert_right(fast, model, torch.randn(2, 3, 8, 8))
+    graphs = ts.explain(fast).graphs
+    assert len(graphs) == 2
+    assert not any(graph.refused or graph.eager for graph in graphs)
+
+
 def test_gradients_are_left_to_pytorch():
     model, x = network(), torch.randn(4, 16)
     fast = compiled(model)

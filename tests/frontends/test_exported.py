@@ -11,6 +11,7 @@ from torch.nn.utils import prune
 from tests.frontends.running import largest_difference, run
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.quiet import quiet
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The tensor attribute"),
@@ -137,6 +138,22 @@ def test_a_program_without_values_is_refused():
         program = torch.export.export(module, (torch.ones(2, 8, device="meta"),))
     with pytest.raises(InputError, match="weight 'weight': is on the meta device"):
         from_exported(program)
+
+
+def test_views_of_what_a_decomposition_of_ours_computes():
+    class Heads(nn.Module):
+        def forward(self, x):
+            heads = x.reshape(2, 5, 4, 2).transpose(1, 2)
+            y = nn.functional.scaled_dot_product_attention(heads, heads, heads)
+            return y.transpose(1, 2).reshape(2, 5, 8)
+
+    module, x = Heads(), torch.randn(2, 5, 8)
+    with quiet():
+        program = torch.export.export(module, (x,)).run_decompositions({})
+    before = str(program.graph)
+    assert "aten.view.default" in before
+    assert largest_difference(from_exported(program), module, x) < 1e-6
+    assert str(program.graph) == before
 
 
 def test_other_symbols_than_the_batch_keep_their_names():

@@ -12,7 +12,8 @@ from torch.nn.utils import prune
 
 from tests.frontends.networks import pair, tied
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.safetensors import SafetensorsFile, load_factory
+from tvm_sparse.frontends.checkpoint import Checkpoint
+from tvm_sparse.frontends.safetensors import load_factory
 
 FACTORY = "tests.frontends.networks:pair"
 
@@ -31,8 +32,8 @@ def test_an_attached_mask_in_the_file_is_applied(tmp_path):
     save_file(module.state_dict(), tmp_path / "w.safetensors")
     filled = load_factory(FACTORY, tmp_path / "w.safetensors")
     assert torch.equal(filled[0].weight, module[0].weight)
-    file = SafetensorsFile(tmp_path / "w.safetensors")
-    assert file.masked("0.weight") and not file.masked("2.weight")
+    file = Checkpoint(tmp_path / "w.safetensors")
+    assert (file.storage("0.weight"), file.storage("2.weight")) == ("masked", "dense")
     assert file.shape("0.weight") == (16, 8) and file.is_floating("0.weight")
     assert np.mean(file.tensor("0.weight").numpy() == 0) == 0.75
 
@@ -83,12 +84,12 @@ def test_names_and_shapes_must_fit(tmp_path, change, reason):
 def test_damaged_files(tmp_path):
     path = tmp_path / "w.safetensors"
     with pytest.raises(InputError, match="no such file"):
-        SafetensorsFile(path)
+        Checkpoint(path)
     save_file(pair().state_dict(), path)
     for content in (b"", b"nothing of the sort", path.read_bytes()[:100]):
         path.write_bytes(content)
         with pytest.raises(InputError, match="is no sound safetensors file"):
-            SafetensorsFile(path)
+            Checkpoint(path)
 
 
 @pytest.mark.parametrize(

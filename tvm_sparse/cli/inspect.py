@@ -16,7 +16,7 @@ def inspect_command(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A .pt2, .onnx or .safetensors file, or pkg.module:factory.",
+            help="A .pt2, .onnx or .safetensors file, shards, or pkg.module:factory.",
         ),
     ],
     *,

@@ -26,7 +26,11 @@ Factory = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", metavar="FILE", help="A .safetensors file for the factory's model."),
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="The model's weights: a .safetensors file, an index, a folder.",
+    ),
 ]
 Examples = Annotated[
     list[Path] | None,

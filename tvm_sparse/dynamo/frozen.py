@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 
 from tvm_sparse.dynamo.attributes import make_attribute
 from tvm_sparse.frontends.effective import to_numpy
@@ -20,12 +21,12 @@ _KEYS = re.compile(r"\._(modules|parameters|buffers)\['([^']*)'\]")
 
 @dataclass(frozen=True)
 class Frozen:
-    """A graph whose weights are attributes.
+    """A graph whose weights are attributes, and whose floating-point numbers are constants.
 
     Parameters
     ----------
     module
-        Takes what is left of the graph's arguments: tensors, and numbers that no shape tells.
+        Takes what is left of the graph's arguments: tensors, and integers that no shape tells.
     weights
         Places of the weights among the graph's arguments.
     inputs
@@ -46,8 +47,15 @@ def is_weight(node: fx.Node) -> bool:
     return "._parameters[" in name or "._buffers[" in name
 
 
+def is_number(node: fx.Node) -> bool:
+    """Whether an argument is a floating-point number, which Dynamo passes as a tensor."""
+    value = node.meta.get("example_value")
+    number = isinstance(value, torch.Tensor) and not value.dim() and value.dtype == torch.float64
+    return number and bool(node.users) and all(user.target == "item" for user in node.users)
+
+
 def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
-    """Return ``graph`` with the weights among ``args`` as attributes."""
+    """Return ``graph`` with the weights and numbers among ``args`` inside of it."""
     module = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     weights, inputs, dynamic = [], [], []
     nodes = module.graph.find_nodes(op="placeholder")
@@ -57,6 +65,8 @@ def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
         if is_weight(source):
             weights.append(place)
             make_attribute(module, node, _name(source, place), args[place])
+        elif is_number(source):
+            _insert_number(module.graph, node, args[place].item())
         elif node.users or isinstance(args[place], torch.Tensor):
             inputs.append(place)
             dynamic.append(_symbols(node))
@@ -105,6 +115,19 @@ def _source(node: fx.Node) -> str:
 
 def _name(node: fx.Node, place: int) -> str:
     return ".".join(key for _, key in _KEYS.findall(_source(node))) or f"weight_{place}"
+
+
+def _insert_number(graph: fx.Graph, node: fx.Node, number: float) -> None:
+    """Use ``number`` where ``graph`` reads it from the argument ``node``."""
+    items = list(node.users)
+
+    def inserted(arg: fx.Node) -> Any:
+        return number if arg in items else arg
+
+    for user in [user for item in items for user in item.users]:
+        user.args, user.kwargs = map_arg((user.args, user.kwargs), inserted)
+    for unused in (*items, node):
+        graph.erase_node(unused)
 
 
 def _replace_sizes(graph: fx.Graph, nodes: Sequence[fx.Node]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_sparse.dynamo.frozen import Frozen, freeze, is_weight, snapshot
+from tvm_sparse.dynamo.frozen import Frozen, freeze, is_number, is_weight, snapshot
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.programs import Runner, exported, runner
 from tvm_sparse.errors import SparseError
@@ -48,6 +48,7 @@ class Graph:
         self.owners: list[weakref.ref[Any]] = []
         self._nodes = graph.graph.find_nodes(op="placeholder")
         self._weights = {place for place, node in enumerate(self._nodes) if is_weight(node)}
+        self._numbers = {place for place, node in enumerate(self._nodes) if is_number(node)}
         self._open = False
 
     def refuse(self, shapes: str, reason: str) -> None:
@@ -70,7 +71,8 @@ class Graph:
         return None
 
     def _renewed(self, args: Sequence[Any]) -> Compiled | None:
-        shapes = _shown([a for i, a in enumerate(args) if i not in self._weights])
+        inside = self._weights | self._numbers
+        shapes = _shown([arg for place, arg in enumerate(args) if place not in inside])
         if shapes in self.refused:
             return None
         if self.compilations >= self.options.limit:
@@ -124,15 +126,16 @@ class Graph:
 
     def _key(self, args: Sequence[Any]) -> Any:
         """Return what a compilation depends on: shapes, unless they are open, and numbers."""
-        return tuple(
-            (None if self._open else tuple(arg.shape), arg.dtype)
-            if isinstance(arg, torch.Tensor)
-            else None
-            if self._open
-            else arg
-            for place, arg in enumerate(args)
-            if place not in self._weights
-        )
+
+        def part(place: int) -> Any:
+            arg = args[place]
+            if place in self._numbers:
+                return arg.item()
+            if isinstance(arg, torch.Tensor):
+                return None if self._open else tuple(arg.shape), arg.dtype
+            return None if self._open else arg
+
+        return tuple(part(place) for place in range(len(args)) if place not in self._weights)
 
 
 def _shown(args: Sequence[Any]) -> str:

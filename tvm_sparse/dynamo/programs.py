@@ -63,6 +63,7 @@ def runner(program: torch.export.ExportedProgram, options: Options, *, whole: bo
         Nothing of it can be compiled.
     """
     module = program.module(check_guards=False)
+    _drop_checks(module.graph)
     if not _shares(module.graph):
         try:
             part = compiled(program, options)
@@ -86,6 +87,13 @@ def _in_parts(module: fx.GraphModule, options: Options) -> Runner:
     if not parts:
         raise UnsupportedError("graph", _reasons(eager))
     return Runner(fused, tuple(parts), tuple(eager))
+
+
+def _drop_checks(graph: fx.Graph) -> None:
+    """Remove checks of types and devices, which Dynamo has made before it calls a graph."""
+    check = torch.ops.aten._assert_tensor_metadata.default
+    for node in graph.find_nodes(op="call_function", target=check):
+        graph.erase_node(node)
 
 
 def _shares(graph: fx.Graph) -> bool:

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from tvm_sparse import frontends
+from tvm_sparse.frontends.checkpoint import is_checkpoint
 from tvm_sparse.frontends.layers import LayerWeight, module_layers
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.nncf import without_hooks
 from tvm_sparse.inspection.report import Report, Row
 from tvm_sparse.patterns.detector import detect
 
@@ -30,9 +32,9 @@ def inspect(
     model
         A ``torch.nn.Module`` (no example inputs are needed), an ``ExportedProgram``, an imported
         :class:`~tvm_sparse.frontends.model.Model`, a ``.pt2``, ``.onnx`` or ``.safetensors`` file,
-        or a factory ``"pkg.module:function"``.
+        the index of several or their folder, or a factory ``"pkg.module:function"``.
     weights
-        For a factory: the safetensors file to fill its module with.
+        For a factory: the safetensors to fill its module with.
     progress
         Called as ``progress("inspecting", done, total)`` after every layer.
 
@@ -54,7 +56,7 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[LayerWeig
     """Return a name for ``model`` and its layers."""
     from tvm_sparse.inspection.graph import graph_layers
 
-    if isinstance(model, str | Path) and Path(model).suffix == ".safetensors" and weights is None:
+    if weights is None and is_checkpoint(model):
         from tvm_sparse.inspection.tensors import tensor_layers
 
         return str(model), tensor_layers(Path(model))
@@ -62,7 +64,7 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[LayerWeig
     name = "model" if isinstance(model, Model) else name
     opened = open_source(model, weights)
     if isinstance(opened, torch.nn.Module):
-        return name, module_layers(opened)
+        return name, module_layers(without_hooks(opened))
     return name, graph_layers(frontends.load(opened))
 
 

@@ -1,14 +1,14 @@
-"""The layers of a safetensors file, told by names and shapes alone."""
+"""The layers of a checkpoint, told by names and shapes alone."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from tvm_sparse.frontends.checkpoint import Checkpoint
 from tvm_sparse.frontends.effective import to_numpy
 from tvm_sparse.frontends.layer_types import conv_type, matrix_type
 from tvm_sparse.frontends.layers import LayerWeight
-from tvm_sparse.frontends.safetensors import SafetensorsFile
 from tvm_sparse.names import layer_of
 
 _TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
@@ -21,7 +21,7 @@ def tensor_layers(path: Path) -> list[LayerWeight]:
     left out, if the name says so), more for a convolution, depthwise if it has one input channel
     and several outputs.
     """
-    file = SafetensorsFile(path)
+    file = Checkpoint(path)
     shapes = {name: file.shape(name) for name in file.names}
     return [
         _layer(file, name, shapes)
@@ -30,14 +30,17 @@ def tensor_layers(path: Path) -> list[LayerWeight]:
     ]
 
 
-def _layer(file: SafetensorsFile, name: str, shapes: dict[str, tuple[int, ...]]) -> LayerWeight:
+def _layer(file: Checkpoint, name: str, shapes: dict[str, tuple[int, ...]]) -> LayerWeight:
     outputs, inputs, *kernel = shapes[name]
     if kernel:
         depthwise = inputs == 1 and outputs > 1
         layer_type = conv_type(len(kernel), outputs if depthwise else 1, outputs)
     else:
         layer_type = matrix_type(name, shapes)
-    storage = "masked" if file.masked(name) else "dense"
     return LayerWeight(
-        layer_of(name), name, layer_type, lambda: to_numpy(file.tensor(name), name), storage
+        layer_of(name),
+        name,
+        layer_type,
+        lambda: to_numpy(file.tensor(name), name),
+        file.storage(name),
     )

@@ -1,0 +1,1 @@
+"""Interfaces of other sparse runtimes, so that their users' code runs as it is."""
