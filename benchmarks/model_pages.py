@@ -17,12 +17,18 @@ MB = 1 / 2**20
 
 def write(pages: Path) -> None:
     """Write page and pictures to the folder ``pages``, if there are results."""
-    rows = load("cpu_models").get("rows")
+    rows = rows_in("float32")
     if not rows:
         return
     (pages / "cpu_models.md").write_text(page(rows))
     speed_up_picture(rows, pages / "cpu_models.svg")
     waterfall(rows, pages / "cpu_models_time.svg")
+
+
+def rows_in(precision: str) -> list[Row]:
+    """Return the measured rows of networks in ``precision``."""
+    rows = load("cpu_models").get("rows", [])
+    return [row for row in rows if row.get("precision", "float32") == precision]
 
 
 def page(rows: list[Row]) -> str:
@@ -40,20 +46,21 @@ def page(rows: list[Row]) -> str:
     for threads in sorted({r["threads"] for r in rows}):
         chosen = [r for r in rows if r["threads"] == threads]
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
-        lines += _table(*_ratios(chosen))
-        lines += ["Dense runtimes, ms:", "", *_table(*_baselines(chosen))]
+        lines += table(*_ratios(chosen))
+        lines += ["Dense runtimes, ms:", "", *table(*_baselines(chosen))]
     lines += _two_threads(rows)
     lines += ["## Where the time goes", ""]
-    lines += ["![time by sort of kernel](cpu_models_time.svg)", "", *_table(*_sorts(rows))]
+    lines += ["![time by sort of kernel](cpu_models_time.svg)", "", *table(*sorts(rows))]
     lines += ["## Compile time and memory", ""]
     lines += ["Peaks are what the process needs on top of itself; compile time is CPU time of"]
     lines += ["compilation without tuning, candidates of each layer measured.", ""]
-    lines += _table(*_resources(rows))
-    lines += _environments(rows)
+    lines += table(*_resources(rows))
+    lines += environments(rows)
     return "\n".join(lines) + "\n"
 
 
-def _table(head: list[str], body: list[list[str]]) -> list[str]:
+def table(head: list[str], body: list[list[str]]) -> list[str]:
+    """Return a table as lines of Markdown."""
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     return [*lines, *("| " + " | ".join(cells) + " |" for cells in body), ""]
 
@@ -89,24 +96,25 @@ def _two_threads(rows: list[Row]) -> list[str]:
     head = ["network", "batch", *SHOWN]
     title = ["## What a second thread brings", ""]
     title += ["Time with one thread over that with two, in turns in one process.", ""]
-    return [*title, *_table(head, body)] if body else []
+    return [*title, *table(head, body)] if body else []
 
 
 def _gains(ratios: dict[str, float]) -> list[str]:
     return [f"{ratios[n]:.2f}x" if n in ratios else "" for n in SHOWN]
 
 
-def _sorts(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    sorts = [*SORTS, OTHER]
+def sorts(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of a table of what sort of kernel takes which part."""
+    names = [*SORTS, OTHER]
     body = []
     for row in rows:
         for level in (n for n in SHOWN if n in row["kernels_us"] and row["threads"] == 1):
             spent, total = row["kernels_us"][level], row["layers_total_us"][level]
             kernels = sum(spent.values())
-            cells = [f"{spent.get(name, 0) / kernels:.0%}" for name in sorts]
+            cells = [f"{spent.get(name, 0) / kernels:.0%}" for name in names]
             name = f"{row['network']}, batch {row['batch']}"
             body.append([name, level.removeprefix("ours "), *cells, f"{kernels / total:.0%}"])
-    return ["network", "level", *sorts, "sum of total"], body
+    return ["network", "level", *names, "sum of total"], body
 
 
 def _resources(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -134,7 +142,8 @@ def _of(row: Row, key: str, level: str, scale: float, form: str) -> str:
     return form.format(values[level] * scale) if level in values else ""
 
 
-def _environments(rows: list[Row]) -> list[str]:
+def environments(rows: list[Row]) -> list[str]:
+    """Return what the rows were measured with."""
     seen = {}
     for row in rows:
         e = row["environment"]

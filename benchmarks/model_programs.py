@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +21,15 @@ import numpy as np
 import torch
 
 import tvm_sparse as ts
+from benchmarks.model_runtimes import BASELINES, INT8, OPENERS, QUANTISED, write_quantised
 from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
+from tvm_sparse.comparison.reference import onnxruntime_session
 from tvm_sparse.kernel import Kernel
 from tvm_sparse.memory import give_back
 from tvm_sparse.profile import timed
 
 INPUT, EXPECTED, FACTS, ARTIFACT = "input.npy", "expected.npy", "facts.json", "model.tvms"
+QUANTISED_EXPECTED = "expected_int8.npy"
 LEVELS = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
 NINETY = partial(prune_balanced, keep=3, bank=32)
 """90.6 % zeros."""
@@ -43,9 +47,13 @@ print((read("VmHWM") - before) * 1024)
 """What a fresh process without compiler and torch needs on top of itself to run a model once."""
 
 
-def levels(network: str, batch: int) -> dict[str, Callable[[Any], None]]:
+def levels(
+    network: str, batch: int, precision: str = "float32"
+) -> dict[str, Callable[[Any], None]]:
     """Return how the network is pruned, by the name of the row; ``dense`` leaves it alone."""
     found: dict[str, Callable[[Any], None]] = {"dense": lambda model: None}
+    if precision == "int8":
+        return found | {name: partial(prune_balanced, keep=keep) for name, keep in LEVELS.items()}
     if batch > 1:
         return found | {"90.6 %": NINETY}
     if network == "resnet50":
@@ -58,7 +66,20 @@ def levels(network: str, batch: int) -> dict[str, Callable[[Any], None]]:
     return found
 
 
-def prepare(network: str, batch: int, place: Path, *, measure: bool, inductor: bool) -> None:
+@dataclass(frozen=True)
+class Options:
+    """How programs are made.
+
+    ``measure`` candidates of our layers, or believe the cost model; write torch.compile's program
+    (``inductor``), which takes minutes.
+    """
+
+    precision: str = "float32"
+    measure: bool = True
+    inductor: bool = True
+
+
+def prepare(network: str, batch: int, place: Path, options: Options) -> None:
     """Write everything that is not there yet to ``place``."""
     place.mkdir(parents=True, exist_ok=True)
     model, x = build(network, batch)
@@ -66,27 +87,50 @@ def prepare(network: str, batch: int, place: Path, *, measure: bool, inductor: b
     with torch.no_grad():
         np.save(place / EXPECTED, model(x).numpy())
     for name, (write, file, module) in BASELINES.items():
-        wanted = importlib.util.find_spec(module) and (inductor or name != "torch.compile")
+        wanted = importlib.util.find_spec(module) and _wanted(name, options)
         if wanted and not (place / file).exists():
             write(model, x, place / file)
     del model
-    for level, prune in levels(network, batch).items():
+    for level, prune in levels(network, batch, options.precision).items():
         folder = place / level.replace(" ", "")
         if not (folder / FACTS).exists():
             pruned, x = build(network, batch)
             prune(pruned)
-            _compile(level, pruned, x, folder, measure)
+            folder.mkdir(exist_ok=True)
+            _compile(level, _source(pruned, x, folder, options), folder, options.measure)
             del pruned
             gc.collect()
 
 
-def _compile(level: str, model: Any, x: torch.Tensor, folder: Path, measure: bool) -> None:
-    folder.mkdir(exist_ok=True)
+def _wanted(name: str, options: Options) -> bool:
+    """Whether a dense runtime is compared with: beside bytes, not one that takes minutes."""
+    if name == "torch.compile":
+        return options.inductor and options.precision == "float32"
+    return options.precision == "int8" or not name.endswith(INT8)
+
+
+def _source(model: Any, x: torch.Tensor, folder: Path, options: Options) -> tuple[Any, ...]:
+    """Return what :func:`tvm_sparse.compile` gets, and write what it should compute.
+
+    Of bytes that is what onnxruntime makes of the same graph without any optimisation. Both are
+    compared with the floats of PyTorch.
+    """
     with torch.no_grad():
         np.save(folder / EXPECTED, model(x).numpy())
+    if options.precision == "float32":
+        return model, (x,)
+    file = folder / QUANTISED
+    if not file.exists():
+        write_quantised(model, x, file)
+    program = onnxruntime_session(str(file), [x.numpy()], 1, optimised=False)
+    np.save(folder / QUANTISED_EXPECTED, program()[0])
+    return (file,)
+
+
+def _compile(level: str, source: tuple[Any, ...], folder: Path, measure: bool) -> None:
     code = _code_bytes()
     start = time.process_time()
-    library, peak = _compiled(model, x, measure)
+    library, peak = _compiled(source, measure)
     seconds = time.process_time() - start
     library.export(folder / ARTIFACT, force=True)
     command = [sys.executable, "-c", MEMORY, str(folder / ARTIFACT), str(folder.parent / INPUT)]
@@ -104,19 +148,19 @@ def _compile(level: str, model: Any, x: torch.Tensor, folder: Path, measure: boo
     (folder / FACTS).write_text(json.dumps(facts))
 
 
-def _compiled(model: Any, x: torch.Tensor, measure: bool) -> tuple[ts.Library, int]:
+def _compiled(source: tuple[Any, ...], measure: bool) -> tuple[ts.Library, int]:
     """Return the compiled model, and what the compilation needed on top of this process."""
     give_back()  # else the level before leaves free blocks, which would count as there already
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
     before = _status("VmRSS")
-    library = ts.compile(model, (x,), config=ts.Config(measure=measure))
+    library = ts.compile(*source, config=ts.Config(measure=measure))
     return library, _status("VmHWM") - before
 
 
 @functools.cache
 def _code_bytes() -> int:
     """Return what the first compilation of this process needs for next to no weights: code."""
-    return _compiled(torch.nn.Linear(16, 16).eval(), torch.ones(1, 16), False)[1]
+    return _compiled((torch.nn.Linear(16, 16).eval(), (torch.ones(1, 16),)), False)[1]
 
 
 def _status(name: str) -> int:
@@ -169,74 +213,3 @@ def opened(place: Path, threads: int) -> dict[str, tuple[Callable[[], Any], Path
         library = load(Path(folder, ARTIFACT), verify=False, threads=threads)
         found[f"ours {facts['level']}"] = partial(library, x), Path(folder)
     return found
-
-
-def _write_inductor(model: Any, x: torch.Tensor, file: Path) -> None:
-    """Weights frozen, so packed ahead (else an LSTM takes 20 times as long); any thread count."""
-    settings = {"freezing": True, "cpp.dynamic_threads": True}
-    with torch.no_grad():
-        program = torch.export.export(model, (x,))
-        torch._inductor.aoti_compile_and_package(
-            program, package_path=str(file), inductor_configs=settings
-        )
-
-
-def _write_openvino(model: Any, x: torch.Tensor, file: Path) -> None:
-    import openvino
-
-    try:
-        converted = openvino.convert_model(model, example_input=x, input=[tuple(x.shape)])
-    except RuntimeError:  # torchvision's transformers differ from one tracing to the next
-        converted = openvino.convert_model(torch.export.export(model, (x,)))
-    openvino.save_model(converted, file, compress_to_fp16=False)
-
-
-def _write_onnx(model: Any, x: torch.Tensor, file: Path) -> None:
-    torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(file)
-
-
-def _open_inductor(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
-    torch.set_num_threads(threads)
-    program, tensor = torch._inductor.aoti_load_package(str(file)), torch.from_numpy(x)
-
-    def run() -> Any:
-        with torch.no_grad():
-            return program(tensor).numpy()
-
-    return run
-
-
-def _open_openvino(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
-    import openvino
-
-    config = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    request = openvino.Core().compile_model(file, "CPU", config).create_infer_request()
-    return lambda: request.infer([x])[0]
-
-
-def _open_onnx(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    session = onnxruntime.InferenceSession(str(file), settings, ["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: x}
-    return lambda: session.run(None, feed)[0]
-
-
-BASELINES: dict[str, tuple[Callable[[Any, torch.Tensor, Path], None], str, str]] = {
-    "openvino": (_write_openvino, "openvino.xml", "openvino"),
-    "onnxruntime": (_write_onnx, "model.onnx", "onnxscript"),
-    "torch.compile": (_write_inductor, "inductor.pt2", "torch"),
-}
-"""How each dense runtime's model is written, to which file, and the package that it needs."""
-
-OPENERS = {
-    "openvino": _open_openvino,
-    "onnxruntime": _open_onnx,
-    "torch.compile": _open_inductor,
-}

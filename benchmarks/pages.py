@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import (
     gpu_pages,
+    int8_pages,
     kernel_pages,
     model_pages,
     narrow_kernels,
@@ -26,6 +27,7 @@ PAGES = Path(__file__).resolve().parents[1] / "docs" / "performance"
 def main() -> None:
     PAGES.mkdir(parents=True, exist_ok=True)
     model_pages.write(PAGES)
+    int8_pages.write(PAGES)
     kernel_pages.write(PAGES)
     narrow_kernels.write(PAGES)
     zoo_pages.write(PAGES)

@@ -78,11 +78,15 @@ def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = 
     return onnxruntime_session(str(source), inputs, threads=1)
 
 
-def onnxruntime_session(path: str, inputs: Sequence[np.ndarray], threads: int) -> Program:
-    """Return the ONNX file at ``path`` in onnxruntime."""
+def onnxruntime_session(
+    path: str, inputs: Sequence[np.ndarray], threads: int, *, optimised: bool = True
+) -> Program:
+    """Return the ONNX file at ``path`` in onnxruntime, operator by operator if not ``optimised``."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
+    if not optimised:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
     settings.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])

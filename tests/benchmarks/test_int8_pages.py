@@ -1,0 +1,33 @@
+"""The page of networks in bytes says what the rows say."""
+
+from __future__ import annotations
+
+from benchmarks import int8_pages
+from tests.benchmarks.test_model_pages import row
+
+TIMES = {"openvino": 600.0, "openvino int8": 220.0, "onnxruntime int8": 230.0}
+ERRORS = {"openvino int8": 0.02, "onnxruntime int8": 0.03, "ours dense": 0.015}
+
+
+def quantised():
+    found = row(1, 200.0, 100.0)
+    times = found["times"] | {name: {"median_us": us} for name, us in TIMES.items()}
+    return found | {
+        "precision": "int8",
+        "times": times,
+        "best_dense": "openvino int8",
+        "best_float": "openvino",
+        "errors": ERRORS,
+    }
+
+
+def test_page():
+    text = int8_pages.page([quantised()])
+    assert "| net | openvino int8 0.22 | openvino 0.60 | 1.10 (3.0) |  | 2.20 (6.0) |  |" in text
+    assert "| net | 2.0% | 3.0% | 1.5% |  |  |  |" in text
+
+
+def test_rows_of_other_precision_are_left_to_the_other_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.model_pages.load", lambda name: {"rows": [row(1, 2.0, 1.0)]})
+    int8_pages.write(tmp_path)
+    assert not list(tmp_path.iterdir())
