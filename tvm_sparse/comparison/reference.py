@@ -81,7 +81,7 @@ def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = 
 def onnxruntime_session(
     path: str, inputs: Sequence[np.ndarray], threads: int, *, optimised: bool = True
 ) -> Program:
-    """Return the ONNX file at ``path`` in onnxruntime, operator by operator if not ``optimised``."""
+    """Return the ONNX file at ``path`` in onnxruntime, ``optimised`` or operator by operator."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()

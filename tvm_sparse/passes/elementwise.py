@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,16 +26,29 @@ class Elementwise:
         Whether ``numpy`` gives the operator's own bits, so that constants may be folded with it.
     fuses
         Whether a GPU kernel of two convolutions may compute it between them.
+    costly
+        Whether it takes longer than to look up a byte.
     """
 
     operands: int = 1
     numpy: Function | None = None
     exact: bool = False
     fuses: bool = False
+    costly: bool = False
 
 
 def _two(function: Function) -> Elementwise:
     return Elementwise(2, function, exact=True, fuses=True)
+
+
+def _costly(function: Function) -> Elementwise:
+    return Elementwise(1, function, fuses=True, costly=True)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    wide = np.asarray(x, np.float64)
+    erf = np.vectorize(math.erf, otypes=[float])(wide * 0.5**0.5)
+    return np.asarray(wide * 0.5 * (1 + erf), x.dtype)
 
 
 PLAIN, FUSES = Elementwise(), Elementwise(fuses=True)
@@ -49,14 +63,16 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "negative": Elementwise(1, np.negative, exact=True, fuses=True),
     "round": Elementwise(1, np.rint, exact=True),
     "sqrt": Elementwise(1, np.sqrt, exact=True),
-    "exp": Elementwise(1, np.exp, exact=True, fuses=True),
+    "exp": Elementwise(1, np.exp, exact=True, fuses=True, costly=True),
     "zeros_like": Elementwise(1, np.zeros_like, exact=True),
     "ones_like": Elementwise(1, np.ones_like, exact=True),
     "nn.relu": Elementwise(1, lambda x: np.maximum(x, 0), fuses=True),
-    "nn.silu": Elementwise(1, lambda x: x / (1 + np.exp(-x)), fuses=True),
-    "sigmoid": Elementwise(1, lambda x: 1 / (1 + np.exp(-x)), fuses=True),
-    "tanh": Elementwise(1, np.tanh, fuses=True),
-    **dict.fromkeys(("astype", "clip", "erf", "nn.gelu", "nn.leakyrelu"), FUSES),
+    "nn.silu": _costly(lambda x: x / (1 + np.exp(-x))),
+    "sigmoid": _costly(lambda x: 1 / (1 + np.exp(-x))),
+    "tanh": _costly(np.tanh),
+    "erf": _costly(np.vectorize(math.erf, otypes=[float])),
+    "nn.gelu": _costly(_gelu),
+    **dict.fromkeys(("astype", "clip", "nn.leakyrelu"), FUSES),
     **dict.fromkeys(("abs", "ceil", "cos", "floor", "log", "rsqrt", "sign"), PLAIN),
     **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
     **dict.fromkeys(("equal", "greater", "greater_equal", "less"), Elementwise(2)),

@@ -32,6 +32,7 @@ from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
+from tvm_sparse.passes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for
@@ -68,7 +69,7 @@ def lower(chooser: Chooser) -> list[Pass]:
     return [
         *([] if on_gpu else [SplitBatch(machine_of(chooser.target).caches.near // 2)]),
         *smaller,
-        *([FuseDepthwise(chooser)] if on_gpu else [FuseQuantization()]),
+        *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         LowerContractions(chooser),
         *([] if on_gpu else [ReadBytes()]),
         LowerRows(),
@@ -83,6 +84,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
     ]
+
+
+def _quantised(target: Target) -> list[Pass]:
+    """Return what finds layers of bytes, on CPUs."""
+    return [FuseQuantization(), TabulateBytes(machine_of(target))]
 
 
 def schedule(

@@ -75,6 +75,17 @@ def test_banks_are_as_wide_as_a_register():
     assert found["balanced"].cost < 0.25
 
 
+@vbmi
+def test_masks_of_small_banks_are_stored_in_whole_registers():
+    """2 of 16 are 4 of 32 and 8 of 64: as many products, but one plain load of activations."""
+    rng = np.random.default_rng(0)
+    kept = rng.random((64, 16, 16)).argsort(-1) < 2
+    matrix = sparse_bytes(rng, (64, 256), 0) * kept.reshape(64, 256)
+    found, _ = offered(as_integers(Contraction((64,), 256, 64)), matrix, host())
+    inner = found["balanced"].storage.inner
+    assert (inner.bank, inner.keep) == (64, 8)
+
+
 def test_what_does_not_fit_says_why():
     matrix = sparse_bytes(np.random.default_rng(0), (20, 67), 0.9)
     found, reasons = offered(as_integers(Contraction((3,), 67, 20)), matrix, host())

@@ -52,7 +52,7 @@ def balanced_candidates(
     def time(storage: BalancedFormat) -> float:
         return storage.nbytes() if loaded else _work(storage) * _penalty(storage, engine, target)
 
-    storage = min(found, key=time)
+    storage = min(found, key=lambda s: (time(s), -s.bank))  # of equals, whole registers
     narrow = narrowest(c, scan, target)
     func = balanced(narrow, storage, target)
     penalty = _penalty(storage, engine, target)

@@ -1,0 +1,63 @@
+"""A function of one byte as a table of 256: looked up in registers where the machine can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.machine.record import Machine
+
+ENTRIES = 256
+BYTE = "uint8"
+
+PARALLEL_BYTES = 1 << 18
+"""Smallest tensor that is worth several threads."""
+
+LANES = 64
+"""Bytes that are looked up side by side."""
+
+
+def byte_table(x: te.Tensor, table: te.Tensor, machine: Machine, dtype: str) -> te.Tensor:
+    """Return the entry of ``table`` for each of the bytes ``x``, a vector.
+
+    Parameters
+    ----------
+    x
+        Signed or unsigned, of a static extent of at least :data:`LANES`.
+    table
+        256 unsigned bytes, by the bits of those of ``x``.
+    machine
+        What has the registers.
+    dtype
+        Type of the result, whose bits the table has.
+    """
+    count = int(x.shape[0])
+    loop = T.parallel if count >= PARALLEL_BYTES else T.serial
+
+    def emit(inputs: Any, outputs: Any) -> Any:
+        source, entries = (T.buffer_proxy(buffer) for buffer in inputs)
+        result = T.buffer_proxy(outputs[0])
+        with IRBuilder() as builder, loop(0, tirx.const(-(-count // LANES), "int64")) as n:
+            # The last vector begins earlier, so that it is whole.
+            first = tirx.min(n * LANES, tirx.const(count - LANES, "int64"))
+            at = tirx.Ramp(first, 1, LANES)
+            index = tirx.reinterpret(f"{BYTE}x{LANES}", source[(at,)])
+            found = _looked_up(entries, index, machine)
+            result[(at,)] = tirx.reinterpret(f"{dtype}x{LANES}", found)
+        return builder.get()
+
+    return te.extern([x.shape], [x, table], emit, name="byte_table", dtype=dtype)
+
+
+def _looked_up(entries: Any, index: Any, machine: Machine) -> Any:
+    """Return the entries at ``index``, part after part of the table."""
+    bank = max(machine.banks(BYTE), default=ENTRIES)
+    lookup = machine.lookup(BYTE, bank)
+    found = lookup(entries, (), ENTRIES - bank, index)
+    for end in range(ENTRIES - bank, 0, -bank):
+        low = index < tirx.Broadcast(tirx.const(end, BYTE), LANES)
+        found = tirx.Select(low, lookup(entries, (), end - bank, index), found)
+    return found
