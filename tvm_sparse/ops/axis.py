@@ -40,12 +40,14 @@ class Lines:
         return first + position * self.after
 
 
-def variable(dtype: str) -> Any:
+def variable(dtype: str, lanes: int = 1) -> Any:
     """Return a local variable of a function under construction, read and set as ``v[0]``.
+
+    One of several ``lanes`` is read and set as a vector, ``v[Ramp(0, 1, lanes)]``.
 
     Values that are used more than once are kept in one: expressions are written out at each use.
     """
-    return T.buffer_proxy(T.decl_buffer([1], dtype, scope="local"))
+    return T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
 
 
 def on_axis(x: te.Tensor, axis: int) -> int:

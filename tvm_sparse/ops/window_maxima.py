@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import variable
 from tvm_sparse.ops.emit import unravel
 
@@ -44,6 +46,10 @@ class Windows:
         taps = max(-(-(o + 1) * extent // count) - o * extent // count for o in range(count))
         return Windows(extent, count, taps, adaptive=True)
 
+    def is_point(self) -> bool:
+        """Whether there is one element, which is in the one window."""
+        return self.extent == self.count == self.taps == 1 and not self.before
+
     def place(self, window: Any, tap: Any) -> tuple[Any, Any]:
         """Return the position of ``tap`` on the axis, and the end of what counts."""
         if not self.adaptive:
@@ -55,47 +61,131 @@ class Windows:
 def window_maxima(x: te.Tensor, axes: Sequence[Windows]) -> list[te.Tensor]:
     """Return the maximum of each window over the last axes of ``x``, and its flat position there.
 
-    Of equal elements the first counts, of NaN the last.
+    Of equal elements the first counts, of NaN the last. Rows are reduced first, all their columns
+    side by side, then the columns of each window.
     """
     lead = list(x.shape[: len(x.shape) - len(axes)])
     shape = [*lead, *(axis.count for axis in axes)]
-    counts, taps = math.prod(a.count for a in axes), math.prod(a.taps for a in axes)
-    plane = math.prod(a.extent for a in axes)
+    outer, last = [axis for axis in axes[:-1] if not axis.is_point()], axes[-1]
+    rows = tuple(axis.count for axis in outer)
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        source, values, places = (T.buffer_proxy(b) for b in (*inputs, *outputs))
-        with IRBuilder() as builder, T.parallel(0, math.prod(lead) * counts) as o:
-            place, best = variable("int64"), variable(str(x.dtype))
-            place[0] = tirx.const(-1, "int64")
-            windows = unravel(tirx.floormod(o, counts), tuple(a.count for a in axes))
-            with T.serial(0, taps) as tap:
-                here, value = variable("int64"), variable(str(x.dtype))
-                steps = unravel(tap, tuple(a.taps for a in axes))
-                where = [a.place(w, t) for a, w, t in zip(axes, windows, steps, strict=True)]
-                inside = tirx.all(*(tirx.all(p >= 0, p < end) for p, end in where))
-                here[0] = tirx.Cast("int64", _flat([p for p, _ in where], axes))
-                with T.If(inside), T.Then():
-                    value[0] = source[tirx.floordiv(o, counts) * plane + here[0]]
-                    with T.If(_replaces(value[0], best[0], place[0])), T.Then():
-                        best[0] = value[0]
-                        place[0] = here[0]
-            values[o] = best[0]
-            places[o] = place[0]
+        values, places = (T.buffer_proxy(b) for b in outputs)
+        count, elements = math.prod(rows), math.prod(a.extent for a in axes)
+        with IRBuilder() as builder, T.parallel(0, math.prod(lead) * count) as row:
+            flat = T.decl_buffer([math.prod(lead) * elements], x.dtype, data=inputs[0].data)
+            best = _Row(last.extent, elements, str(x.dtype))
+            first = tirx.floordiv(row, count) * elements
+            windows = unravel(tirx.floormod(row, count), rows) if outer else []
+            line = T.buffer_proxy(flat)
+            if outer:
+                best.reduce(line, first, outer, windows)
+            with T.serial(0, last.count) as window:
+                if outer:
+                    value, place = best.maximum(last, window)
+                else:
+                    value, place = _maximum(line, first, last, window)
+                values[row * last.count + window] = value
+                places[row * last.count + window] = tirx.Cast("int64", place)
         return builder.get()
 
     dtypes = [str(x.dtype), "int64"]
     return te.extern([shape, shape], [x], emit, name="window_maxima", dtype=dtypes)
 
 
-def _replaces(value: Any, best: Any, place: Any) -> Any:
-    """Whether ``value`` is the new best: the first one, a larger one, or no number."""
-    larger = tirx.any(place < 0, value > best)
-    return tirx.Select(tirx.LE(value, value), larger, tirx.const(True, "bool"))
+def _maximum(line: Any, first: Any, axis: Windows, window: Any) -> tuple[Any, Any]:
+    """Return the largest element in a window of a single line, and its position."""
+    best, place = variable(str(line.dtype)), variable("int64")
+    place[0], best[0] = tirx.const(-1, "int64"), tirx.const(0, str(line.dtype))
+    with T.serial(0, axis.taps) as tap:
+        column, end = axis.place(window, tap)
+        with T.If(tirx.all(column >= 0, column < end)), T.Then():
+            value = variable(str(line.dtype))
+            value[0] = line[first + column]
+            larger = tirx.any(place[0] < 0, value[0] > best[0])
+            with T.If(_or_no_number(larger, value[0])), T.Then():
+                best[0] = value[0]
+                place[0] = tirx.Cast("int64", column)
+    return best[0], place[0]
 
 
-def _flat(position: Sequence[Any], axes: Sequence[Windows]) -> Any:
-    """Return the row-major index of a position."""
-    index: Any = 0
-    for p, axis in zip(position, axes, strict=True):
-        index = index * axis.extent + p
-    return index
+class _Row:
+    """The largest element of each column of some rows, and its position; -1 if there is none.
+
+    The last vector of columns may overlap the one before: a second time, nothing changes.
+    """
+
+    def __init__(self, extent: int, elements: int, dtype: str) -> None:
+        self.extent, self.dtype = extent, dtype
+        self.index = "int32" if elements < 1 << 31 else "int64"
+        self.lanes = min(LANES, extent)
+        self.chunks = tirx.const(-(-extent // self.lanes), "int64")
+        self.whole = tirx.Ramp(0, 1, self.lanes) if self.lanes > 1 else 0
+        self.values, self.places = (
+            T.buffer_proxy(T.decl_buffer([extent], kind)) for kind in (dtype, self.index)
+        )
+
+    def reduce(self, source: Any, first: Any, axes: Sequence[Windows], windows: list[Any]) -> None:
+        """Take the elements of all rows that are in a window of the outer ``axes``."""
+        with T.serial(0, self.extent) as column:
+            self.places[column] = tirx.const(-1, self.index)
+            self.values[column] = tirx.const(0, self.dtype)
+        with contextlib.ExitStack() as loops:
+            row: Any = tirx.const(0, "int64")
+            for axis, window in zip(axes, windows, strict=True):
+                tap = loops.enter_context(T.serial(0, axis.taps))
+                here, end = axis.place(window, tap)
+                loops.enter_context(T.If(tirx.all(here >= 0, here < end)))
+                loops.enter_context(T.Then())
+                row = row * axis.extent + tirx.Cast("int64", here)
+            start = variable("int64")
+            start[0] = row * self.extent
+            with T.serial(0, self.chunks) as chunk:
+                column = tirx.min(chunk * self.lanes, self.extent - self.lanes)
+                self._take(source, first + start[0] + column, start[0] + column, column)
+
+    def _take(self, source: Any, here: Any, place: Any, column: Any) -> None:
+        """Take the elements ``here``: no numbers, the first ones, or larger ones."""
+        columns = tirx.Ramp(column, 1, self.lanes) if self.lanes > 1 else column
+        value, best, places = variable(self.dtype, self.lanes), self.values, self.places
+        value[self.whole] = source[tirx.Ramp(here, 1, self.lanes) if self.lanes > 1 else here]
+        wide = tirx.Cast(self.index, place)
+        none = places[columns] < self._spread(tirx.const(0, self.index))
+        larger = tirx.any(none, value[self.whole] > best[columns])
+        steps = tirx.Ramp(wide, tirx.const(1, self.index), self.lanes) if self.lanes > 1 else wide
+        kept = variable("bool", self.lanes)
+        kept[self.whole] = _or_no_number(larger, value[self.whole], self.lanes)
+        best[columns] = tirx.Select(kept[self.whole], value[self.whole], best[columns])
+        places[columns] = tirx.Select(kept[self.whole], steps, places[columns])
+
+    def _spread(self, value: Any) -> Any:
+        return tirx.Broadcast(value, self.lanes) if self.lanes > 1 else value
+
+    def maximum(self, axis: Windows, window: Any) -> tuple[Any, Any]:
+        """Return the largest of the columns in a window of the last axis, and its position."""
+        best, place = variable(self.dtype), variable("int64")
+        place[0], best[0] = tirx.const(-1, "int64"), tirx.const(0, self.dtype)
+        with T.serial(0, axis.taps) as tap:
+            column, end = axis.place(window, tap)
+            with T.If(tirx.all(column >= 0, column < end)), T.Then():
+                value, where = variable(self.dtype), variable("int64")
+                value[0], where[0] = self.values[column], tirx.Cast("int64", self.places[column])
+                better = _replaces(value[0], where[0], best[0], place[0])
+                with T.If(tirx.all(where[0] >= 0, better)), T.Then():
+                    best[0] = value[0]
+                    place[0] = where[0]
+        return best[0], place[0]
+
+
+def _or_no_number(condition: Any, value: Any, lanes: int = 1) -> Any:
+    """Whether ``condition`` holds or ``value`` is NaN: TVM turns negated comparisons around."""
+    yes = tirx.const(True, "bool")
+    yes = tirx.Broadcast(yes, lanes) if lanes > 1 else yes
+    return tirx.Select(tirx.LE(value, value), condition, yes)
+
+
+def _replaces(value: Any, where: Any, best: Any, place: Any) -> Any:
+    """Whether a value is the new best: the first, larger, equal but earlier, or a later NaN."""
+    number = tirx.any(value > best, tirx.all(tirx.EQ(value, best), where < place))
+    later = tirx.Select(tirx.LE(best, best), tirx.const(True, "bool"), where > place)
+    return tirx.any(place < 0, tirx.Select(tirx.LE(value, value), number, later))
