@@ -15,6 +15,12 @@ from tvm_sparse.schedules.cpu.flat import last_loop, side_by_side, uses
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 
+_SUMS = 4 * LANES
+"""Partial results of a long row: additions of four vectors overlap, one would wait for itself."""
+
+_LONG = 2048
+"""Elements of a row from which on that is worth more partial results to combine at the end."""
+
 
 class GenericRule(ScheduleRule):
     """Inline element-wise chains, then give each block that is left vectors and registers.
@@ -110,14 +116,16 @@ def _split_axes(sch: s_tir.Schedule, block: BlockRV) -> tuple[list[Any], list[An
 
 
 def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
-    """Reduce over outer axes with vectors of the contiguous axis as accumulators."""
+    """Reduce over outer axes with vectors of the contiguous axes as accumulators."""
+    most = side_by_side(sch, block, b.SPATIAL)
     spatial, reduced = _split_axes(sch, block)
-    extent = b.extent(sch, spatial[-1]) if spatial else None
-    width = next(
-        (w for w in (4 * LANES, 2 * LANES, LANES, 8, 4) if extent and extent % w == 0), None
-    )
-    if width is None:
+    if not spatial:
         return
+    width, count = _columns([b.extent(sch, loop) for loop in spatial[-max(1, most) :]])
+    if width == 1:
+        return
+    columns = sch.fuse(*spatial[-count:]) if count > 1 else spatial[-1]
+    spatial = [*spatial[:-count], columns]
     heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
     out, inner = sch.split(spatial[-1], [None, width])
     sch.reorder(*spatial[:-1], out, *reduced, inner)
@@ -130,6 +138,23 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
     sch.decompose_reduction(block, reduced[0])
 
 
+def _columns(extents: list[int | None]) -> tuple[int, int]:
+    """Return how many columns to reduce side by side, and the last axes that they are a part of.
+
+    They are whole rows of those axes, or a part of one: a box that TVM can copy.
+    """
+    found, inner = [(1, 1)], 1
+    for count, extent in enumerate(reversed(extents), 1):
+        if extent is None:
+            break
+        found += [(d * inner, count) for d in b.divisors(extent, _SUMS // inner)]
+        inner *= extent
+        if inner > _SUMS:
+            break
+    width, count = max(found, key=lambda f: (f[0] % LANES == 0, f[0]))
+    return (width, count) if width >= 4 else (1, 1)
+
+
 def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
     """Reduce the contiguous axis in a vector of partial results, combined at the end."""
     most = side_by_side(sch, block, b.REDUCTION)
@@ -139,6 +164,8 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
     if not last:
         extent = b.extent(sch, loop)
         lanes = LANES if extent and extent % LANES == 0 else 1
+    elif lanes == LANES and b.extent(sch, loop) >= _LONG and b.extent(sch, loop) % _SUMS == 0:
+        lanes = _SUMS
     if lanes == 1 or b.extent(sch, loop) == lanes:
         return
     if not spatial and len(b.all_blocks(sch)) > 1:
@@ -159,6 +186,7 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
 
 
 def _vectors(sch: s_tir.Schedule, loop: LoopRV) -> None:
-    out, lane = sch.split(loop, [None, min(LANES, b.extent(sch, loop))])
+    extent = b.extent(sch, loop)
+    out, lane = sch.split(loop, [None, extent if extent % LANES else LANES])
     sch.vectorize(lane)
     sch.unroll(out)
