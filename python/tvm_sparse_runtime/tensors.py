@@ -61,11 +61,14 @@ def _is_plain(value: Any, spec: TensorSpec) -> bool:
     )
 
 
-def exporter(example: Any) -> Callable[[Any], Any]:
+def exporter(example: Any, device: str = "cpu") -> Callable[[Any], Any]:
     """Return the function that turns a TVM tensor into the framework of ``example``, zero copy."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(example, torch.Tensor):
-        return torch.from_dlpack
+        if device != "cpu":
+            return torch.from_dlpack
+        # A capsule in host memory leaves nothing to ask; asking takes longer than a small model.
+        return lambda tensor: torch.from_dlpack(tensor.__dlpack__())
     if example is None or isinstance(example, np.ndarray):
         return _to_numpy
     if hasattr(example, "__array_namespace__"):
