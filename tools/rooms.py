@@ -22,7 +22,18 @@ BEGIN, END = "<!-- rooms: made by tools/rooms.py -->\n", "<!-- end of rooms -->\
 SMALL = {"errors", "table", "names", "memory", "native", "config", "line_files", "targets"}
 """Modules of helpers that nearly everything imports: one box, without arrows to it."""
 
-ABOVE = {"cli", "compat", "demo", "dynamo", "report", "testing", "emulation", "kernel", "profile"}
+ABOVE = {
+    "advice",
+    "cli",
+    "compat",
+    "demo",
+    "dynamo",
+    "report",
+    "testing",
+    "emulation",
+    "kernel",
+    "profile",
+}
 """What stands on top and is not a part of compiling."""
 
 IMPORTS = """

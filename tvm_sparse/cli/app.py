@@ -13,6 +13,7 @@ from tvm_sparse.cli.bench import bench_command
 from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
 from tvm_sparse.cli.doctor import doctor_command
+from tvm_sparse.cli.explain import explain_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.prune import prune_command
@@ -37,6 +38,7 @@ app.command("compile")(compile_command)
 app.command("refresh")(refresh_command)
 app.command("run")(run_command)
 app.command("bench")(bench_command)
+app.command("explain")(explain_command)
 app.command("report")(report_command)
 app.command("machine")(machine_command)
 app.command("doctor")(doctor_command)

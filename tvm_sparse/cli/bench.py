@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,10 @@ def bench_command(
         os.environ[name] = str(threads)
     with console.errors(debug):
         outputs.check_file(picture)
-        rows, missing = _raced(source, (shape, input, weights), threads, rounds, int8)
+        from tvm_sparse.comparison import runtimes
+
+        names = (*runtimes.FLOAT, *(runtimes.INT8 if int8 else ()))
+        rows, missing = raced(source, (shape, input, weights), threads, rounds, names)
         if picture is not None:
             from tvm_sparse.report import bars as chart
 
@@ -67,10 +71,17 @@ def bench_command(
         _show(rows, missing, {"source": source, "threads": threads}, json)
 
 
-def _raced(
-    source: str, given: tuple[Any, Any, Path | None], threads: int, rounds: int, int8: bool
+def raced(
+    source: str,
+    given: tuple[Any, Any, Path | None],
+    threads: int,
+    rounds: int,
+    names: Sequence[str],
 ) -> tuple[list[Row], dict[str, str]]:
-    """Return the rows, fastest first, and the reason for each program that has none."""
+    """Return rows of our programs and of the runtimes ``names``, the fastest first.
+
+    With them, the reason for each program that has none.
+    """
     import tvm_sparse as ts
     from tvm_sparse import frontends
     from tvm_sparse.comparison import programs, reference, runtimes
@@ -86,7 +97,6 @@ def _raced(
         }
         mine = {name: partial(programs.call, library, inputs) for name, library in ours.items()}
         wanted = reference.reference(source, inputs, weights)()
-        names = (*runtimes.FLOAT, *(runtimes.INT8 if int8 else ()))
         with runtimes.programs(runtimes.case(source, inputs, threads, weights), names) as found:
             everyone, missing = mine | found[0], found[1]
             errors = {n: reference.largest_error(p(), wanted) for n, p in everyone.items()}

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tvm_sparse.comparison import runtimes
+
+
+@pytest.fixture
+def uneven(here):
+    """Two linear layers, the first one with 90 % zeros anywhere, as ``uneven.pt2``."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 32)).eval()
+    model[0].weight.data *= torch.rand(96, 64) > 0.9
+    torch.export.save(torch.export.export(model, (torch.rand(3, 64),)), here / "uneven.pt2")
+    return here / "uneven.pt2"
+
+
+@pytest.fixture(autouse=True)
+def no_int8(monkeypatch):
+    monkeypatch.setattr(runtimes, "INT8", ())
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+
+
+def test_layers_and_the_whole(call_json, uneven):
+    np.save("x.npy", np.ones((3, 64), np.float32))
+    found = call_json("explain", uneven, "--input", "x.npy")
+    first, second = found["layers"]
+    assert first["nearest"]["pattern"].startswith("balanced")
+    assert 0 < first["nearest"]["in_the_way"] < first["nearest"]["nonzeros"]
+    assert second["nearest"] is None and second["chosen"] == "dense"
+    assert {row["program"] for row in found["whole"]} == {"tvm-sparse", "tvm-sparse, all dense"}
+
+
+def test_the_table_and_the_reasons(call, uneven):
+    printed = call("explain", uneven, "--no-whole").stdout
+    assert "in the way" in printed and "2: dense, no zeros" in printed
+    assert "the whole" not in printed

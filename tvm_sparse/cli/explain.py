@@ -1,0 +1,96 @@
+"""``tvm-sparse explain``: why a pruned model is not faster, layer by layer."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvm_sparse.cli import bench, console, tables
+from tvm_sparse.cli.options import Debug, Examples, Json, Shapes, Source, Weights, example_inputs
+from tvm_sparse.progress import bars
+
+if TYPE_CHECKING:
+    from tvm_sparse.advice import Advice
+
+COLUMNS = (
+    "layer",
+    "zeros",
+    "found",
+    "runs",
+    "us",
+    "nearest",
+    "in the way",
+    "then",
+    "us then",
+    "gain",
+)
+
+
+def explain_command(
+    source: Source,
+    *,
+    shape: Shapes = None,
+    input: Examples = None,
+    weights: Weights = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of every program.")] = 1,
+    whole: Annotated[
+        bool, typer.Option(help="Also time the whole beside dense int8 runtimes.")
+    ] = True,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what stands between each layer and a faster kernel, and what that would gain.
+
+    The model is compiled a second time without the weights in the way, to measure its layers so.
+    What accuracy that costs is for you to find out: prune to the pattern, and train on.
+    """
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    with console.errors(debug):
+        from tvm_sparse import frontends
+        from tvm_sparse.advice import advise
+        from tvm_sparse.comparison import runtimes
+
+        with bars() as progress:
+            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            advice = advise(model, progress=progress)
+        rows: list[bench.Row] = []
+        missing: dict[str, str] = {}
+        if whole:
+            given = (shape, input, weights)
+            rows, missing = bench.raced(source, given, threads, 20, runtimes.INT8)
+        _show(advice, rows, missing, json)
+
+
+def _show(advice: list[Advice], rows: list[bench.Row], missing: dict[str, str], json: bool) -> None:
+    if json:
+        found: dict[str, Any] = {"layers": [layer.to_json() for layer in advice]}
+        console.show_json(found | {"whole": [asdict(row) for row in rows], "missing": missing})
+        return
+    console.show(tables.table(COLUMNS, [_cells(layer) for layer in advice]))
+    for layer in advice:
+        console.show(f"{layer.layer}: {layer.chosen}, {layer.reason}")
+    for row in rows:
+        times = f"{row.median_us:.1f} us, ours is {row.speedup:.2f}x its speed"
+        console.show(f"the whole in {row.program}: {times}")
+    for name, reason in missing.items():
+        console.show(f"not timed: {name}: {reason}")
+
+
+def _cells(layer: Advice) -> tuple[str, ...]:
+    near = layer.nearest
+    return (
+        layer.layer,
+        tables.percent(layer.sparsity),
+        layer.pattern,
+        layer.chosen,
+        tables.microseconds(layer.us),
+        near.pattern if near else "",
+        f"{near.in_the_way:,} of {near.nonzeros:,}" if near else "",
+        near.chosen if near else "",
+        tables.microseconds(near.us) if near else "",
+        f"{layer.gain:.2f}x" if layer.gain else "",
+    )
