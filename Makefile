@@ -7,6 +7,7 @@ JOBS   ?= 2
 ARGS   ?=
 
 BIN := $(VENV)/bin
+NATIVE := $(shell find native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp')
 # Reinstall when the package list or anything the native library is built from changes.
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(shell find native -type f) \
            python/pyproject.toml python/CMakeLists.txt python/tvm_sparse_runtime/version.py \
@@ -39,12 +40,14 @@ test-slow: $(DEV)  ## Run the slow tests
 lint: $(DEV)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 	$(BIN)/python tools/staged_tree.py mypy
 	$(BIN)/python tools/staged_tree.py imports
 
 format: $(DEV)  ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(NATIVE)
 
 docs: $(DEV)  ## Build the documentation as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet

@@ -42,6 +42,17 @@ def test_bert_layer(monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_torch_compile(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    arguments = ["--epochs", "2", "--tuning", "1", "--rounds", "2"]
+    output = run("torch_compile.py", arguments, monkeypatch, capsys)
+    assert "1 compiled parts, 0 from the cache" in output
+    differences = [float(x) for x in re.findall(r"largest difference .*: (\S+)", output)]
+    assert len(differences) == 2
+    assert max(differences) < 1e-3
+
+
+@pytest.mark.slow
 def test_prune_balanced(monkeypatch, capsys):
     output = run("prune_balanced.py", ["--epochs", "3", "--tuning", "1"], monkeypatch, capsys)
     reached = [float(x) for x in re.findall(r"([0-9.]+)% zeros in 6 layers", output)]

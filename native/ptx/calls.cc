@@ -16,8 +16,7 @@ Call TakeApart(const Statement& call) {
   const std::vector<Operand>& operands = call.operands;
   if (at < operands.size() && operands[at].kind == Operand::kVector)
     found.results = operands[at++].parts;
-  if (at < operands.size() && operands[at].kind == Operand::kName)
-    found.name = operands[at++].name;
+  if (at < operands.size() && operands[at].kind == Operand::kName) found.name = operands[at++].name;
   if (at < operands.size() && operands[at].kind == Operand::kVector)
     found.args = operands[at++].parts;
   if (found.name.empty() || at != operands.size())
@@ -56,8 +55,8 @@ void KernelParser::Inline(const Statement& call) {
 void KernelParser::Bind(const Statement& call, const std::vector<Operand>& operands,
                         const std::vector<Declared>& formal, std::vector<Variable>* given) {
   if (operands.size() != formal.size())
-    Fail(call.line, std::to_string(operands.size()) + " operands, expected " +
-                        std::to_string(formal.size()));
+    Fail(call.line,
+         std::to_string(operands.size()) + " operands, expected " + std::to_string(formal.size()));
   for (size_t i = 0; i < formal.size(); ++i) {
     const Variable* own = builder_.FindVariable(operands[i].name);
     if (own == nullptr || own->space != Space::kLocal || own->bytes != formal[i].bytes)

@@ -114,8 +114,7 @@ void KernelParser::Registers(Reader* reader) {
     if (reader->Take("<")) {
       const uint64_t count = reader->Number();
       reader->Expect(">");
-      for (uint64_t i = 0; i < count; ++i)
-        builder_.Declare(name + std::to_string(i), Bytes(type));
+      for (uint64_t i = 0; i < count; ++i) builder_.Declare(name + std::to_string(i), Bytes(type));
     } else {
       builder_.Declare(name, Bytes(type));
     }
@@ -153,8 +152,7 @@ void KernelParser::Branch(const std::string& label) {
 
 // Dynamic shared memory begins behind all variables, which stand before the first instruction.
 void KernelParser::PlaceDynamic() {
-  for (const Declared& one : dynamic_)
-    builder_.AddVariable(Space::kShared, one.name, 0, one.align);
+  for (const Declared& one : dynamic_) builder_.AddVariable(Space::kShared, one.name, 0, one.align);
   dynamic_.clear();
   placed_ = true;
 }
@@ -165,8 +163,7 @@ void KernelParser::Close() {
   frame.labels[kEnd] = static_cast<int>(kernel_.code.size());
   for (const auto& [at, label] : frame.branches) {
     const auto found = frame.labels.find(label);
-    if (found == frame.labels.end())
-      Fail(kernel_.code[at].line, "unknown label '" + label + "'");
+    if (found == frame.labels.end()) Fail(kernel_.code[at].line, "unknown label '" + label + "'");
     kernel_.code[at].target = found->second;
   }
   frames_.pop_back();

@@ -77,8 +77,7 @@ std::vector<std::string> Lines(const std::string& text) {
 
 // A function or a kernel, to its end; one that is only declared is not kept.
 void ReadFunction(Reader* reader, bool kernel, Functions* found) {
-  const std::vector<Declared> results =
-      kernel ? std::vector<Declared>{} : ReadParameters(reader);
+  const std::vector<Declared> results = kernel ? std::vector<Declared>{} : ReadParameters(reader);
   const std::string name = reader->Next().text;
   const std::vector<Declared> params = ReadParameters(reader);
   const Reader rest = *reader;

@@ -17,12 +17,12 @@ std::vector<Token> Tokenize(const std::string& text);
 
 struct Operand {
   enum Kind { kName, kNumber, kVector, kAddress } kind = kName;
-  std::string name;      // of a register or symbol; empty in an address that is a number
-  std::string second;    // behind '|'
-  bool negated = false;  // '!' before a predicate
-  uint64_t bits = 0;     // of a number
-  int real = 0;          // 4 or 8 for 0f and 0d numbers
-  int64_t offset = 0;    // of an address
+  std::string name;            // of a register or symbol; empty in an address that is a number
+  std::string second;          // behind '|'
+  bool negated = false;        // '!' before a predicate
+  uint64_t bits = 0;           // of a number
+  int real = 0;                // 4 or 8 for 0f and 0d numbers
+  int64_t offset = 0;          // of an address
   std::vector<Operand> parts;  // of a vector {a, b} or of a call's list (a, b)
 };
 

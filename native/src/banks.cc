@@ -85,7 +85,8 @@ TVM_SPARSE_MULTIVERSION void Sweep(const Plane& plane, int64_t largest, int64_t*
 void BankSweep(TensorView bits, int64_t cols, int64_t step, TensorView summary) {
   int64_t* out = Checked<int64_t>(summary, "summary", {-1, 5});
   const int64_t largest = summary.size(0) - 1;
-  if (largest > cols) TVM_FFI_THROW(ValueError) << "summary: Expected at most " << cols << " banks.";
+  if (largest > cols)
+    TVM_FFI_THROW(ValueError) << "summary: Expected at most " << cols << " banks.";
   Sweep(CheckedPlane(bits, cols, step), largest, out);
 }
 

@@ -53,8 +53,8 @@ TVM_SPARSE_INLINE void VisitBlocks(const Grid& grid, const uint64_t* merged, Ran
   if (!narrow) ranked->Load(merged);
   for (int64_t j = 0; j < across; ++j) {
     const int64_t start = j * grid.block_cols, end = std::min(start + grid.block_cols, grid.cols);
-    const bool any = narrow ? AnyOf(merged, start, end)
-                            : ranked->Before(end) != ranked->Before(start);
+    const bool any =
+        narrow ? AnyOf(merged, start, end) : ranked->Before(end) != ranked->Before(start);
     visit(j, start, end, any);
   }
 }
@@ -76,11 +76,10 @@ TVM_SPARSE_MULTIVERSION void Occupied(const Grid& grid, int64_t* blocks, int64_t
     if (grid.block_cols == 1) {
       count = width = CountSingles(grid, merged.data());
     } else {
-      VisitBlocks(grid, merged.data(), &ranked,
-                  [&](int64_t, int64_t start, int64_t end, bool any) {
-                    count += any;
-                    width += any ? end - start : 0;
-                  });
+      VisitBlocks(grid, merged.data(), &ranked, [&](int64_t, int64_t start, int64_t end, bool any) {
+        count += any;
+        width += any ? end - start : 0;
+      });
     }
     *blocks += count;
     *cells += height * width;

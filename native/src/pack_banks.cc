@@ -140,8 +140,8 @@ Layout CheckedLayout(const TensorView& weight, int64_t bank, int64_t lanes, int6
 }
 
 // Largest number of columns of any bank in which one of the rows that share indices is nonzero.
-int64_t MostInBank(TensorView weight, int64_t magnitude, int64_t bank, int64_t lanes,
-                   int64_t share, int64_t segments) {
+int64_t MostInBank(TensorView weight, int64_t magnitude, int64_t bank, int64_t lanes, int64_t share,
+                   int64_t segments) {
   const Layout at = CheckedLayout(weight, bank, lanes, share, segments);
   int64_t most = 0;
   DispatchWidth(weight, [&](auto zero) {
@@ -155,8 +155,7 @@ int64_t MostInBank(TensorView weight, int64_t magnitude, int64_t bank, int64_t l
 // Fill values (row_blocks, banks, keep, lanes) and indices (row_blocks / share, words, lanes).
 // Return row * banks + bank of the first bank that holds more than `keep`, or -1.
 int64_t PackBanks(TensorView weight, int64_t magnitude, int64_t bank, int64_t share,
-                  int64_t segments, int64_t banks_per_word, TensorView values,
-                  TensorView indices) {
+                  int64_t segments, int64_t banks_per_word, TensorView values, TensorView indices) {
   if (values.ndim() != 4) TVM_FFI_THROW(ValueError) << "values: Expected 4 dimensions.";
   Layout at = CheckedLayout(weight, bank, values.size(3), share, segments);
   at.keep = values.size(2);
@@ -167,12 +166,12 @@ int64_t PackBanks(TensorView weight, int64_t magnitude, int64_t bank, int64_t sh
   while ((int64_t{1} << bits) < bank) ++bits;
   const int64_t slots = std::min(banks_per_word * at.keep, 32 / bits);
   const int64_t per_bank = CeilDiv(at.keep, 32 / bits);
-  if (at.banks() % banks_per_word != 0 || (banks_per_word > 1 && banks_per_word * at.keep > slots)) {
+  if (at.banks() % banks_per_word != 0 ||
+      (banks_per_word > 1 && banks_per_word * at.keep > slots)) {
     TVM_FFI_THROW(ValueError) << "banks_per_word: Expected a divisor of the banks that fits.";
   }
   const Words words{bits, banks_per_word, per_bank, slots, at.banks() / banks_per_word * per_bank};
-  auto* packed =
-      Checked<uint32_t>(indices, "indices", {at.groups(), words.words, at.lanes});
+  auto* packed = Checked<uint32_t>(indices, "indices", {at.groups(), words.words, at.lanes});
   std::fill_n(packed, indices.numel(), 0u);
   int64_t beyond = -1;
   DispatchWidth(weight, [&](auto zero) {

@@ -15,11 +15,11 @@ using tvm::ffi::TensorView;
 constexpr int64_t kRowsPerFlush = 255;
 
 struct Outputs {
-  uint64_t* bits;        // (rows, words)
-  int64_t* row_count;    // (rows): nonzeros
-  int64_t* row_pair;     // (rows): columns nonzero in this row and in the row above
-  int64_t* col_count;    // (cols)
-  int64_t* col_pair;     // (cols): rows nonzero in this column and in the column to the left
+  uint64_t* bits;      // (rows, words)
+  int64_t* row_count;  // (rows): nonzeros
+  int64_t* row_pair;   // (rows): columns nonzero in this row and in the row above
+  int64_t* col_count;  // (cols)
+  int64_t* col_pair;   // (cols): rows nonzero in this column and in the column to the left
 };
 
 struct ByteSums {
@@ -68,9 +68,9 @@ TVM_SPARSE_INLINE int64_t ScanRows(const T* weight, int64_t rows, int64_t cols, 
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = weight + r * cols;
     if (FlagRow(row, cols, magnitude, exponent, flags.data() + 1)) {
-      return r * cols + (std::find_if(row, row + cols, [exponent](T v) {
-                           return (v & exponent) == exponent;
-                         }) - row);
+      return r * cols + (std::find_if(row, row + cols,
+                                      [exponent](T v) { return (v & exponent) == exponent; }) -
+                         row);
     }
     for (int64_t c = 0; c < cols; ++c) {
       sums.count[c] += flags[c + 1];
@@ -91,10 +91,10 @@ TVM_SPARSE_INLINE int64_t ScanRows(const T* weight, int64_t rows, int64_t cols, 
   return -1;
 }
 
-#define TVM_SPARSE_SCAN(NAME, T)                                                                \
+#define TVM_SPARSE_SCAN(NAME, T)                                                                 \
   TVM_SPARSE_MULTIVERSION int64_t NAME(const T* weight, int64_t rows, int64_t cols, T magnitude, \
-                                       T exponent, const Outputs& out) {                        \
-    return ScanRows<T>(weight, rows, cols, magnitude, exponent, out);                           \
+                                       T exponent, const Outputs& out) {                         \
+    return ScanRows<T>(weight, rows, cols, magnitude, exponent, out);                            \
   }
 TVM_SPARSE_SCAN(Scan8, uint8_t)
 TVM_SPARSE_SCAN(Scan16, uint16_t)
@@ -118,8 +118,7 @@ int64_t ScanPlane(TensorView weight, int64_t magnitude, int64_t exponent, Tensor
   std::fill_n(out.col_pair, cols, 0);
   const auto m = static_cast<uint64_t>(magnitude), e = static_cast<uint64_t>(exponent);
   switch (weight.dtype().bits) {
-    case 8:
-      return Scan8(Checked<uint8_t>(weight, "weight", {rows, cols}), rows, cols, m, e, out);
+    case 8: return Scan8(Checked<uint8_t>(weight, "weight", {rows, cols}), rows, cols, m, e, out);
     case 16:
       return Scan16(Checked<uint16_t>(weight, "weight", {rows, cols}), rows, cols, m, e, out);
     case 32:

@@ -10,14 +10,10 @@ namespace tvm_sparse {
 template <typename Visit>
 void DispatchWidth(const tvm::ffi::TensorView& tensor, Visit visit) {
   switch (tensor.dtype().bits) {
-    case 8:
-      return visit(uint8_t{0});
-    case 16:
-      return visit(uint16_t{0});
-    case 32:
-      return visit(uint32_t{0});
-    default:
-      return visit(uint64_t{0});
+    case 8: return visit(uint8_t{0});
+    case 16: return visit(uint16_t{0});
+    case 32: return visit(uint32_t{0});
+    default: return visit(uint64_t{0});
   }
 }
 

@@ -27,8 +27,8 @@ struct Options {
 };
 
 int positive(const std::string& text) {
-  if (text.empty() || text.size() > 8 || text.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(text) < 1) {
+  if (text.empty() || text.size() > 8 ||
+      text.find_first_not_of("0123456789") != std::string::npos || std::stoi(text) < 1) {
     throw Wrong();
   }
   return std::stoi(text);
@@ -58,7 +58,8 @@ Options parsed(const std::vector<std::string>& words) {
       throw Wrong();
     }
   }
-  if (options.artifact.empty() || (!options.outputs.empty() && options.inputs.empty())) throw Wrong();
+  if (options.artifact.empty() || (!options.outputs.empty() && options.inputs.empty()))
+    throw Wrong();
   return options;
 }
 

@@ -16,10 +16,10 @@ struct Type {
   size_t bytes;
 };
 
-constexpr Type kTypes[] = {
-    {"|b1", "bool", 1},    {"|i1", "int8", 1},    {"|u1", "uint8", 1},   {"<i2", "int16", 2},
-    {"<u2", "uint16", 2},  {"<f2", "float16", 2}, {"<i4", "int32", 4},   {"<u4", "uint32", 4},
-    {"<f4", "float32", 4}, {"<i8", "int64", 8},   {"<u8", "uint64", 8},  {"<f8", "float64", 8}};
+constexpr Type kTypes[] = {{"|b1", "bool", 1},  {"|i1", "int8", 1},   {"|u1", "uint8", 1},
+                           {"<i2", "int16", 2}, {"<u2", "uint16", 2}, {"<f2", "float16", 2},
+                           {"<i4", "int32", 4}, {"<u4", "uint32", 4}, {"<f4", "float32", 4},
+                           {"<i8", "int64", 8}, {"<u8", "uint64", 8}, {"<f8", "float64", 8}};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw std::runtime_error(path + ": " + what + "; expected a .npy file of plain numbers.");
@@ -41,7 +41,8 @@ Array read(const std::string& path) {
   if (all.size() < kPrefix || std::string(all.data(), 6) != "\x93NUMPY" || all[6] != 1) {
     refuse(path, "no array of version 1");
   }
-  size_t length = static_cast<uint8_t>(all[8]) + 256 * static_cast<size_t>(static_cast<uint8_t>(all[9]));
+  size_t length =
+      static_cast<uint8_t>(all[8]) + 256 * static_cast<size_t>(static_cast<uint8_t>(all[9]));
   if (all.size() < kPrefix + length) refuse(path, "cut off");
   std::string header(all.data() + kPrefix, length);
   std::smatch found;
@@ -57,7 +58,8 @@ Array read(const std::string& path) {
     result.shape.push_back(std::stoll(i->str()));
     size *= static_cast<size_t>(result.shape.back());
   }
-  if (result.bytes.size() != size) refuse(path, std::to_string(result.bytes.size()) + " bytes of data");
+  if (result.bytes.size() != size)
+    refuse(path, std::to_string(result.bytes.size()) + " bytes of data");
   return result;
 }
 
@@ -67,7 +69,8 @@ void write(const std::string& path, const tvm_sparse_tensor& tensor) {
     if (std::string(tensor.dtype) == known.name) type = &known;
   }
   if (!type) throw std::runtime_error(path + ": NumPy has no type " + tensor.dtype + ".");
-  std::string header = std::string("{'descr': '") + type->code + "', 'fortran_order': False, 'shape': (";
+  std::string header =
+      std::string("{'descr': '") + type->code + "', 'fortran_order': False, 'shape': (";
   size_t size = type->bytes;
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     header += (axis ? ", " : "") + std::to_string(tensor.shape[axis]);
@@ -76,7 +79,15 @@ void write(const std::string& path, const tvm_sparse_tensor& tensor) {
   header += tensor.ndim == 1 ? ",), }" : "), }";
   header.append(63 - (kPrefix + header.size()) % 64, ' ');
   header += '\n';
-  const char prefix[kPrefix] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size() % 256),
+  const char prefix[kPrefix] = {'\x93',
+                                'N',
+                                'U',
+                                'M',
+                                'P',
+                                'Y',
+                                1,
+                                0,
+                                static_cast<char>(header.size() % 256),
                                 static_cast<char>(header.size() / 256)};
   std::ofstream file(path, std::ios::binary);
   file.write(prefix, kPrefix);

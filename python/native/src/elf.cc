@@ -32,7 +32,11 @@ std::vector<Record> records(const std::string& bytes) {
 
 SharedObject::SharedObject(const File& file) : file_(file), size_(file.size()) {
   auto header = records<Elf64_Ehdr>(read(0, sizeof(Elf64_Ehdr))).front();
-  if (std::memcmp(header.e_ident, "\x7f" "ELF\x02\x01", 6) != 0 || header.e_type != ET_DYN) {
+  if (std::memcmp(header.e_ident,
+                  "\x7f"
+                  "ELF\x02\x01",
+                  6) != 0 ||
+      header.e_type != ET_DYN) {
     throw wrong(file, "no shared library of 64 bits");
   }
   if (header.e_machine != kMachine) {

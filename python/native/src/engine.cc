@@ -30,7 +30,8 @@ struct Aligned {
   void AllocData(DLTensor* tensor) {
     size_t size = ffi::GetDataSize(*tensor);
     tensor->data = std::aligned_alloc(kAlignment, (size + kAlignment) / kAlignment * kAlignment);
-    if (!tensor->data) throw Error(TVM_SPARSE_FAILED, "memory", std::to_string(size) + " bytes refused");
+    if (!tensor->data)
+      throw Error(TVM_SPARSE_FAILED, "memory", std::to_string(size) + " bytes refused");
   }
   void FreeData(DLTensor* tensor) { std::free(tensor->data); }
 };
@@ -53,8 +54,9 @@ void* runtime() {
   std::lock_guard<std::mutex> lock(mutex);
   if (!handle) handle = dlopen(kRuntime, RTLD_NOW | RTLD_GLOBAL);
   if (!handle) {
-    throw Error(TVM_SPARSE_FAILED, "apache-tvm", std::string("cannot be loaded (") + dlerror() + ")",
-                "an installed wheel", "pip install apache-tvm");
+    throw Error(TVM_SPARSE_FAILED, "apache-tvm",
+                std::string("cannot be loaded (") + dlerror() + ")", "an installed wheel",
+                "pip install apache-tvm");
   }
   return handle;
 }

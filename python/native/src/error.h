@@ -12,7 +12,8 @@ class Error : public std::runtime_error {
  public:
   Error(tvm_sparse_status status, const std::string& where, const std::string& found,
         const std::string& expected = "", const std::string& todo = "")
-      : std::runtime_error(where + ": " + found + (expected.empty() ? "" : "; expected " + expected) +
+      : std::runtime_error(where + ": " + found +
+                           (expected.empty() ? "" : "; expected " + expected) +
                            (todo.empty() ? "" : "; " + todo) + "."),
         status_(status) {}
 

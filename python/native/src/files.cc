@@ -25,7 +25,8 @@ Error unreadable(const std::string& path, int number) {
 }
 
 Error not_regular(const std::string& path) {
-  return bad_artifact(path, "not a regular file", "a file, no link", "copy it with cp --dereference");
+  return bad_artifact(path, "not a regular file", "a file, no link",
+                      "copy it with cp --dereference");
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ File::File(const std::string& path) : path_(path) {
     int number = errno;
     throw number == ELOOP || number == ENXIO ? not_regular(path) : unreadable(path, number);
   }
-  struct stat status {};
+  struct stat status{};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor_);
     throw not_regular(path);
@@ -57,7 +58,7 @@ File::~File() {
 }
 
 uint64_t File::size() const {
-  struct stat status {};
+  struct stat status{};
   if (fstat(descriptor_, &status) != 0) throw unreadable(path_, errno);
   return static_cast<uint64_t>(status.st_size);
 }
@@ -65,7 +66,8 @@ uint64_t File::size() const {
 std::string File::read(uint64_t offset, uint64_t size) const {
   std::string result(size, '\0');
   for (uint64_t done = 0; done < size;) {
-    ssize_t count = pread(descriptor_, &result[done], size - done, static_cast<off_t>(offset + done));
+    ssize_t count =
+        pread(descriptor_, &result[done], size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) throw unreadable(path_, count < 0 ? errno : EIO);
     done += static_cast<uint64_t>(count);

@@ -28,8 +28,8 @@ std::string first_line(const std::string& path) {
 int cpu_quota() {
   std::string root = "/sys/fs/cgroup/";
   std::string two = first_line(root + "cpu.max");
-  std::string one = first_line(root + "cpu/cpu.cfs_quota_us") + " " +
-                    first_line(root + "cpu/cpu.cfs_period_us");
+  std::string one =
+      first_line(root + "cpu/cpu.cfs_quota_us") + " " + first_line(root + "cpu/cpu.cfs_period_us");
   for (const std::string& text : {two, one}) {
     std::istringstream words(text);
     long quota = 0, period = 0;
@@ -53,9 +53,9 @@ std::string machine() {
 // From the kernel itself: an emulator of user programs shows the flags of its own machine in /proc.
 std::set<std::string> cpu_features(const std::string&) {
   static const std::pair<unsigned long, const char*> first[] = {
-      {HWCAP_ASIMD, "asimd"},      {HWCAP_ASIMDHP, "asimdhp"}, {HWCAP_ASIMDRDM, "asimdrdm"},
-      {HWCAP_ASIMDDP, "asimddp"},  {HWCAP_FCMA, "fcma"},       {HWCAP_ASIMDFHM, "asimdfhm"},
-      {HWCAP_ATOMICS, "atomics"},  {HWCAP_SVE, "sve"}};
+      {HWCAP_ASIMD, "asimd"},     {HWCAP_ASIMDHP, "asimdhp"}, {HWCAP_ASIMDRDM, "asimdrdm"},
+      {HWCAP_ASIMDDP, "asimddp"}, {HWCAP_FCMA, "fcma"},       {HWCAP_ASIMDFHM, "asimdfhm"},
+      {HWCAP_ATOMICS, "atomics"}, {HWCAP_SVE, "sve"}};
   static const std::pair<unsigned long, const char*> second[] = {
       {HWCAP2_I8MM, "i8mm"}, {HWCAP2_BF16, "bf16"}, {HWCAP2_SVE2, "sve2"}};
   std::set<std::string> result;

@@ -31,7 +31,8 @@ void check_shape(const tvm_sparse_tensor& tensor, const TensorSpec& spec, Dims* 
     throw bad_tensor(spec, std::string("dtype ") + tensor.dtype, "dtype " + spec.dtype);
   }
   if (static_cast<size_t>(tensor.ndim) != spec.shape.size()) {
-    throw bad_tensor(spec, text(tensor), std::to_string(spec.shape.size()) + " dimensions, " + spec.text());
+    throw bad_tensor(spec, text(tensor),
+                     std::to_string(spec.shape.size()) + " dimensions, " + spec.text());
   }
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     const Extent& expected = spec.shape[static_cast<size_t>(axis)];
@@ -40,8 +41,9 @@ void check_shape(const tvm_sparse_tensor& tensor, const TensorSpec& spec, Dims* 
     if (is_name(expected.symbol)) wanted = dims->emplace(expected.symbol, length).first->second;
     bool fixed = expected.symbol.empty() || is_name(expected.symbol);
     if (length < 0 || (fixed && length != wanted)) {
-      throw bad_tensor(spec, text(tensor),
-                       std::to_string(wanted) + " on axis " + std::to_string(axis) + ", " + spec.text());
+      throw bad_tensor(
+          spec, text(tensor),
+          std::to_string(wanted) + " on axis " + std::to_string(axis) + ", " + spec.text());
     }
   }
 }
@@ -53,7 +55,8 @@ void check_extents(const tvm_sparse_tensor& tensor, const TensorSpec& spec, cons
     const std::string& symbol = spec.shape[axis].symbol;
     if (symbol.empty()) continue;
     int64_t extent = tensor.shape[axis];
-    std::string found = text(tensor) + ", " + std::to_string(extent) + " on axis " + std::to_string(axis);
+    std::string found =
+        text(tensor) + ", " + std::to_string(extent) + " on axis " + std::to_string(axis);
     auto limits = bounds.find(symbol);
     if (limits != bounds.end()) {
       auto [low, high] = limits->second;

@@ -26,20 +26,13 @@ class Parser {
     if (depth > kDeepest) throw wrong("nested too deeply");
     skip_blanks();
     switch (peek()) {
-      case '{':
-        return object(depth);
-      case '[':
-        return array(depth);
-      case '"':
-        return {Kind::kString, string(), {}, {}};
-      case 'n':
-        return word("null", Kind::kNull);
-      case 'f':
-        return word("false", Kind::kFalse);
-      case 't':
-        return word("true", Kind::kTrue);
-      default:
-        return number();
+      case '{': return object(depth);
+      case '[': return array(depth);
+      case '"': return {Kind::kString, string(), {}, {}};
+      case 'n': return word("null", Kind::kNull);
+      case 'f': return word("false", Kind::kFalse);
+      case 't': return word("true", Kind::kTrue);
+      default: return number();
     }
   }
 
@@ -165,7 +158,8 @@ class Parser {
   }
 
   void skip_blanks() {
-    while (at_ < text_.size() && std::string(" \t\n\r").find(text_[at_]) != std::string::npos) ++at_;
+    while (at_ < text_.size() && std::string(" \t\n\r").find(text_[at_]) != std::string::npos)
+      ++at_;
   }
 
   void expect(char letter) {
@@ -177,7 +171,8 @@ class Parser {
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   Error wrong(const std::string& what) const {
-    return bad_artifact(where_, "not a JSON document (" + what + " at byte " + std::to_string(at_) + ")",
+    return bad_artifact(where_,
+                        "not a JSON document (" + what + " at byte " + std::to_string(at_) + ")",
                         "UTF-8 JSON");
   }
 

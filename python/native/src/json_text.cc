@@ -25,21 +25,11 @@ void write_object(const Value& value, std::string* out) {
 
 void write(const Value& value, std::string* out) {
   switch (value.kind) {
-    case Kind::kNull:
-      *out += "null";
-      break;
-    case Kind::kFalse:
-      *out += "false";
-      break;
-    case Kind::kTrue:
-      *out += "true";
-      break;
-    case Kind::kNumber:
-      *out += value.text;
-      break;
-    case Kind::kString:
-      append_quoted(out, value.text);
-      break;
+    case Kind::kNull: *out += "null"; break;
+    case Kind::kFalse: *out += "false"; break;
+    case Kind::kTrue: *out += "true"; break;
+    case Kind::kNumber: *out += value.text; break;
+    case Kind::kString: append_quoted(out, value.text); break;
     case Kind::kArray:
       *out += '[';
       for (size_t i = 0; i < value.items.size(); ++i) {
@@ -48,8 +38,7 @@ void write(const Value& value, std::string* out) {
       }
       *out += ']';
       break;
-    case Kind::kObject:
-      write_object(value, out);
+    case Kind::kObject: write_object(value, out);
   }
 }
 

@@ -25,8 +25,8 @@ std::vector<std::string> texts(const Field& field) {
 }
 
 std::string plain_name(const Field& field, const std::string& name) {
-  if (name.empty() || name == "." || name == ".." || name == "manifest.json" || name == "manifest.sig" ||
-      name.find_first_of("/\\") != std::string::npos) {
+  if (name.empty() || name == "." || name == ".." || name == "manifest.json" ||
+      name == "manifest.sig" || name.find_first_of("/\\") != std::string::npos) {
     throw bad_artifact(field.where, "the path " + shown(name) + " leaves the directory",
                        "the plain name of a file inside it", "do not load this artifact");
   }
@@ -135,7 +135,9 @@ Code code(const Field& body, const Field& program) {
               digest(program.at("code")), weights(program.at("weights")), signature(body, program)};
   Field record = body.at("files");
   const json::Value* found = record.value.find(result.library);
-  if (!found || result.library != "model-" + digest(Field{*found, record.where}.at("sha256")).substr(0, 16) + ".so") {
+  if (!found ||
+      result.library !=
+          "model-" + digest(Field{*found, record.where}.at("sha256")).substr(0, 16) + ".so") {
     throw program.at("library").wrong("a library named after its checksum");
   }
   return result;
@@ -200,8 +202,8 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   Field body{value, where};
   check_format(body);
   check_checksum(&value, where);
-  std::vector<const char*> keys{"format",  "format_version", "versions", "target",    "inputs",
-                                "outputs", "weights",        "library",  "code",      "files",
+  std::vector<const char*> keys{"format",  "format_version", "versions", "target", "inputs",
+                                "outputs", "weights",        "library",  "code",   "files",
                                 "bounds",  "threads",        "decisions"};
   const std::string& format = body.at("format_version").value.text;
   if (format != "2") keys.push_back("alternatives");

@@ -36,7 +36,8 @@ void Sha256::block(const uint8_t* data) {
   auto [a, b, c, d, e, f, g, h] = state_;
   for (int i = 0; i < 64; ++i) {
     uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-    uint32_t first = h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + choice + kRounds[i] + w[i];
+    uint32_t first =
+        h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + choice + kRounds[i] + w[i];
     uint32_t second = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + majority;
     h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
   }

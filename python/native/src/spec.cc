@@ -7,9 +7,9 @@ namespace tvm_sparse {
 
 size_t item_bytes(const std::string& dtype) {
   static const std::map<std::string, size_t> bytes{
-      {"bool", 1},   {"int8", 1},    {"uint8", 1},    {"int16", 2}, {"uint16", 2},
-      {"float16", 2}, {"bfloat16", 2}, {"int32", 4},   {"uint32", 4}, {"float32", 4},
-      {"int64", 8},  {"uint64", 8},  {"float64", 8}};
+      {"bool", 1},    {"int8", 1},     {"uint8", 1},  {"int16", 2},  {"uint16", 2},
+      {"float16", 2}, {"bfloat16", 2}, {"int32", 4},  {"uint32", 4}, {"float32", 4},
+      {"int64", 8},   {"uint64", 8},   {"float64", 8}};
   auto found = bytes.find(dtype);
   return found == bytes.end() ? 0 : found->second;
 }

@@ -20,9 +20,10 @@ constexpr uint64_t kManifestLimit = 64 << 20;
 constexpr const char* kManifest = "manifest.json";
 
 Manifest read_manifest(const std::string& directory) {
-  struct stat status {};
+  struct stat status{};
   if (stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    throw bad_artifact(directory, exists(directory) ? "not a directory" : "there is no such directory",
+    throw bad_artifact(directory,
+                       exists(directory) ? "not a directory" : "there is no such directory",
                        "an artifact", "name a directory that library.export() wrote");
   }
   File file(directory + "/" + kManifest);
@@ -75,7 +76,8 @@ size_t best_program(const std::vector<Code>& programs, const std::string& direct
   std::vector<size_t> order(programs.size());
   std::iota(order.begin(), order.end(), 0);
   auto count = [&](size_t i) { return programs[i].target.cpu_features.size(); };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return count(a) < count(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return count(a) < count(b); });
   std::set<std::string> here = cpu_features();
   check_host(programs[order.front()].target, here, directory);
   size_t best = order.front();
@@ -149,7 +151,8 @@ File checked(const Code& program, const FileRecord& expected, const std::string&
 // Signatures are checked from Python only: where they are asked for, nothing is opened without.
 void check_policy(const std::string& directory) {
   if (!std::getenv("TVM_SPARSE_TRUSTED")) return;
-  throw bad_artifact(directory, "TVM_SPARSE_TRUSTED asks for a signature, which is checked from Python only",
+  throw bad_artifact(directory,
+                     "TVM_SPARSE_TRUSTED asks for a signature, which is checked from Python only",
                      "that it is not set", "open it from Python, or check the signature before");
 }
 

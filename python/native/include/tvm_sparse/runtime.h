@@ -72,7 +72,8 @@ typedef struct {
   const char* dtype;
   int32_t ndim;
   const int64_t* shape;
-  /*! \brief Used where it lies if it begins on a multiple of 64 bytes, else copied. Never written. */
+  /*! \brief Used where it lies if it begins on a multiple of 64 bytes, else copied. Never written.
+   */
   const void* data;
 } tvm_sparse_tensor;
 
@@ -97,7 +98,8 @@ TVM_SPARSE_API tvm_sparse_status tvm_sparse_open(const char* directory,
                                                  const tvm_sparse_options* options,
                                                  tvm_sparse_library** library);
 
-/*! \brief Make a second session of the same program: it shares code and weights, and nothing else. */
+/*! \brief Make a second session of the same program: it shares code and weights, and nothing else.
+ */
 TVM_SPARSE_API tvm_sparse_status tvm_sparse_clone(const tvm_sparse_library* library,
                                                   tvm_sparse_library** clone);
 
@@ -134,4 +136,4 @@ TVM_SPARSE_API void tvm_sparse_outputs_free(tvm_sparse_outputs* outputs);
 }
 #endif
 
-#endif  /* TVM_SPARSE_RUNTIME_H_ */
+#endif /* TVM_SPARSE_RUNTIME_H_ */

@@ -72,7 +72,8 @@ class Outputs {
   detail::Owned<tvm_sparse_outputs, tvm_sparse_outputs_free> handle_;
 };
 
-/*! \brief An opened artifact. One call at a time; threads that run side by side have a clone each. */
+/*! \brief An opened artifact. One call at a time; threads that run side by side have a clone each.
+ */
 class Library {
  public:
   /*! \brief Open an artifact. \throws RuntimeError if anything is wrong with it. */
