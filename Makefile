@@ -56,9 +56,9 @@ bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and doc
 	mkdir -p build benchmarks/results
 	$(BIN)/tvm-sparse demo --json > build/demo.json
 	$(BIN)/python -m benchmarks.rows build/demo.json benchmarks/results/demo.json
-	$(BIN)/python tools/readme_figures.py
 	$(BIN)/python -m benchmarks.cpu_models $(ARGS)
 	$(BIN)/python -m benchmarks.pages
+	$(BIN)/python tools/readme_figures.py
 
 operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operators.md
 	for suite in pytorch onnx onnx_constants; do \
