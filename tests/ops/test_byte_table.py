@@ -7,17 +7,16 @@ import pytest
 from tvm import te
 
 from tests.kernels import host, run
-from tvm_sparse.machine.registry import MACHINES, machine_of
+from tvm_sparse.machine.registry import MACHINES, features_of
 from tvm_sparse.ops.byte_table import byte_table
 
 TABLE = np.random.default_rng(0).integers(0, 256, 256, np.uint8)
-HERE = machine_of(host())
-RUNNABLE = [m for m in MACHINES if set(m.features) <= set(HERE.features)]
+HERE = features_of(host())
+RUNNABLE = [m for m in MACHINES if HERE.issuperset(m.features)]
 
 
 @pytest.mark.parametrize("machine", RUNNABLE, ids=lambda m: m.name)
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("count", [64, 65, 1000, 1 << 18])
+@pytest.mark.parametrize(("dtype", "count"), [("uint8", 1 << 18), ("int8", 1001)])
 def test_entries_of_all_bytes(machine, dtype, count):
     x = np.resize(np.random.default_rng(1).permutation(256), count).astype(np.uint8).view(dtype)
     tensor, table = te.placeholder(x.shape, dtype, "X"), te.placeholder((256,), "uint8", "T")

@@ -34,27 +34,35 @@ def byte_table(x: te.Tensor, table: te.Tensor, machine: Machine, dtype: str) -> 
     dtype
         Type of the result, whose bits the table has.
     """
-    count = int(x.shape[0])
+    count, banks = int(x.shape[0]), machine.banks(BYTE)
+    lanes = LANES if banks else 1
     loop = T.parallel if count >= PARALLEL_BYTES else T.serial
 
     def emit(inputs: Any, outputs: Any) -> Any:
         source, entries = (T.buffer_proxy(buffer) for buffer in inputs)
         result = T.buffer_proxy(outputs[0])
-        with IRBuilder() as builder, loop(0, tirx.const(-(-count // LANES), "int64")) as n:
+        with IRBuilder() as builder, loop(0, tirx.const(-(-count // lanes), "int64")) as n:
             # The last vector begins earlier, so that it is whole.
-            first = tirx.min(n * LANES, tirx.const(count - LANES, "int64"))
-            at = tirx.Ramp(first, 1, LANES)
-            index = tirx.reinterpret(f"{BYTE}x{LANES}", source[(at,)])
-            found = _looked_up(entries, index, machine)
-            result[(at,)] = tirx.reinterpret(f"{dtype}x{LANES}", found)
+            first = tirx.min(n * lanes, tirx.const(count - lanes, "int64"))
+            at = tirx.Ramp(first, 1, lanes) if banks else n
+            index = tirx.reinterpret(_vector(BYTE, lanes), source[(at,)])
+            if banks:
+                found = _looked_up(entries, index, machine)
+            else:
+                found = entries[(tirx.Cast("int32", index),)]
+            result[(at,)] = tirx.reinterpret(_vector(dtype, lanes), found)
         return builder.get()
 
     return te.extern([x.shape], [x, table], emit, name="byte_table", dtype=dtype)
 
 
+def _vector(dtype: str, lanes: int) -> str:
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
+
+
 def _looked_up(entries: Any, index: Any, machine: Machine) -> Any:
     """Return the entries at ``index``, part after part of the table."""
-    bank = max(machine.banks(BYTE), default=ENTRIES)
+    bank = max(machine.banks(BYTE))
     lookup = machine.lookup(BYTE, bank)
     found = lookup(entries, (), ENTRIES - bank, index)
     for end in range(ENTRIES - bank, 0, -bank):
