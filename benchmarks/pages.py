@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import (
+    dynamo_pages,
     gpu_pages,
     int8_pages,
     kernel_pages,
@@ -31,6 +32,7 @@ def main() -> None:
     kernel_pages.write(PAGES)
     narrow_kernels.write(PAGES)
     zoo_pages.write(PAGES)
+    dynamo_pages.write(PAGES)
     tuning_pages.write(PAGES)
     gpu_pages.write(PAGES)
     one_shot_pages.write(PAGES)
