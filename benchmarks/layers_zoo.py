@@ -68,7 +68,7 @@ def _row(case: Any, options: argparse.Namespace) -> dict[str, Any]:
         if options.trace:
             traceback.print_exc()
         return row | {"error": f"{type(error).__name__}: {error}"[:400]}
-    from benchmarks.common import interleaved
+    from benchmarks.common import environment, interleaved
 
     row["errors"] = errors
     wrong = [name for name, e in errors.items() if not e < TOLERANCE]
@@ -82,7 +82,7 @@ def _row(case: Any, options: argparse.Namespace) -> dict[str, Any]:
     row["eager"] = round(peers["eager"] / times["ours"], 3)
     if "ours 75 %" in times:
         row["sparse"] = round(times["ours"] / times["ours 75 %"], 3)
-    return row | {"kernels": kernels}
+    return row | {"kernels": kernels, "environment": environment(1)}
 
 
 def _programs(

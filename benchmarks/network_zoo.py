@@ -48,7 +48,7 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import interleaved, relative_error
+    from benchmarks.common import environment, interleaved, relative_error
     from benchmarks.zoo_networks import network
 
     row: dict[str, Any] = {"name": name}
@@ -81,7 +81,7 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     row["kernels"] = [
         [k.function, k.layer, k.rule, round(k.us, 1)] for k in library.profile(*inputs, repeat=7)
     ]
-    return row
+    return row | {"environment": environment(1)}
 
 
 def _tensors(results: Any) -> list[Any]:

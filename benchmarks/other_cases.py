@@ -56,13 +56,16 @@ def _along_lines() -> Functions:
 
 
 def _moves() -> Functions:
-    """Return what moves elements, or chooses among them."""
+    """Return what moves elements, or chooses among them.
+
+    Results are contiguous: PyTorch would move nothing, and leave the order of axes to its strides.
+    """
     return {
         "one_hot": (lambda x: F.one_hot((x.abs() * 9).long() % 10, 10), ROWS),
         "where": (lambda x: torch.where(x > 0, x, x * 0.1), PLANES),
         "flip, roll": (lambda x: torch.roll(x.flip(-1), 3, -2), PLANES),
-        "transpose": (lambda x: x.transpose(1, -1) + 1, PLANES),
-        "permute 4": (lambda x: x.permute(0, 2, 3, 1) * 2, PLANES),
+        "transpose": (lambda x: (x.transpose(1, -1) + 1).contiguous(), PLANES),
+        "permute 4": (lambda x: (x.permute(0, 2, 3, 1) * 2).contiguous(), PLANES),
         "pixel_shuffle": (lambda x: F.pixel_shuffle(x[:, :28], 2), PLANES),
         "pad, constant": (lambda x: F.pad(x, (1, 2, 3, 1)) + 1, PLANES),
         "pad, reflect": (lambda x: F.pad(x, (1, 2, 3, 1), "reflect"), PLANES),

@@ -42,16 +42,27 @@ dense time over ours with 75 % of the weights zero. The best runtime is that of 
 |---|---:|---:|---:|---:|
 """
 
+_COMPILING = """
+## Compiling
+
+From an empty cache, with all measurements, on one core. The processor's time counts, not the
+clock's: other programs ran meanwhile. Weights are zeroed by their magnitude. Peak is the resident
+memory of the process, PyTorch and its copy of the weights included.
+
+| network | weights | processor, s | peak, GB |
+|---|---|---:|---:|
+"""
+
 
 def write(pages: Path) -> None:
     """Write the page into the directory ``pages``."""
-    text = page(_rows("network_zoo"), _rows("layers_zoo"))
+    text = page(_rows("network_zoo"), _rows("layers_zoo"), _rows("compile_times"))
     (pages / "zoo.md").write_text(text, encoding="utf-8")
 
 
-def page(networks: list[Row], layers: list[Row]) -> str:
+def page(networks: list[Row], layers: list[Row], compiled: list[Row] | None = None) -> str:
     """Return the page of these rows; a part without rows is left out."""
-    parts = [_HEAD]
+    parts = [_HEAD, _machines([*networks, *layers, *(compiled or [])])]
     if networks:
         parts += [_NETWORKS, *map(_network, networks), "\n### Where their time goes\n\n"]
         parts += [_kernels(row) for row in networks if "kernels" in row]
@@ -61,12 +72,30 @@ def page(networks: list[Row], layers: list[Row]) -> str:
         kinds = dict.fromkeys(row["kind"] for row in layers)
         parts.append(_LAYERS.format(peers=peers))
         parts += [_layer(kind, [r for r in layers if r["kind"] == kind]) for kind in kinds]
+    if compiled:
+        parts += [_COMPILING, *map(_compiled, compiled)]
     return "".join(parts)
 
 
 def _rows(name: str) -> list[Row]:
     path = RESULTS / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _machines(rows: list[Row]) -> str:
+    """Return a line for each machine with its versions, which the oldest rows do not tell."""
+    seen: dict[str, int] = {}
+    for row in rows:
+        if e := row.get("environment"):
+            versions = ", ".join(f"{name} {version}" for name, version in e["versions"].items())
+            line = f"{e['cpu']}, Python {e['python']}, {versions}, {e['date']}"
+            seen[line] = seen.get(line, 0) + 1
+    lines = [f"* {line}: {count} rows.\n" for line, count in seen.items()]
+    return "".join(["\n", *lines]) if lines else ""
+
+
+def _compiled(row: Row) -> str:
+    return f"| {row['name']} | {row['level']} | {row['processor_s']:.0f} | {row['peak_gb']:.1f} |\n"
 
 
 def _network(row: Row) -> str:

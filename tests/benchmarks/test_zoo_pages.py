@@ -43,6 +43,14 @@ def test_forms_of_layers_with_medians():
     assert "UnsupportedError: no" in text
 
 
+def test_times_of_compiling_and_machines():
+    machine = {"cpu": "AMD", "python": "3.11", "versions": {"torch": "2"}, "date": "2026-01-02"}
+    row = {"name": "unet", "level": "75 %", "processor_s": 20.4, "peak_gb": 1.04}
+    text = zoo_pages.page([], [], [{**row, "environment": machine}] * 2)
+    assert "| unet | 75 % | 20 | 1.0 |" in text
+    assert "* AMD, Python 3.11, torch 2, 2026-01-02: 2 rows." in text
+
+
 def test_the_page_in_the_repository_is_that_of_the_results(tmp_path):
     zoo_pages.write(tmp_path)
     written = (tmp_path / "zoo.md").read_text(encoding="utf-8")

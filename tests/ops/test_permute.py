@@ -38,12 +38,11 @@ def test_what_turns_tiles(shape, axes, expected):
 def check(shape, axes):
     plain = Permutation.of(shape, axes)
     assert plain.turns_tiles()
-    x = te.placeholder(plain.shape, "float32", "X")
-    func = te.create_prim_func([x, permute(x, plain.axes)])
-    value = np.arange(np.prod(shape), dtype=np.float32)
-    after = [plain.shape[axis] for axis in plain.axes]
-    got = run(func, [value.reshape(plain.shape)], tuple(after))
-    np.testing.assert_array_equal(got.ravel(), value.reshape(shape).transpose(axes).ravel())
+    x = te.placeholder(shape, "float32", "X")
+    after = [shape[axis] for axis in axes]
+    func = te.create_prim_func([x, permute(x, plain, after)])
+    value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(run(func, [value], tuple(after)), value.transpose(axes))
 
 
 @settings(deadline=None, max_examples=6)

@@ -12,6 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.transpose import LANES, transpose_tile
 
 PARALLEL_POINTS = 1 << 17
@@ -55,21 +56,24 @@ class Permutation:
         return moves and min(self.shape[-1], self.shape[self.axes[-1]]) >= LANES
 
 
-def permute(x: te.Tensor, axes: Sequence[int]) -> te.Tensor:
-    """Return ``x`` with its axes in the order ``axes``, by turning tiles.
+def permute(x: te.Tensor, plain: Permutation, extents: Sequence[Any]) -> te.Tensor:
+    """Return ``x`` transposed as ``plain`` says, of the shape ``extents``, by turning tiles.
 
-    Tiles at the end of an axis begin earlier, so that they are whole.
+    Tiles at the end of an axis begin earlier, so that they are whole. The function sees both
+    tensors on the axes of ``plain``: a reshape outside of it would be fused with what is before.
     """
-    shape, rank = [int(e) for e in x.shape], len(x.shape)
+    shape, axes, rank = plain.shape, plain.axes, len(plain.shape)
+    dtype = str(x.dtype)
     last, rows = rank - 1, axes[-1]
     others = [axis for axis in range(rank) if axis not in (last, rows)]
     counts = (*(shape[axis] for axis in others), -(-shape[rows] // LANES))
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        source, result = T.buffer_proxy(inputs[0]), T.buffer_proxy(outputs[0])
         lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
         with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
+            source = _seen(inputs[0], shape, dtype)
+            result = _seen(outputs[0], [shape[axis] for axis in axes], dtype)
             *outer, tile = unravel(n, counts)
             row = _first(tile, shape[rows])
             with T.serial(0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
@@ -84,8 +88,12 @@ def permute(x: te.Tensor, axes: Sequence[int]) -> te.Tensor:
                     result[tuple(index[axis] for axis in axes)] = turned
         return builder.get()
 
-    permuted = [shape[axis] for axis in axes]
-    return te.extern([permuted], [x], emit, name="permute", dtype=str(x.dtype))
+    return te.extern([list(extents)], [x], emit, name="permute", dtype=dtype)
+
+
+def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
+    """Return a buffer on the memory of another one, with other axes."""
+    return T.buffer_proxy(T.decl_buffer(int64(tuple(shape)), dtype, data=buffer.data))
 
 
 def _first(tile: Any, extent: int) -> Any:

@@ -24,11 +24,10 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     plain = Permutation.of(shape, order)
     if not plain.turns_tiles():
         return None
-    x = sweep.emit(relax.op.reshape(call.args[0], plain.shape))
-    turned = sweep.builder_.emit_te(
-        lambda t: permute(t, plain.axes), x, primfunc_name_hint="permute"
+    extents = call.ty.shape.values
+    return sweep.builder_.call_te(
+        lambda x: permute(x, plain, extents), call.args[0], primfunc_name_hint="permute"
     )
-    return relax.op.reshape(turned, call.ty.shape)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerPermutes")
@@ -37,7 +36,7 @@ class LowerPermutes:
     """Replace transpositions of whole tiles of fp32; others keep TVM's definition, which fuses.
 
     before: ``permute_dims(x, [0, 2, 3, 1])``
-    after:  ``reshape(call_tir(permute, (reshape(x),)))``
+    after:  ``call_tir(permute, (x,))``
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
