@@ -16,7 +16,7 @@ from tvm_sparse.pruning import deprune
 
 
 class Encoder(nn.Module):
-    """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads."""
+    """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads; MiniLM's has 6 of 384."""
 
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
         super().__init__()
@@ -95,6 +95,7 @@ NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
     "densenet121": _image("densenet121"),
     "vit_b_16": _vision_transformer,
     "bert_base": lambda batch: (Encoder(), torch.randn(batch, 128, 768)),
+    "minilm": lambda batch: (Encoder(layers=6, width=384), torch.randn(batch, 64, 384)),
     "lstm_ptb": lambda batch: (Recurrent(), torch.randn(batch, 1, 1500)),
     "lstm_ptb_35": lambda batch: (Recurrent(), torch.randn(batch, 35, 1500)),
     "ctc_timit": lambda batch: (Bidirectional(), torch.randn(batch, 50, 40)),
