@@ -16,7 +16,7 @@ from tvm_sparse.pruning import deprune
 
 
 class Encoder(nn.Module):
-    """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads; MiniLM's has 6 of 384."""
+    """BERT-base's encoder: 12 post-norm layers of width 768 with 12 heads; MiniLM has 6 of 384."""
 
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ H200 = Chip(
     shared=228 * 1024,
     pipes={"fma": 128, "alu": 64, "half": 128, "special": 16, "memory": 32, "control": 64},
 )
-"""Data sheet: 132 SMs, 4.8e12 B/s, 128 and 2048 multiply-adds a clock; its 989e12 operations of fp16
+"""Data sheet: 132 SMs, 4.8e12 B/s, 128 and 2048 multiply-adds a clock; 989e12 operations of fp16
 a second are 1.83 GHz. Guess: 1.75 GHz under load, 90 % of the bandwidth, 80 % of the fp32 peak;
 ``mma.sync`` reaches about 60 % of what ``wgmma`` does, and half of that in our tiles. Guide: shared
 memory and pipes."""
