@@ -54,7 +54,7 @@ def from_module(
     """
     if dynamic_batch and dynamic_shapes is not None:
         raise InputError("dynamic_batch", "is set along with dynamic_shapes", "one of them")
-    args, named = _arguments(example_inputs)
+    args, named = arguments(example_inputs)
     named |= kwargs or {}
     register_caches()
     copy = inference_copy(module)
@@ -74,11 +74,21 @@ def from_module(
     return from_exported(program, _symbols(program, dynamic_shapes))
 
 
-def _arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and the keyword arguments of a call.
+
+    Raises
+    ------
+    InputError
+        They are no tensor, sequence or mapping.
+    """
     if isinstance(examples, torch.Tensor):
         return (examples,), {}
     if isinstance(examples, Mapping):
         return (), dict(examples)
+    if not isinstance(examples, Sequence) or isinstance(examples, str):
+        found = f"are of type {type(examples).__name__}"
+        raise InputError("inputs", found, "a tensor, a sequence or a mapping of arguments")
     return tuple(examples), {}
 
 

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 import tvm_sparse as ts
+from tests.zoo import package
 
 
 class Residual(nn.Module):
@@ -76,3 +77,27 @@ def test_what_cannot_be_quantised_is_refused(model):
         ts.quantize(model, [torch.randn(1, 3, 16, 16)], ignore=["neck"])
     with pytest.raises(ts.InputError, match="cannot be traced"):
         ts.quantize(model, [torch.randn(1, 4, 16, 16)])
+
+
+def test_a_model_of_hugging_face_goes_in_as_it_is():
+    transformers = package("transformers")
+    config = transformers.BertConfig(
+        hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=128
+    )
+    torch.manual_seed(0)
+    model = transformers.BertModel(config).eval()
+    batches = [
+        {"input_ids": torch.randint(0, 100, (1, 8)), "attention_mask": torch.ones(1, 8).long()}
+        for _ in range(2)
+    ]
+    library = compiled(ts.quantize(model, batches))
+    found, wanted = library(**batches[0]), model(**batches[0])
+    assert type(found) is type(wanted)
+    scale = wanted.last_hidden_state.abs().max()
+    assert (found.last_hidden_state - wanted.last_hidden_state).abs().max() < 0.05 * scale
+    assert sum("uint8" in k.function for k in library.kernels if k.layer) >= 6
+
+
+def test_batches_that_are_no_arguments_are_refused(model):
+    with pytest.raises(ts.errors.InputError, match=r"of type int"):
+        ts.quantize(model, [3])

@@ -12,13 +12,17 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.torch import Examples, arguments
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"
 
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
+
 
 def quantize(
-    model: nn.Module, batches: Iterable[Any], *, ignore: Sequence[str] = ()
+    model: nn.Module, batches: Iterable[Examples], *, ignore: Sequence[str] = ()
 ) -> torch.export.ExportedProgram:
     """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
 
@@ -32,8 +36,9 @@ def quantize(
     model
         A trained, perhaps pruned, model. It is not changed.
     batches
-        Inputs that are like those in use; a tensor, or a tuple of the model's inputs, each. The
-        program takes the shape of the first. Some hundred images are usual.
+        Inputs that are like those in use: each a tensor, a sequence of positional arguments or a
+        mapping of keyword ones. The program takes the shapes of the first. Some hundred images are
+        usual.
     ignore
         Fully qualified names of modules that stay float.
 
@@ -44,44 +49,44 @@ def quantize(
         traced.
     """
     require("quantize", WHERE)
-    inputs = [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
-    if not inputs:
+    calls = [arguments(batch) for batch in batches]
+    if not calls:
         raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")
     names = {name for name, _ in model.named_modules()}
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
     with quiet(), torch.no_grad():
-        plain = _traced(inference_copy(model), inputs[0])
+        plain = _traced(inference_copy(model), calls[0])
         try:
-            converted = _converted(plain, inputs, ignore)
+            converted = _converted(plain, calls, ignore)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             todo = "give each use of a module its own, or quantise with another tool"
             raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
         _name_weights(converted)
-        return torch.export.export(converted, inputs[0])
+        return torch.export.export(converted, *calls[0])
 
 
-def _traced(model: nn.Module, inputs: tuple[Any, ...]) -> nn.Module:
+def _traced(model: nn.Module, call: Call) -> nn.Module:
     """Return the graph of ``model``, with each use of a module told apart where that can be had.
 
     Only the strict exporter does so, and torchao's quantiser refuses a module that is used twice
     without it; some models can be traced by the other one only.
     """
     try:
-        return torch.export.export(model, inputs, strict=True).module()
+        return torch.export.export(model, *call, strict=True).module()
     except Exception:
         try:
-            return torch.export.export(model, inputs).module()
+            return torch.export.export(model, *call).module()
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
 
 
 def _converted(
-    plain: nn.Module, inputs: list[tuple[Any, ...]], ignore: Sequence[str]
+    plain: nn.Module, calls: Sequence[Call], ignore: Sequence[str]
 ) -> torch.fx.GraphModule:
-    """Return ``plain`` with the quantisation that torchao finds for ``inputs``."""
+    """Return ``plain`` with the quantisation that torchao finds for ``calls``."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
@@ -90,8 +95,8 @@ def _converted(
     for name in ignore:
         quantizer.set_module_name_qconfig(name, None)
     prepared = prepare_pt2e(plain, quantizer)
-    for batch in inputs:
-        prepared(*batch)
+    for args, kwargs in calls:
+        prepared(*args, **kwargs)
     return convert_pt2e(prepared)
 
 
