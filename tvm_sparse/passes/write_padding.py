@@ -72,6 +72,8 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
     ``None`` if the output is not stored by one element-wise block.
     """
     root, (*inputs, inner) = func.body.block, func.params
+    if not isinstance(inner.elem_offset, tirx.IntImm):
+        return None  # of a function that is written as a whole, not in blocks
     outer, copy, borders = _surround(inner, padding)
     fused = _function(func, [*inputs, outer], root, [*root.alloc_buffers, inner], [root.body, copy])
     schedule = s_tir.Schedule(fused)
