@@ -49,6 +49,13 @@ def scale_of(sweep: Rewriter, call: relax.Call) -> Scale | None:
     return Scale(str(call.ty.dtype), size, int(zero))
 
 
+def zero_of(call: relax.Call) -> int | None:
+    """Return the zero point of ``call``, a ``quantize`` of steps: its own scale is one."""
+    size, zero = (array_of(argument).reshape(-1) for argument in call.args[1:])
+    plain = len(size) == len(zero) == 1 and size[0] == 1
+    return int(zero[0]) if plain else None
+
+
 def inverse(factor: float) -> float:
     """Return the inverse in single precision."""
     single = np.dtype(FLOAT_SUMS).type

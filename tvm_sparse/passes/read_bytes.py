@@ -12,7 +12,7 @@ from tvm import relax, te
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.quantise import Scale, dequantised_at, whole_steps
-from tvm_sparse.passes.quantisation import meaning_of
+from tvm_sparse.passes.quantisation import meaning_of, zero_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     count_uses,
@@ -38,7 +38,7 @@ class _Rule:
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "quantize" and any(sweep.original.same_as(found) for found in self.unmade):
-            scale = Scale(str(call.ty.dtype), 1.0, _zero(call))
+            scale = Scale(str(call.ty.dtype), 1.0, zero_of(call) or 0)
             return sweep.builder_.call_te(
                 lambda t: whole_steps(t, scale), call.args[0], primfunc_name_hint="steps"
             )
@@ -70,7 +70,7 @@ def _unmade(func: relax.Function) -> list[relax.Call]:
                 var = source.args[0]
                 maker = bound.get(var)
                 plain = op_name(maker) == "quantize" and uses.get(var) == 1
-                if plain and _zero(maker) == _zero(source):
+                if plain and zero_of(maker) == _zero(source):
                     made.append(var)
         if made:
             found.append(bound[min(made, key=order.index)])
@@ -78,7 +78,7 @@ def _unmade(func: relax.Function) -> list[relax.Call]:
 
 
 def _zero(call: relax.Call) -> int:
-    """Return the zero point of ``quantize`` or ``dequantize``."""
+    """Return the zero point of ``dequantize``."""
     return int(array_of(call.args[2]).reshape(()))
 
 

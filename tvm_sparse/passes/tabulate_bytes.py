@@ -14,9 +14,8 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.byte_table import BYTE, ENTRIES, LANES, byte_table
-from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.passes.elementwise import ELEMENTWISE
-from tvm_sparse.passes.quantisation import BYTES, meaning_of
+from tvm_sparse.passes.quantisation import BYTES, meaning_of, zero_of
 from tvm_sparse.passes.rewrite import Rewriter, constant, op_name, rewrite, static_shape
 
 _MOST_STEPS = 32
@@ -82,10 +81,10 @@ class _Function:
         """Return ``tensor`` if it, too, is a function of one byte."""
         if op_name(self.sweep.resolve(tensor)) != "quantize":
             return None
-        before = self.root, self.costly
+        before = self.root, self.costly, dict(self.values)
         values = self.of(tensor)
-        if values is None:
-            self.root, self.costly = before
+        if values is None:  # what was found on the way was of another root
+            self.root, self.costly, self.values = before
         return values
 
     def _root(self, tensor: Any) -> np.ndarray | None:
@@ -100,12 +99,11 @@ class _Function:
 
     def rounded(self, call: relax.Call) -> np.ndarray | None:
         """Return the bytes that ``call``, a ``quantize``, makes."""
-        steps, scale = self.of(call.args[0]), _scale(call)
-        if steps is None or len(steps) != ENTRIES:
+        steps, zero, dtype = self.of(call.args[0]), zero_of(call), str(call.ty.dtype)
+        if steps is None or zero is None or len(steps) != ENTRIES:
             return None
-        low, high = scale.limits
-        whole = np.rint(np.nan_to_num(steps, nan=-np.inf)) + scale.zero_point
-        return np.clip(whole, low, high).astype(scale.dtype)
+        limits, whole = np.iinfo(dtype), np.rint(np.nan_to_num(steps, nan=-np.inf)) + zero
+        return np.clip(whole, limits.min, limits.max).astype(dtype)
 
 
 def _bound(sweep: Rewriter, tensor: Any) -> Any:
@@ -113,11 +111,6 @@ def _bound(sweep: Rewriter, tensor: Any) -> Any:
     while isinstance(other := sweep.lookup_binding(tensor), relax.Var):
         tensor = other
     return tensor
-
-
-def _scale(call: relax.Call) -> Scale:
-    """Return the meaning of the bytes of ``quantize``, which counts steps."""
-    return Scale(str(call.ty.dtype), 1.0, int(array_of(call.args[2]).reshape(())))
 
 
 class _Rule:
