@@ -35,6 +35,8 @@ def argsort(x: te.Tensor, axis: int, *, descending: bool, dtype: str) -> te.Tens
     number, as in PyTorch.
     """
     lines = Lines.of(x.shape, on_axis(x, axis))
+    if isinstance(lines.extent, tirx.IntImm) and int(lines.extent) == 1:
+        return te.compute(x.shape, lambda *_: tirx.const(0, dtype), name="argsort")
 
     def emit(inputs: Any, outputs: Any) -> Any:
         source, order = (T.buffer_proxy(b) for b in (*inputs, *outputs))
