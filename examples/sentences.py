@@ -87,6 +87,14 @@ def batches(tokenizer: Any, texts: list[str], size: int = 64) -> list[dict[str, 
     return found
 
 
+def single(tokenizer: Any, texts: list[str]) -> list[tuple[Tensor, Tensor]]:
+    """Return token numbers and mask of each sentence, all padded to the same length."""
+    found = tokenizer(
+        texts, padding="max_length", truncation=True, max_length=TOKENS, return_tensors="pt"
+    )
+    return list(zip(found["input_ids"].split(1), found["attention_mask"].split(1), strict=True))
+
+
 def embed(model: nn.Module, inputs: list[dict[str, Tensor]]) -> Tensor:
     """Return the unit sentence embeddings: means of the last hidden states over the tokens."""
     found = []

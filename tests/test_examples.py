@@ -78,6 +78,8 @@ def test_minilm(monkeypatch, capsys, tmp_path):
     arguments = ["--sparsity", "0.5", "--sentences", "128", "--out", str(tmp_path / "minilm.tvms")]
     output = run("minilm.py", arguments, monkeypatch, capsys)
     assert float(re.search(r"cosine to dense ([0-9.]+)", output)[1]) > 0.9
+    rounded, exact = re.search(r"8 bits cosine ([0-9.]+), in floats ([0-9.]+)", output).groups()
+    assert float(exact) - float(rounded) < 0.02
     assert (tmp_path / "minilm.tvms" / "manifest.json").exists()
 
 
