@@ -18,8 +18,8 @@ from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-ELSEWHERE = {"deploy.md", "examples.md"}
-"""Pages whose code tests of their own run: test_deploy_page.py and test_examples.py."""
+ELSEWHERE = {"deploy.md", "examples.md", "extending.md"}
+"""Pages whose code other tests run: test_deploy_page, test_examples, extension/test_page."""
 
 FASTER = {"trials=512": "trials=2", "steps=400": "steps=2", "range(160)": "range(21)"}
 """What a test may not take the time for."""

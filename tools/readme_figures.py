@@ -15,7 +15,7 @@ PLACE = re.compile(
     r"(<!-- figures: benchmarks/results/(\w+).json -->\n).*?(<!-- /figures -->)", re.DOTALL
 )
 
-NETWORKS = ("resnet50", "mobilenet_v2", "bert_base", "vit_b_16")
+NETWORKS = ("resnet50", "mobilenet_v2", "bert_base", "minilm", "vit_b_16")
 LEVELS = ("ours dense", "ours 75 %", "ours 87.5 %", "ours 93.75 %")
 
 
