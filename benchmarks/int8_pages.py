@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.model_pages import (
-    Row,
-    environments,
-    rows_in,
-    sorts,
-    speed_up_picture,
-    table,
-    waterfall,
-)
+from benchmarks.model_pages import Row, environments, sorts, table, write_page
 
 LEVELS = ("ours dense", "ours 75 %", "ours 87.5 %", "ours 93.75 %")
 
 
 def write(pages: Path) -> None:
     """Write page and pictures to the folder ``pages``, if there are results."""
-    rows = rows_in("int8")
-    if not rows:
-        return
-    (pages / "int8_models.md").write_text(page(rows))
-    speed_up_picture(rows, pages / "int8_models.svg")
-    waterfall(rows, pages / "int8_models_time.svg")
+    write_page(pages, "int8_models", "int8", page)
 
 
 def page(rows: list[Row]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,15 @@ MB = 1 / 2**20
 
 def write(pages: Path) -> None:
     """Write page and pictures to the folder ``pages``, if there are results."""
-    rows = rows_in("float32")
-    if not rows:
-        return
-    (pages / "cpu_models.md").write_text(page(rows))
-    speed_up_picture(rows, pages / "cpu_models.svg")
-    waterfall(rows, pages / "cpu_models_time.svg")
+    write_page(pages, "cpu_models", "float32", page)
+
+
+def write_page(pages: Path, name: str, precision: str, text: Callable[[list[Row]], str]) -> None:
+    """Write the page ``name`` and its pictures of the rows in ``precision``, if there are any."""
+    if rows := rows_in(precision):
+        (pages / f"{name}.md").write_text(text(rows))
+        speed_up_picture(rows, pages / f"{name}.svg")
+        waterfall(rows, pages / f"{name}_time.svg")
 
 
 def rows_in(precision: str) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvm_sparse.cli import console, outputs, tables
-from tvm_sparse.cli.options import Debug, Examples, Json, Shapes, Source, Weights, example_inputs
+from tvm_sparse.cli.options import (
+    Debug,
+    Examples,
+    Json,
+    Shapes,
+    Source,
+    Weights,
+    example_inputs,
+    use_threads,
+)
 from tvm_sparse.errors import InputError
 from tvm_sparse.progress import bars
 
@@ -55,8 +63,7 @@ def bench_command(
     Programs whose outputs differ from the source's are not timed. Int8 programs round, and are
     calibrated on the inputs given here alone: their error is shown, and says little about accuracy.
     """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(threads)
+    use_threads(threads)
     with console.errors(debug):
         outputs.check_file(picture)
         from tvm_sparse.comparison import runtimes

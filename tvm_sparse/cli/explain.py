@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tvm_sparse.cli import bench, console, tables
-from tvm_sparse.cli.options import Debug, Examples, Json, Shapes, Source, Weights, example_inputs
+from tvm_sparse.cli.options import (
+    Debug,
+    Examples,
+    Json,
+    Shapes,
+    Source,
+    Weights,
+    example_inputs,
+    use_threads,
+)
 from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
@@ -47,8 +55,7 @@ def explain_command(
     The model is compiled a second time without the weights in the way, to measure its layers so.
     What accuracy that costs is for you to find out: prune to the pattern, and train on.
     """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(threads)
+    use_threads(threads)
     with console.errors(debug):
         from tvm_sparse import frontends
         from tvm_sparse.advice import advise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,6 +71,12 @@ Shapes = Annotated[
         help="Shape of an example input; once for each input.",
     ),
 ]
+
+
+def use_threads(threads: int) -> None:
+    """Let every runtime that is imported from now on use so many threads."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[name] = str(threads)
 
 
 def check_factory(source: str) -> None:

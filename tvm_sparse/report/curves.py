@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvm.target import Target
 
-from tvm_sparse.selection.break_even import Point, Studied, break_even, curve
+from tvm_sparse.selection.break_even import LEVELS, Point, Studied, break_even, curve
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 
 WIDTH, HEIGHT = 240, 120
@@ -74,8 +74,8 @@ def _family(studied: Studied) -> str:
 def _verdict(points: Sequence[Point]) -> str:
     zeros = break_even(points)
     if zeros is None:
-        return "no gain up to 94 % zeros"
-    at_most = " or less" if points and zeros == points[0].sparsity else ""
+        return f"no gain up to {100 * LEVELS[-1]:.0f} % zeros"
+    at_most = " or less" if zeros == points[0].sparsity else ""
     return f"gains from {zeros:.0%} zeros{at_most}"
 
 

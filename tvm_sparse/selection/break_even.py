@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,7 +54,27 @@ def curve(studied: Studied, target: Target, levels: Sequence[float] = LEVELS) ->
 
     A level that the pattern does not have is left out, and so is one that no storage fits.
     """
-    return list(_points(studied, target, levels))
+    contraction = studied.narrowed(target)
+    dense = min(c.cost for c in dense_candidates(contraction, target))
+    columns = 1 if contraction.depthwise else contraction.columns
+    shape = (contraction.features, columns, *contraction.taps)
+    rng = np.random.default_rng(0)
+    scores = rng.random(contraction.matrix_shape)
+    values = samples(rng, shape, contraction.numerics.weight)
+    points = []
+    for level in levels:
+        try:
+            mask = studied.pattern.project(scores, level)
+        except InputError:
+            continue
+        weight = np.where(raise_(mask, shape, studied.order), values, 0).astype(values.dtype)
+        layer = Layer("", "", contraction, weight)
+        found = sparse_candidates(contraction, layer.scan(), target)
+        fitting = [c for c in found if isinstance(c, Candidate)]
+        if fitting and layer.sparsity:
+            best = min(fitting, key=lambda c: c.cost)
+            points.append(Point(layer.sparsity, best.cost / dense, best.name))
+    return points
 
 
 def break_even(points: Sequence[Point]) -> float | None:
@@ -71,25 +91,3 @@ def break_even(points: Sequence[Point]) -> float | None:
     high = points[points.index(low) + 1]
     part = (low.cost - 1) / (low.cost - high.cost)
     return low.sparsity + part * (high.sparsity - low.sparsity)
-
-
-def _points(studied: Studied, target: Target, levels: Sequence[float]) -> Iterator[Point]:
-    contraction = studied.narrowed(target)
-    dense = min(c.cost for c in dense_candidates(contraction, target))
-    columns = 1 if contraction.depthwise else contraction.columns
-    shape = (contraction.features, columns, *contraction.taps)
-    rng = np.random.default_rng(0)
-    scores = rng.random(contraction.matrix_shape)
-    values = samples(rng, shape, contraction.numerics.weight)
-    for level in levels:
-        try:
-            mask = studied.pattern.project(scores, level)
-        except InputError:
-            continue
-        weight = np.where(raise_(mask, shape, studied.order), values, 0).astype(values.dtype)
-        layer = Layer("", "", contraction, weight)
-        found = sparse_candidates(contraction, layer.scan(), target)
-        fitting = [c for c in found if isinstance(c, Candidate)]
-        if fitting and layer.sparsity:
-            best = min(fitting, key=lambda c: c.cost)
-            yield Point(layer.sparsity, best.cost / dense, best.name)
