@@ -36,7 +36,11 @@ def linear(weight: torch.Tensor) -> nn.Linear:
 
 
 def advice_of(module: nn.Module, x: torch.Tensor):
-    return advise(ts.load(module, (x,)), MODELLED)
+    return advice_on(ts.load(module, (x,)), MODELLED)
+
+
+def advice_on(model, config):
+    return advise(model, ts.compile(model, config=config), config)
 
 
 def test_weights_in_the_way_are_counted():
@@ -69,7 +73,8 @@ def test_weights_with_inputs_first(tmp_path, square):
     info = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, len(weight)])
     model.graph.output[0].CopyFrom(info)
     onnx.save(model, tmp_path / "m.onnx")
-    (layer,) = advise(ts.load(tmp_path / "m.onnx"), ts.Config(measure=False, force={"*": "dense"}))
+    config = ts.Config(measure=False, force={"*": "dense"})
+    (layer,) = advice_on(ts.load(tmp_path / "m.onnx"), config)
     assert layer.nearest is not None and layer.nearest.in_the_way == 40
 
 
@@ -91,3 +96,12 @@ def test_depthwise_and_nearly_dense_layers_are_left_alone():
         prune.random_unstructured(layer, "weight", fraction)
     model = nn.Sequential(depthwise, pointwise).eval()
     assert all(a.nearest is None for a in advice_of(model, torch.rand(1, 32, 8, 8)))
+
+
+@pytest.mark.parametrize(("zeros", "pattern"), [(0.5, "balanced 8 of 16"), (0.06, "")])
+def test_the_cost_model_says_from_how_many_zeros_on_a_pattern_would_gain(zeros, pattern):
+    torch.manual_seed(0)
+    weight = torch.rand(64, 512) + 1
+    weight.flatten()[torch.randperm(weight.numel())[: int(zeros * weight.numel())]] = 0
+    (layer,) = advice_of(linear(weight), torch.rand(64, 512))
+    assert (layer.nearest.pattern if layer.nearest else "") == pattern

@@ -28,3 +28,15 @@ def test_whole_runs_are_timed_with_their_kernels():
     kernels, total = timed(library, (x,), repeat=3)
     assert len(kernels) == len(library.kernels)
     assert total > 0
+
+
+def test_arguments_may_be_named():
+    class Sum(nn.Module):
+        def forward(self, first, second):
+            return torch.cumsum(first, 1) + second
+
+    first, second = torch.randn(64, 64), torch.randn(64, 64)
+    library = ts.compile(Sum(), (first, second), config=ts.Config(measure=False))
+    assert library.structure is None
+    kernels = library.profile(second=second, first=first, repeat=3)
+    assert len(kernels) == len(library.kernels)

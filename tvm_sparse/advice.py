@@ -14,17 +14,15 @@ from tvm_sparse.frontends.layers import LayerWeight
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.inspection import Row, inspect
 from tvm_sparse.inspection.graph import graph_layers
+from tvm_sparse.library import Library
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.progress import ReportProgress
+from tvm_sparse.selection.break_even import curve
 from tvm_sparse.selection.decisions import DENSE, Decision
 
-WORTH_A_TRY = 0.3
-"""Below this fraction of zeros no sparse kernel is faster than the dense one."""
-FAST = 0.75
-"""From this fraction of zeros on, regular patterns have fast kernels."""
 ORDER = "hwi"
 """The kernels' order of a convolution's columns."""
 _BANK, _BLOCK = 16, (16, 1)
@@ -69,15 +67,18 @@ class Advice:
 
 
 def advise(
-    model: Model, config: Config | None = None, progress: ReportProgress | None = None
+    model: Model,
+    library: Library,
+    config: Config | None = None,
+    progress: ReportProgress | None = None,
 ) -> list[Advice]:
     """Return advice on every layer of ``model`` that a decision was made on.
 
-    The model is compiled twice: as it is, and with the weights in the way set to zero, which
-    measures what that would gain in speed. It says nothing of accuracy.
+    ``library`` is the model as ``config`` compiles it. It is compiled once more with the weights
+    in the way set to zero, which measures what that would gain in speed. It says nothing of
+    accuracy.
     """
-    config = config or Config()
-    now = {d.layer: d for d in compile(model, config=config, progress=progress).decisions}
+    now = {d.layer: d for d in library.decisions}
     rows = {row.layer: row for row in inspect(model).rows}
     weights, nearest = dict(model.weights), {}
     for layer in graph_layers(model):
@@ -85,9 +86,10 @@ def advise(
         stored = model.weights.get(layer.weight)
         if decision is None or stored is None:
             continue
-        if not _improvable(decision, rows[layer.name], layer):
+        row = rows[layer.name]
+        if not _improvable(decision, row, layer) or not _gains(library, layer.name, row.sparsity):
             continue
-        found = _projected(layer, rows[layer.name], stored)
+        found = _projected(layer, row, stored)
         if found is not None:
             weights[layer.weight], nearest[layer.name] = found
     then: dict[str, Decision] = {}
@@ -100,14 +102,24 @@ def advise(
 def _improvable(decision: Decision, row: Row, layer: LayerWeight) -> bool:
     """Whether a layer has zeros that a kernel of its own could use better."""
     slow = decision.chosen in DENSE or row.fit.pattern.kind == "unstructured"
-    return slow and row.sparsity >= WORTH_A_TRY and not layer.depthwise
+    return slow and not layer.depthwise
 
 
-def _patterns(sparsity: float) -> Iterator[tuple[Pattern, float | None]]:
-    """Yield patterns with fast kernels and the sparsity to project to, if theirs does not say."""
-    wanted = max(sparsity, FAST)
-    yield Balanced(_BANK, max(round(_BANK * (1 - wanted)), 1)), None
-    yield Block(*_BLOCK), wanted
+def _gains(library: Library, layer: str, sparsity: float) -> bool:
+    """Whether the cost model has a pattern faster than dense with a layer's fraction of zeros."""
+    studied = library.decisions.studied.get(layer)
+    return studied is not None and any(
+        point.cost < 1
+        for pattern, level in _patterns(sparsity)
+        for point in curve(replace(studied, pattern=pattern, order=ORDER), library.target, [level])
+    )
+
+
+def _patterns(sparsity: float) -> Iterator[tuple[Pattern, float]]:
+    """Yield regular patterns and the fraction of zeros nearest to ``sparsity`` that each has."""
+    keep = max(round(_BANK * (1 - sparsity)), 1)
+    yield Balanced(_BANK, keep), 1 - keep / _BANK
+    yield Block(*_BLOCK), sparsity
 
 
 def _projected(
@@ -120,8 +132,8 @@ def _projected(
     weight = layer.read()
     nonzeros = int(np.count_nonzero(weight))
     scores, found = np.abs(lower(weight, ORDER).astype(np.float32)), []
-    for pattern, wanted in _patterns(row.sparsity):
-        kept = raise_(pattern.project(scores, wanted), weight.shape, ORDER)
+    for pattern, level in _patterns(row.sparsity):
+        kept = raise_(pattern.project(scores, level), weight.shape, ORDER)
         found.append((int(np.count_nonzero(weight[~kept])), pattern.describe(), kept))
     in_the_way, described, kept = min(found, key=lambda pair: pair[0])
     for own in (kept, kept.T):

@@ -71,7 +71,7 @@ class Library:
     def _tensors(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the tensors of a call in the order of the inputs."""
         if self.structure is None:
-            return [*inputs]
+            return [*self._running().structure.bind(inputs, named)] if named else [*inputs]
         return self.structure.bind([plain(value) for value in inputs], plain(dict(named)))
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+import tvm_sparse as ts
 from tvm_sparse.comparison import runtimes
 
 
@@ -23,9 +24,23 @@ def no_int8(monkeypatch):
         monkeypatch.setenv(name, "1")
 
 
-def test_layers_and_the_whole(call_json, uneven):
+@pytest.fixture
+def compiled(monkeypatch):
+    """Whether each compilation of the model as it is looked for zeros."""
+    found, compile = [], ts.compile
+
+    def counted(model, *, config=None, **options):
+        found.append((config or ts.Config()).sparse)
+        return compile(model, config=config, **options)
+
+    monkeypatch.setattr(ts, "compile", counted)
+    return found
+
+
+def test_layers_and_the_whole(call_json, uneven, compiled):
     np.save("x.npy", np.ones((3, 64), np.float32))
     found = call_json("explain", uneven, "--input", "x.npy")
+    assert compiled == [True, False]
     first, second = found["layers"]
     assert first["nearest"]["pattern"].startswith("balanced")
     assert 0 < first["nearest"]["in_the_way"] < first["nearest"]["nonzeros"]

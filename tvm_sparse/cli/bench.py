@@ -25,7 +25,12 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tvm_sparse.comparison.latency import Latency
+    from tvm_sparse.frontends.model import Model
+    from tvm_sparse.library import Library
+    from tvm_sparse.progress import ReportProgress
 
 OURS, OURS_DENSE = "tvm-sparse", "tvm-sparse, all dense"
 
@@ -66,10 +71,16 @@ def bench_command(
     use_threads(threads)
     with console.errors(debug):
         outputs.check_file(picture)
-        from tvm_sparse.comparison import runtimes
+        import tvm_sparse as ts
+        from tvm_sparse import frontends
+        from tvm_sparse.comparison import programs, runtimes
 
         names = (*runtimes.FLOAT, *(runtimes.INT8 if int8 else ()))
-        rows, missing = raced(source, (shape, input, weights), threads, rounds, names)
+        with bars() as progress:
+            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            library = ts.compile(model, progress=progress)
+            race = Race(source, model, library, programs.inputs_for(model, input), weights, threads)
+            rows, missing = raced(race, rounds, names, progress)
         if picture is not None:
             from tvm_sparse.report import bars as chart
 
@@ -78,42 +89,44 @@ def bench_command(
         _show(rows, missing, {"source": source, "threads": threads}, json)
 
 
+@dataclass(frozen=True)
+class Race:
+    """A model as SOURCE and as a library, with inputs and what else its programs are made of."""
+
+    source: str
+    model: Model
+    library: Library
+    inputs: Sequence[np.ndarray]
+    weights: Path | None
+    threads: int
+
+
 def raced(
-    source: str,
-    given: tuple[Any, Any, Path | None],
-    threads: int,
-    rounds: int,
-    names: Sequence[str],
+    of: Race, rounds: int, names: Sequence[str], progress: ReportProgress | None
 ) -> tuple[list[Row], dict[str, str]]:
     """Return rows of our programs and of the runtimes ``names``, the fastest first.
 
     With them, the reason for each program that has none.
     """
     import tvm_sparse as ts
-    from tvm_sparse import frontends
     from tvm_sparse.comparison import programs, reference, runtimes
     from tvm_sparse.comparison.latency import calls_a_turn, race
 
-    shape, files, weights = given
-    with bars() as progress:
-        model = frontends.load(source, example_inputs(shape, files), weights=weights)
-        inputs = programs.inputs_for(model, files)
-        ours = {
-            name: ts.compile(model, config=ts.Config(sparse=sparse), progress=progress)
-            for name, sparse in ((OURS, True), (OURS_DENSE, False))
-        }
-        mine = {name: partial(programs.call, library, inputs) for name, library in ours.items()}
-        wanted = reference.reference(source, inputs, weights)()
-        with runtimes.programs(runtimes.case(source, inputs, threads, weights), names) as found:
-            everyone, missing = mine | found[0], found[1]
-            errors = {n: reference.largest_error(p(), wanted) for n, p in everyone.items()}
-            exact = errors.keys() - {*runtimes.INT8}
-            wrong = {n for n in exact if not errors[n] <= programs.TOLERANCE}
-            if OURS in wrong:
-                raise InputError(source, f"is computed wrongly (error {errors[OURS]:.2g})", "a bug")
-            missing |= {n: f"other outputs (error {errors[n]:.2g}): not timed" for n in wrong}
-            right = {n: p for n, p in everyone.items() if n not in wrong}
-            times = race(right, rounds, calls_a_turn(right[OURS]), progress)
+    dense = ts.compile(of.model, config=ts.Config(sparse=False), progress=progress)
+    ours = {OURS: of.library, OURS_DENSE: dense}
+    mine = {name: partial(programs.call, library, of.inputs) for name, library in ours.items()}
+    wanted = reference.reference(of.source, of.inputs, of.weights)()
+    case = runtimes.case(of.source, of.inputs, of.threads, of.weights)
+    with runtimes.programs(case, names) as (others, left_out):
+        everyone, missing = mine | others, dict(left_out)
+        errors = {n: reference.largest_error(p(), wanted) for n, p in everyone.items()}
+        exact = errors.keys() - {*runtimes.INT8}
+        wrong = {n for n in exact if not errors[n] <= programs.TOLERANCE}
+        if OURS in wrong:
+            raise InputError(of.source, f"is computed wrongly (error {errors[OURS]:.2g})", "a bug")
+        missing |= {n: f"other outputs (error {errors[n]:.2g}): not timed" for n in wrong}
+        right = {n: p for n, p in everyone.items() if n not in wrong}
+        times = race(right, rounds, calls_a_turn(right[OURS]), progress)
     return _rows(times, errors), missing
 
 

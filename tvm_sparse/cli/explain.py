@@ -36,6 +36,9 @@ COLUMNS = (
     "gain",
 )
 
+ROUNDS = 20
+"""Turns of each program."""
+
 
 def explain_command(
     source: Source,
@@ -57,18 +60,21 @@ def explain_command(
     """
     use_threads(threads)
     with console.errors(debug):
+        import tvm_sparse as ts
         from tvm_sparse import frontends
         from tvm_sparse.advice import advise
-        from tvm_sparse.comparison import runtimes
+        from tvm_sparse.comparison import programs, runtimes
 
-        with bars() as progress:
-            model = frontends.load(source, example_inputs(shape, input), weights=weights)
-            advice = advise(model, progress=progress)
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
-        if whole:
-            given = (shape, input, weights)
-            rows, missing = bench.raced(source, given, threads, 20, runtimes.INT8)
+        with bars() as progress:
+            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            library = ts.compile(model, progress=progress)
+            advice = advise(model, library, progress=progress)
+            if whole:
+                inputs = programs.inputs_for(model, input)
+                race = bench.Race(source, model, library, inputs, weights, threads)
+                rows, missing = bench.raced(race, ROUNDS, runtimes.INT8, progress)
         _show(advice, rows, missing, json)
 
 
