@@ -49,12 +49,20 @@ def networks() -> dict[str, tuple[nn.Module, dict[str, torch.Tensor]]]:
 def prune(model: nn.Module) -> None:
     """Zero 14 of 16 weights of each bank, in layers whose rows are whole banks."""
     for part in model.modules():
-        if isinstance(part, nn.Linear | nn.Conv2d) and part.weight.shape[1] % BANK == 0:
-            weight = part.weight.detach()
-            rows = weight.movedim(1, -1).reshape(weight.shape[0], -1)
-            mask = torch.from_numpy(Balanced(BANK, KEEP).project(rows.abs().numpy()))
-            shape = weight.movedim(1, -1).shape
-            weight *= mask.reshape(shape).movedim(-1, 1)
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag):
+            continue
+        inputs_first = isinstance(part, nn.ConvTranspose2d) or type(part).__name__ == "Conv1D"
+        for weight in part.parameters(recurse=False):
+            if weight.dim() > 1:
+                _prune(weight.detach().movedim(0, 1) if inputs_first else weight.detach())
+
+
+def _prune(weight: torch.Tensor) -> None:
+    """Prune a weight whose outputs come first and whose inputs are next, in its memory."""
+    if weight.shape[1] % BANK == 0:
+        last = weight.movedim(1, -1)
+        mask = Balanced(BANK, KEEP).project(last.reshape(len(weight), -1).abs().numpy())
+        last *= torch.from_numpy(mask).reshape(last.shape)
 
 
 def measured(model: nn.Module, inputs: dict[str, torch.Tensor], rounds: int) -> dict[str, Any]:
