@@ -88,6 +88,25 @@ def test_a_slice_of_a_weight_tells_which():
     assert sorted(names) == ["lstm.weight", "lstm.weight[1:2]"]
 
 
+@pytest.mark.parametrize(
+    ("bounds", "named"),
+    [
+        (([0], [0], [1]), "w[0:1]"),
+        (([0], [1], [2**63 - 1]), "w[1:2]"),
+        (([1], [-2], [3]), "w[:, 1:3]"),
+        (([1, 0], [0, 1], [2, 9]), "w[1:2, 0:2]"),
+    ],
+)
+def test_the_part_is_named_as_it_would_be_indexed(bounds, named):
+    body = module(lambda x: R.add(R.sum(R.strided_slice(constant(W, "w"), *bounds)), x), (1,))
+    after, found = FoldConstants()(body), []
+    relax.analysis.post_order_visit(
+        after["main"].body, lambda e: found.append(e) if isinstance(e, GenericConst) else None
+    )
+    assert [name_of(c) for c in found] == [named]
+    assert found[0].value.shape == eval(named, {"w": W}).shape
+
+
 def test_the_type_is_the_call_s():
     """``zeros_like`` and ``ones_like`` can have a type of their own."""
     body = module(lambda x: R.multiply(x, R.ones_like(constant(W), "int32")), (2, 3), dtype="int32")

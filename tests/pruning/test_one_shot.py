@@ -154,11 +154,12 @@ def test_depthwise_taps_adapt_channel_by_channel():
     assert distance(model, dense, fresh) < distance(plain, dense, fresh)
 
 
-@pytest.mark.parametrize("kind", ["lstm", "transformer", "conv1d"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, "transformer", "conv1d"])
 def test_other_layers(kind):
     torch.manual_seed(0)
-    if kind == "lstm":
-        model, x = nn.LSTM(16, 32, num_layers=2), correlated(6, 32, 16)
+    recurrent = not isinstance(kind, str)
+    if recurrent:
+        model, x = kind(16, 32, num_layers=2), correlated(6, 32, 16)
     elif kind == "transformer":
         layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
         model, x = (
@@ -178,7 +179,7 @@ def test_other_layers(kind):
     assert pruner.report.sparsity == pytest.approx(0.5)
 
     def first(module):
-        return lambda y: module(y)[0] if kind == "lstm" else module(y)
+        return lambda y: module(y)[0] if recurrent else module(y)
 
     assert distance(first(model), first(dense), x) < 0.7 * distance(first(plain), first(dense), x)
     if kind == "conv1d":

@@ -29,11 +29,28 @@ def _astype(call: relax.Call, x: np.ndarray) -> np.ndarray:
 
 
 def _slice(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return x[_place(call, x.ndim)]
+
+
+def _place(call: relax.Call, dims: int) -> tuple[slice, ...]:
     axes, begin, end, *strides = ([int(n) for n in _numbers(row)] for row in call.args[1:])
-    place = [slice(None)] * x.ndim
+    place = [slice(None)] * dims
     for i, axis in enumerate(axes):
         place[axis] = slice(begin[i], end[i], strides[0][i] if strides else 1)
-    return x[tuple(place)]
+    return tuple(place)
+
+
+def _which(call: relax.Call, shape: tuple[int, ...]) -> str:
+    """Return the part of a tensor of ``shape`` that a slice takes, as in ``[16:32]``."""
+    places = zip(_place(call, len(shape)), shape, strict=True)
+    bounds = [range(*place.indices(extent)) for place, extent in places]
+    parts = [
+        ":" if len(part) == extent else f"{part.start}:{part.stop}"
+        for part, extent in zip(bounds, shape, strict=True)
+    ]
+    while parts[-1] == ":":
+        parts.pop()
+    return f"[{', '.join(parts)}]"
 
 
 def _numbers(row: Any) -> list[Any]:
@@ -95,8 +112,8 @@ class _Fold:
             before = array_of(const)
             value = _SHAPED[name](call, before)
             label = name_of(const)
-            if label and value.size < before.size:
-                label += f"[{':'.join(str(n) for row in call.args[2:4] for n in _numbers(row))}]"
+            if label and name == "strided_slice" and value.size < before.size:
+                label += _which(call, before.shape)
             self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
 

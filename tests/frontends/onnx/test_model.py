@@ -66,30 +66,6 @@ def test_a_network_in_qdq_form(tmp_path):
     np.testing.assert_allclose(library(x), wanted, atol=0.1 * 1.3 / 64)
 
 
-@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
-def test_gates_of_recurrent_layers_run_sparse(tmp_path, operator):
-    gates = {"LSTM": 4, "GRU": 3}[operator]
-    weights = {
-        "rnn.W": _pruned(1, gates * 64, 64),
-        "rnn.R": _pruned(1, gates * 64, 64),
-        "rnn.B": RNG.standard_normal((1, 2 * gates * 64)).astype(np.float32),
-    }
-    model = graph(
-        [node(operator, "x rnn.W rnn.R rnn.B", "y last", hidden_size=64)],
-        {"x": [3, 2, 64]},
-        ["y", "last"],
-        weights,
-    )
-    path = _file(tmp_path, model, [3, 1, 2, 64], [1, 2, 64])
-    library = ts.compile(path, config=CONFIG)
-    x = RNG.standard_normal((3, 2, 64)).astype(np.float32)
-    for found, wanted in zip(library(x), expected(model, x), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    chosen = {record.layer: record.chosen for record in library.decisions.records}
-    assert {"rnn.W"} <= chosen.keys() and chosen["rnn.W"] != "dense"
-    assert next(row.layer for row in ts.inspect(path).rows) == "rnn.W"
-
-
 def test_layers_are_named_by_their_weights_whichever_way_they_lie(tmp_path):
     weights = {"a.weight": _pruned(64, 64), "b.weight": _pruned(64, 64), "b.bias": _pruned(64)}
     nodes = [
