@@ -14,7 +14,8 @@ class Candidate:
     """One storage with its operator: ``func(X, *arrays, Y)``.
 
     ``work`` is the fraction of the dense multiply-adds that it executes, padding included;
-    ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one.
+    ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one. ``nest``
+    names the loop nest where candidates of several names share one: so do the model's errors.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Candidate:
     func: tirx.PrimFunc = field(repr=False)
     work: float
     penalty: float = 1.0
+    nest: str = ""
 
     @property
     def cost(self) -> float:

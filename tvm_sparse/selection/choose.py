@@ -27,16 +27,11 @@ from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
 from tvm_sparse.selection.measure import Data, Measured, measure
+from tvm_sparse.selection.shortlist import shortlist
 from tvm_sparse.selection.times import Times
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""
-
-BEHIND = 1.3
-"""The same over the best storage: the model orders storages of one layer within some 20 %."""
-
-MOST = 2
-"""Storages of a layer that are measured; compiling them is what the choice takes time for."""
 
 TINY = 1e5
 """Operations of a dense layer below which nothing is measured: it takes about a microsecond."""
@@ -162,7 +157,7 @@ class Chooser:
                     f" modelled {candidate.cost:.2f} times the dense time"
                 )
         if forced is None:
-            return _close(found, reasons)
+            return shortlist(found, reasons)
         return _only(forced, found, layer, reasons), ["forced by the configuration"]
 
     def _measure(
@@ -274,23 +269,3 @@ def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str])
         "a storage that fits",
         "change `force` in the configuration",
     )
-
-
-def _close(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
-    """Leave out what is modelled far behind the best one, with the reason.
-
-    The cheapest dense way stays in any case: gains are over it.
-    """
-    best = min(candidates, key=lambda c: c.cost)
-    dense = min((c for c in candidates if c.name in DENSE), key=lambda c: c.cost)
-    storages = sorted((c for c in candidates if c.name not in DENSE), key=lambda c: c.cost)
-    near = [c.name for c in storages[:MOST]]
-    kept, reasons = [], list(reasons)
-    for candidate in candidates:
-        close = candidate.name in (*DENSE, *near) and candidate.cost <= BEHIND * best.cost
-        if candidate is dense or close:
-            kept.append(candidate)
-        else:
-            behind = f"{candidate.cost:.2g} times the dense time, {best.name} {best.cost:.2g}"
-            reasons.append(f"{candidate.name} is modelled {behind}")
-    return kept, reasons

@@ -75,7 +75,7 @@ def compressed_candidate(
     )
     func = compressed_rows(contraction, storage, target, vectors)
     penalty = rows_penalty(contraction, cover, vectors, target)
-    return Candidate(name, storage, func, cover.fraction, penalty)
+    return Candidate(name, storage, func, cover.fraction, penalty, nest="lanes along the batch")
 
 
 def batch_in_lanes(contraction: Contraction) -> bool:
