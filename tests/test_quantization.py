@@ -70,16 +70,65 @@ def test_layers_can_stay_float(model, batches):
     assert "uint8" not in kernels["body"]
 
 
+def test_linear_layers_may_find_their_scales_when_they_run(model, batches):
+    program = ts.quantize(model, batches, activations="dynamic")
+    library = compiled(program)
+    kernels = {k.layer: k.function for k in library.kernels if k.layer}
+    assert list(kernels) == ["stem", "body", "head"]
+    assert "uint8" in kernels["stem"]
+    assert "rescaled_rows" in kernels["head"]
+    x = batches[0]
+    assert (library(x) - program.module()(x)).abs().max() < 1e-3
+    assert (library(x) - model(x)).abs().max() < 0.05 * model(x).abs().max()
+
+
+class Tied(nn.Module):
+    """Two layers that read the same rows, two that share a weight, which an embedding reads too."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.query, self.key = (
+            nn.Embedding(32, 16),
+            nn.Linear(16, 16),
+            nn.Linear(16, 16),
+        )
+        self.first, self.second = nn.Linear(16, 32, bias=False), nn.Linear(16, 32, bias=False)
+        self.first.weight = self.second.weight = self.table.weight
+
+    def forward(self, tokens):
+        x = self.table(tokens)
+        y = self.query(x) + self.key(x)
+        return self.first(y), self.second(torch.tanh(y))
+
+
+def test_rows_are_rounded_once_and_weights_may_be_shared():
+    torch.manual_seed(0)
+    model, tokens = Tied().eval(), torch.randint(0, 32, (1, 6))
+    program = ts.quantize(model, [tokens], activations="dynamic", ignore=["key"])
+    library = compiled(program)
+    for got, expected in zip(library(tokens), program.module()(tokens), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+    for got, exact in zip(library(tokens), model(tokens), strict=True):
+        assert (got - exact).abs().max() < 0.05 * exact.abs().max()
+    assert sum(k.function.startswith("quantise_rows") for k in library.kernels) == 3
+    kernels = {k.layer: k.function for k in library.kernels if k.layer}
+    assert "rescaled_rows" in kernels["query"]
+    assert "rescaled" not in kernels["key"]
+
+
 def test_what_cannot_be_quantised_is_refused(model):
     with pytest.raises(ts.InputError, match="no calibration data"):
         ts.quantize(model, [])
     with pytest.raises(ts.InputError, match="no module 'neck'"):
         ts.quantize(model, [torch.randn(1, 3, 16, 16)], ignore=["neck"])
+    with pytest.raises(ts.InputError, match="static or dynamic"):
+        ts.quantize(model, [torch.randn(1, 3, 16, 16)], activations="rows")
     with pytest.raises(ts.InputError, match="cannot be traced"):
         ts.quantize(model, [torch.randn(1, 4, 16, 16)])
 
 
-def test_a_model_of_hugging_face_goes_in_as_it_is():
+@pytest.mark.parametrize("activations", ["static", "dynamic"])
+def test_a_model_of_hugging_face_goes_in_as_it_is(activations):
     transformers = package("transformers")
     config = transformers.BertConfig(
         hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=128
@@ -90,12 +139,12 @@ def test_a_model_of_hugging_face_goes_in_as_it_is():
         {"input_ids": torch.randint(0, 100, (1, 8)), "attention_mask": torch.ones(1, 8).long()}
         for _ in range(2)
     ]
-    library = compiled(ts.quantize(model, batches))
+    library = compiled(ts.quantize(model, batches, activations=activations))
     found, wanted = library(**batches[0]), model(**batches[0])
     assert type(found) is type(wanted)
     scale = wanted.last_hidden_state.abs().max()
     assert (found.last_hidden_state - wanted.last_hidden_state).abs().max() < 0.05 * scale
-    assert sum("uint8" in k.function for k in library.kernels if k.layer) >= 6
+    assert sum("int8" in k.function for k in library.kernels if k.layer) >= 6
 
 
 def test_batches_that_are_no_arguments_are_refused(model):

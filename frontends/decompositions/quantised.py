@@ -90,11 +90,3 @@ def _along(parameter: Tensor, x: Tensor, axis: int) -> Tensor:
 
 def _by_row(parameter: Tensor, x: Tensor) -> Tensor:
     return parameter.reshape([*x.shape[:-1], 1])
-
-
-@rule(quantized.choose_qparams_per_token.default)
-def _choose_by_token(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    if dtype != torch.int8:
-        return NotImplemented
-    scales = x.float().abs().amax(-1, keepdim=True).clamp(min=1e-5) / 127
-    return scales.double(), torch.zeros_like(scales, dtype=torch.int64)

@@ -21,12 +21,19 @@ def test_the_program_compiles_to_bytes(call, call_json, here, batches):
     ) == {"program": "q.pt2", "batches": 1}
 
 
+def test_scales_may_be_found_when_the_program_runs(call, call_json, here, batches):
+    options = ["-o", "q.pt2", "--activations", "dynamic"]
+    call_json("quantize", "factories:small", *options, *batches)
+    call_json("compile", "q.pt2", "-o", "q", "--no-measure", "--check")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["factories:small", "-o", "q.onnx"], 2, "not a .pt2 file"),
         (["model.pt2", "-o", "q.pt2"], 1, "is no factory"),
         (["factories:small", "-o", "q.pt2", "--ignore", "7"], 1, "no module '7'"),
+        (["factories:small", "-o", "q.pt2", "--activations", "fast"], 1, "static or dynamic"),
         (["factories:small", "-o", "there.pt2"], 1, "exists"),
     ],
 )

@@ -25,6 +25,13 @@ Calibration = Annotated[
     list[Path],
     typer.Option("--calibration", metavar="FILE", help="A batch of inputs, a .npy file."),
 ]
+Activations = Annotated[
+    str,
+    typer.Option(
+        metavar="MODE",
+        help="static, or dynamic: linear layers find the scale of each row of their input.",
+    ),
+]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="A module that stays float.")
 ]
@@ -36,6 +43,7 @@ def quantize_command(
     output: Output,
     calibration: Calibration,
     weights: Weights = None,
+    activations: Activations = "static",
     ignore: Ignore = None,
     force: Force = False,
     json: Json = False,
@@ -43,7 +51,7 @@ def quantize_command(
 ) -> None:
     """Quantise the layers of SOURCE and write a program that `compile` takes.
 
-    Scales of activations come from the calibration data. Pruned zeros stay zeros.
+    Scales of static activations come from the calibration data. Pruned zeros stay zeros.
     """
     with console.errors(debug):
         outputs.check_new_file(output, ".pt2", force=force)
@@ -54,7 +62,9 @@ def quantize_command(
         from tvm_sparse.quantization import quantize
 
         batches = [torch.from_numpy(read_array(path)) for path in calibration]
-        program = quantize(load_factory(source, weights), batches, ignore=ignore or ())
+        program = quantize(
+            load_factory(source, weights), batches, activations=activations, ignore=ignore or ()
+        )
         with outputs.whole(output) as temporary:
             torch.export.save(program, temporary)
         if json:

@@ -52,6 +52,33 @@ def rescaled(sums: te.Tensor, factors: te.Tensor, bias: te.Tensor | None = None)
     return te.compute(sums.shape, value, "rescale")
 
 
+def rescaled_rows(
+    sums: te.Tensor, factors: te.Tensor, size: te.Tensor, *zero_terms: te.Tensor
+) -> te.Tensor:
+    """Return ``float(sums - zero * weights) * size * factors``.
+
+    ``size``, and ``zero`` of ``zero_terms``, are one number or one for each row; ``factors``, and
+    ``weights`` beside ``zero``, one for each feature.
+    """
+
+    def value(*index: Any) -> Any:
+        total = sums(*index)
+        if zero_terms:
+            zero, weights = zero_terms
+            total = total - _of_row(zero, index) * weights(index[-1])
+        return tirx.Cast(FLOAT_SUMS, total) * _of_row(size, index) * factors(index[-1])
+
+    return te.compute(sums.shape, value, "rescale")
+
+
+def _of_row(number: te.Tensor, index: tuple[Any, ...]) -> Any:
+    """Return the number that counts at ``index``."""
+    missing = len(index) - len(number.shape)
+    places = zip(index[missing:], number.shape, strict=True)
+    first = tirx.const(0, "int64")
+    return number(*[first if isinstance(n, tirx.IntImm) and int(n) == 1 else i for i, n in places])
+
+
 def dequantised(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return what the bytes ``x`` mean."""
     return te.compute(x.shape, lambda *i: dequantised_at(x, scale, i), "dequantise")
@@ -78,7 +105,7 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
     def value(*index: Any) -> Any:
         number = x(*index)
         steps = number / tirx.const(float(step), FLOAT_SUMS) if divide else number * inverse
-        return _byte(steps, scale)
+        return byte_of(steps, scale)
 
     return te.compute(x.shape, value, "quantise")
 
@@ -90,7 +117,7 @@ def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
     )
 
 
-def _byte(steps: Any, scale: Scale) -> Any:
+def byte_of(steps: Any, scale: Scale) -> Any:
     """Return ``steps`` above the zero point as a byte."""
     return tirx.Cast(scale.dtype, _inside(steps, scale) + tirx.const(scale.zero_point, "int32"))
 

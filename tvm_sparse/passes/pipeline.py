@@ -27,6 +27,7 @@ from tvm_sparse.passes.lower_permutes import LowerPermutes
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
+from tvm_sparse.passes.quantise_rows import QuantiseRows
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.simplify import Simplify
@@ -71,7 +72,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *smaller,
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         LowerContractions(chooser),
-        *([] if on_gpu else [ReadBytes()]),
+        *([] if on_gpu else [ReadBytes(), QuantiseRows()]),
         LowerRows(),
         *(
             [relax.backend.DispatchSortScan()]

@@ -13,16 +13,24 @@ from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
+from tvm_sparse.quantization.rows import module_of, quantise_rows
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"
+
+MODES = ("static", "dynamic")
+"""When scales of activations are found: from calibration data, or when the network runs."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
 
 def quantize(
-    model: nn.Module, batches: Iterable[Examples], *, ignore: Sequence[str] = ()
+    model: nn.Module,
+    batches: Iterable[Examples],
+    *,
+    activations: str = "static",
+    ignore: Sequence[str] = (),
 ) -> torch.export.ExportedProgram:
     """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
 
@@ -30,6 +38,10 @@ def quantize(
     the calibration data show. Weights become signed bytes with a scale a feature and without a zero
     point, so pruned zeros stay zeros. Masks are applied and batch norm is folded before. What is no
     convolution, linear layer or operator between them stays float.
+
+    With ``activations="dynamic"`` linear layers find the scale of each row of their input when they
+    run: no calibration data decide it, and a token with large values takes no precision from the
+    others. That suits transformers. Convolutions stay static.
 
     Parameters
     ----------
@@ -39,16 +51,20 @@ def quantize(
         Inputs that are like those in use: each a tensor, a sequence of positional arguments or a
         mapping of keyword ones. The program takes the shapes of the first. Some hundred images are
         usual.
+    activations
+        ``"static"``, or ``"dynamic"`` for the inputs of linear layers.
     ignore
         Fully qualified names of modules that stay float.
 
     Raises
     ------
     InputError
-        torchao is not installed, there is no batch, a name is unknown, or the model cannot be
-        traced.
+        torchao is not installed, there is no batch, a name or a mode is unknown, or the model
+        cannot be traced.
     """
     require("quantize", WHERE)
+    if activations not in MODES:
+        raise InputError(WHERE, f"got activations '{activations}'", " or ".join(MODES))
     calls = [arguments(batch) for batch in batches]
     if not calls:
         raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")
@@ -58,12 +74,14 @@ def quantize(
     with quiet(), torch.no_grad():
         plain = _traced(inference_copy(model), calls[0])
         try:
-            converted = _converted(plain, calls, ignore)
+            converted = _converted(plain, calls, ignore, dynamic=activations == "dynamic")
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             todo = "give each use of a module its own, or quantise with another tool"
             raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
         _name_weights(converted)
+        if activations == "dynamic":
+            quantise_rows(converted, ignore)
         return torch.export.export(converted, *calls[0])
 
 
@@ -84,7 +102,7 @@ def _traced(model: nn.Module, call: Call) -> nn.Module:
 
 
 def _converted(
-    plain: nn.Module, calls: Sequence[Call], ignore: Sequence[str]
+    plain: nn.Module, calls: Sequence[Call], ignore: Sequence[str], *, dynamic: bool
 ) -> torch.fx.GraphModule:
     """Return ``plain`` with the quantisation that torchao finds for ``calls``."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -94,6 +112,8 @@ def _converted(
     quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
     for name in ignore:
         quantizer.set_module_name_qconfig(name, None)
+    if dynamic:
+        quantizer.set_function_type_qconfig(torch.nn.functional.linear, None)
     prepared = prepare_pt2e(plain, quantizer)
     for args, kwargs in calls:
         prepared(*args, **kwargs)
@@ -106,7 +126,7 @@ def _name_weights(program: torch.fx.GraphModule) -> None:
         if node.op != "get_attr" or not str(node.target).startswith(_FROZEN):
             continue
         reader = next((user for meant in node.users for user in meant.users), None)
-        path = _module_of(reader)
+        path = module_of(reader)
         module = dict(program.named_modules()).get(path) if path else None
         if not isinstance(getattr(module, "weight", None), nn.Parameter):
             continue
@@ -117,9 +137,3 @@ def _name_weights(program: torch.fx.GraphModule) -> None:
         delattr(program, node.target)
         node.target = f"{path}.weight"
     program.recompile()
-
-
-def _module_of(node: torch.fx.Node | None) -> str:
-    """Return the name of the module that ``node`` was traced in."""
-    stack = list(((node.meta.get("nn_module_stack") if node else None) or {}).values())
-    return str(stack[-1][0]) if stack else ""
