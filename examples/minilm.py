@@ -60,7 +60,7 @@ def main() -> None:
 
     rows = sentences.single(tokenizer, texts[:384])
     library = ts.compile(Embedder(model), rows[0])
-    integers = ts.compile(ts.quantize(Embedder(model), rows[256:]))
+    integers = ts.compile(ts.quantize(Embedder(model), rows[256:], activations="dynamic"))
     with torch.no_grad():
         found, rounded, wanted = (
             torch.cat([program(*row) for row in rows[:256]])

@@ -25,6 +25,21 @@ def test_general_rules_make_everything_but_contractions_ours(rule, contraction, 
     assert Kernel("f", "", rule, 1.0, contraction).ours is ours
 
 
+@pytest.mark.parametrize(
+    ("function", "converts"),
+    [
+        ("fused_multiply3_quantised", True),
+        ("dequantised1", True),
+        ("quantise_rows", True),
+        ("fused_add_multiply_quantised2", False),
+        ("fused_linear_dense_uint8_rescaled_quantised", False),
+        ("multiply", False),
+    ],
+)
+def test_kernels_that_only_convert_are_known(function, converts):
+    assert Kernel(function, "", "Generic").converts is converts
+
+
 def test_warned_of_is_what_is_not_ours_and_takes_long():
     kernels = [
         Kernel("ours", "fc", "Contraction", 60.0, True),

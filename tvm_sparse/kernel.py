@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,11 @@ GENERIC = frozenset(rule.name for rule in (GenericRule(), *REST))
 
 _NO_SUMS = frozenset((RowsRule().name, WRITTEN))
 """Rules of operators of ours that multiply no weights."""
+
+_CONVERSION = re.compile(
+    r"(fused_)?((multiply|divide|reshape|transpose)\d*_)*(quantised|dequantised)\d*|quantise_rows\d*"
+)
+"""Names of kernels that only convert: functions are called by their operators."""
 
 MUCH = 0.1
 """Fraction of the time from which on a kernel that is not ours is worth a warning."""
@@ -38,6 +44,11 @@ class Kernel:
     rule: str | None
     us: float = 0.0
     contraction: bool = False
+
+    @property
+    def converts(self) -> bool:
+        """Whether it does nothing but round floats to bytes, or write what bytes mean as floats."""
+        return _CONVERSION.fullmatch(self.function) is not None
 
     @property
     def ours(self) -> bool:

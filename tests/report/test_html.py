@@ -57,6 +57,14 @@ def test_written_with_times_of_this_machine(compiled, tmp_path):
     assert not re.search(r'class="n">0\.0</td><td><div', page), "a kernel without a time"
 
 
+def test_kernels_that_only_convert_are_listed_with_their_times(compiled):
+    library, kernels = compiled
+    assert "Between floats and bytes" not in render(library, kernels)
+    rounds = replace(kernels[0], function="quantise_rows", us=sum(k.us for k in kernels))
+    page = render(library, [*kernels, rounds])
+    assert "Between floats and bytes" in page and "50.0 % of the time" in page
+
+
 def test_leftovers_are_what_general_rules_took(compiled):
     """Not what records or rules of GPUs scheduled: those are made for one sort of operator."""
     library, _ = compiled

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tvm_sparse import frontends
@@ -14,7 +15,9 @@ from tvm_sparse.frontends.layers import LayerWeight, module_layers
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.nncf import without_hooks
-from tvm_sparse.inspection.report import Report, Row
+from tvm_sparse.frontends.quantised_layers import is_quantised, quantised_layers
+from tvm_sparse.inspection.report import BYTES, FLOATS, Report, Row
+from tvm_sparse.passes.weight_steps import find_steps
 from tvm_sparse.patterns.detector import detect
 
 __all__ = ["Report", "Row", "inspect"]
@@ -63,6 +66,8 @@ def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[LayerWeig
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     name = "model" if isinstance(model, Model) else name
     opened = open_source(model, weights)
+    if is_quantised(opened):
+        return name, quantised_layers(opened)
     if isinstance(opened, torch.nn.Module):
         return name, module_layers(without_hooks(opened))
     return name, graph_layers(frontends.load(opened))
@@ -81,4 +86,10 @@ def _row(layer: LayerWeight) -> Row:
         tuple(fit for fit in found.near_misses if fit is not found.best),
         layer.storage,
         layer.shared_with,
+        _precision(weight),
     )
+
+
+def _precision(weight: np.ndarray) -> str:
+    """Return the type of the smallest numbers that hold a weight, but for a factor a feature."""
+    return BYTES if weight.any() and find_steps(weight) is not None else FLOATS

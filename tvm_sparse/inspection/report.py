@@ -16,6 +16,9 @@ from tvm_sparse.patterns.base import Fit
 _TEXT_WIDTH = 160
 _UNLIKELY = 1e-6
 """A smaller chance that a random mask agrees as well is not worth a reader's time."""
+FLOATS, BYTES = "float", "int8"
+"""Precisions of weights."""
+
 _SHOWN = 2
 """Near misses that the table shows; JSON has all."""
 
@@ -44,6 +47,9 @@ class Row:
         How the model holds the weight: dense, masked, or a sparse layout.
     shared_with
         Other layers that use the same weight.
+    precision
+        ``"int8"`` where all weights of each feature are whole multiples, up to 127, of a step, as
+        quantised ones are; else ``"float"``.
     """
 
     layer: str
@@ -55,6 +61,7 @@ class Row:
     near_misses: tuple[Fit, ...] = ()
     storage: str = "dense"
     shared_with: tuple[str, ...] = ()
+    precision: str = FLOATS
 
     @property
     def pattern(self) -> str:
@@ -80,6 +87,7 @@ class Row:
             "near_misses": [_plain(fit) for fit in self.near_misses],
             "storage": self.storage,
             "shared_with": list(self.shared_with),
+            "precision": self.precision,
         }
 
 
@@ -161,7 +169,8 @@ def _remarks(row: Row) -> str:
 
 
 def _kind(row: Row) -> str:
-    return row.kind if row.storage == "dense" else f"{row.kind} ({row.storage})"
+    remarks = [r for r in (row.storage, row.precision) if r not in ("dense", FLOATS)]
+    return f"{row.kind} ({', '.join(remarks)})" if remarks else row.kind
 
 
 def _plain(fit: Fit) -> dict[str, Any]:

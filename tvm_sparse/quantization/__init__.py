@@ -11,9 +11,10 @@ from torch import nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
-from tvm_sparse.quantization.rows import module_of, quantise_rows
+from tvm_sparse.quantization.rows import quantise_rows
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"
@@ -126,14 +127,17 @@ def _name_weights(program: torch.fx.GraphModule) -> None:
         if node.op != "get_attr" or not str(node.target).startswith(_FROZEN):
             continue
         reader = next((user for meant in node.users for user in meant.users), None)
-        path = module_of(reader)
+        path = traced_in(reader) if reader else ""
         module = dict(program.named_modules()).get(path) if path else None
+        name = f"{path}.weight"
         if not isinstance(getattr(module, "weight", None), nn.Parameter):
             continue
+        if any(n.op == "get_attr" and n.target == name and n.users for n in program.graph.nodes):
+            continue  # something else, an embedding perhaps, reads the floats
         assert module is not None
         frozen = getattr(program, node.target)
         del module.weight
         module.register_buffer("weight", frozen)
         delattr(program, node.target)
-        node.target = f"{path}.weight"
+        node.target = name
     program.recompile()

@@ -10,6 +10,8 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor, fx, nn
 
+from tvm_sparse.frontends.quantised_layers import modules_of
+
 quantized = torch.ops.quantized_decomposed
 
 _LIMITS = (-128, 127, torch.int8)
@@ -19,8 +21,8 @@ _WEIGHT_LIMITS = (-127, 127, torch.int8)
 def quantise_rows(program: fx.GraphModule, ignore: Collection[str]) -> None:
     """Let linear layers of ``program`` multiply bytes, with a scale for each row of their input.
 
-    Rows and weights are signed bytes around zero, weights with a scale a feature. Layers in modules
-    of the names ``ignore``, and those of another type than float32, stay as they are.
+    Weights are signed bytes around zero with a scale a feature, rows have a zero point too. Layers
+    in modules of the names ``ignore``, and those of another type than float32, stay as they are.
     """
     graph = program.graph
     rows: dict[fx.Node, fx.Node] = {}
@@ -47,19 +49,8 @@ def quantise_rows(program: fx.GraphModule, ignore: Collection[str]) -> None:
     program.recompile()
 
 
-def module_of(node: fx.Node | None) -> str:
-    """Return the name of the module that ``node`` was traced in."""
-    modules = _modules_of(node)
-    return modules[-1] if modules else ""
-
-
-def _modules_of(node: fx.Node | None) -> list[str]:
-    stack = (node.meta.get("nn_module_stack") if node else None) or {}
-    return [str(name) for name, _ in stack.values()]
-
-
 def _within(layer: fx.Node, names: Collection[str]) -> bool:
-    return not set(names).isdisjoint(_modules_of(layer))
+    return not set(names).isdisjoint(modules_of(layer))
 
 
 def _float_weight(program: fx.GraphModule, weight: fx.Node) -> Tensor | None:
@@ -76,8 +67,12 @@ def _attribute(program: nn.Module, name: str) -> Any:
 
 
 def _rounded(graph: fx.Graph, x: fx.Node) -> fx.Node:
-    """Emit what the bytes of ``x`` mean."""
-    chosen = graph.call_function(quantized.choose_qparams_per_token.default, (x, torch.int8))
+    """Emit what the bytes of ``x`` mean.
+
+    Rows have a zero point: behind GELU, most of a symmetric range would never be met.
+    """
+    choose = quantized.choose_qparams_per_token_asymmetric.default
+    chosen = graph.call_function(choose, (x, torch.int8))
     size, zero = (graph.call_function(getitem, (chosen, i)) for i in range(2))
     q = graph.call_function(quantized.quantize_per_token.default, (x, size, zero, *_LIMITS))
     meant = (q, size, zero, *_LIMITS, torch.float32)

@@ -111,6 +111,7 @@ def _page(decisions: Decisions, kernels: list[Kernel], **facts: Any) -> str:
         costs=decisions.costs,
         kernels=_bars(kernels, total),
         total=total,
+        conversions=[k for k in kernels if k.converts],
         leftovers=[k for k in kernels if k.rule is None or k.rule in GENERIC],
         **facts,
     )
