@@ -11,9 +11,17 @@ from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends import lookups, matrix_operators, norms, resize  # noqa: F401 (enter them)
+from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
+    arithmetic_operators,
+    lookups,
+    matrix_operators,
+    norms,
+    reduction_operators,
+    resize,
+)
 from tvm_sparse.frontends.exact_products import exact_product
-from tvm_sparse.frontends.operators import CONVERTERS, max_pool_places
+from tvm_sparse.frontends.operators import CONVERTERS
+from tvm_sparse.frontends.window_operators import max_pool_places
 
 Convert = Callable[[torch.fx.Node], Any]
 

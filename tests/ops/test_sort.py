@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 import tvm
+import tvm_ffi
 from tvm import te, tirx
 
-from tvm_sparse.ops.sort import argsort
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.ops.sort import argsort, position_type
 
 NAN, INF = np.nan, np.inf
 
@@ -62,3 +64,26 @@ def test_the_ends_of_a_type(dtype, descending):
     x = np.resize(np.array([ends.max, ends.min, 0, ends.max, 1, ends.min], dtype), (1, 45))
     expected = torch.sort(torch.from_numpy(x), descending=descending, stable=True).indices
     np.testing.assert_array_equal(_sorted(x, -1, descending=descending), expected.numpy())
+
+
+@pytest.mark.parametrize(
+    ("extent", "dtype"),
+    [(2**31, "int32"), (2**31 + 1, "int64"), (tirx.Var("n", "int64"), "int64")],
+)
+def test_positions_are_as_wide_as_the_line_is_long(extent, dtype):
+    source = te.placeholder((extent,), "int8")
+    assert position_type(source.shape[0]) == dtype
+    function = te.create_prim_func([source, argsort(source, 0, descending=False, dtype="int64")])
+    held: list[str] = []
+
+    def see(node):
+        if node.buffer.scope() != "local":
+            held.append(str(node.buffer.dtype))
+
+    tvm_ffi.structural_walk(function.body, ((tirx.AllocBuffer, tirx.DeclBuffer), see))
+    assert held == ["int8", dtype]
+
+
+def test_positions_that_cannot_be_counted_are_refused():
+    with pytest.raises(UnsupportedError, match="positions of int32 on lines of 2147483649"):
+        argsort(te.placeholder((2**31 + 1,), "int8"), 0, descending=False, dtype="int32")

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.ops.axis import Lines, on_axis, variable
 
-_MOST_PASSES = 26
-"""Merge passes of the longest line: each doubles the sorted runs, and positions have 31 bits."""
+_MOST_PASSES = 58
+"""Merge passes of the longest line: each doubles the sorted runs, and positions have 63 bits."""
 
 _RUN = 32
 """Keys that are sorted by counting: each is compared with all, two vectors of AVX-512 at a time."""
 
-_POSITION = "int32"
-"""Type of positions on a line while it is sorted."""
+_RANK = "int32"
+"""Type of positions in a run."""
 
 _INFINITY = {
     "float16": (16, 0x7C00),  # IEEE 754 binary16
@@ -33,8 +35,16 @@ def argsort(x: te.Tensor, axis: int, *, descending: bool, dtype: str) -> te.Tens
 
     Runs of 32 by counting, then a bottom-up merge sort of each line. NaN counts as larger than any
     number, as in PyTorch.
+
+    Raises
+    ------
+    UnsupportedError
+        A line is longer than ``dtype`` can count.
     """
     lines = Lines.of(x.shape, on_axis(x, axis))
+    if isinstance(lines.extent, tirx.IntImm) and int(lines.extent) > np.iinfo(dtype).max + 1:
+        found = f"positions of {dtype} on lines of {int(lines.extent)}"
+        raise UnsupportedError("argsort", found, "int64", "ask for wider positions")
     if isinstance(lines.extent, tirx.IntImm) and int(lines.extent) == 1:
         return te.compute(x.shape, lambda *_: tirx.const(0, dtype), name="argsort")
 
@@ -45,7 +55,7 @@ def argsort(x: te.Tensor, axis: int, *, descending: bool, dtype: str) -> te.Tens
             with T.serial(0, lines.extent) as i:
                 place = tirx.Cast("int64", i)
                 line.keys[place] = source[lines.place(number, i)]
-                line.positions[place] = tirx.Cast(_POSITION, i)
+                line.positions[place] = tirx.Cast(line.position, i)
             line.sort_runs()
             passes = _passes(lines.extent)
             with T.serial(0, passes) as step:
@@ -56,6 +66,12 @@ def argsort(x: te.Tensor, axis: int, *, descending: bool, dtype: str) -> te.Tens
         return builder.get()
 
     return te.extern([x.shape], [ordered(x)], emit, name="argsort", dtype=[dtype])
+
+
+def position_type(extent: Any) -> str:
+    """Return the type of positions on a line: 32 bits where they are known to be enough."""
+    short = isinstance(extent, tirx.IntImm) and int(extent) <= 1 << 31
+    return "int32" if short else "int64"
 
 
 def ordered(x: te.Tensor) -> te.Tensor:
@@ -99,8 +115,10 @@ class _Line:
     def __init__(self, extent: Any, dtype: str, descending: bool) -> None:
         self.extent, self.descending, self.dtype = tirx.Cast("int64", extent), descending, dtype
         self.length = tirx.ceildiv(self.extent, _RUN) * _RUN + 1
+        self.position = position_type(extent)
+        kinds = (dtype, self.position)
         self.keys, self.positions = (
-            T.buffer_proxy(T.decl_buffer([2 * self.length], kind)) for kind in (dtype, _POSITION)
+            T.buffer_proxy(T.decl_buffer([2 * self.length], kind)) for kind in kinds
         )
 
     def sort_runs(self) -> None:
@@ -111,23 +129,23 @@ class _Line:
         last = (tirx.min_value if self.descending else tirx.max_value)(self.dtype)
         with T.serial(self.extent, self.length) as i:
             self.keys[i] = last
-        ranks = T.buffer_proxy(T.decl_buffer([_RUN], _POSITION, scope="local"))
-        lanes = tirx.Ramp(tirx.const(0, _POSITION), tirx.const(1, _POSITION), _RUN)
+        ranks = T.buffer_proxy(T.decl_buffer([_RUN], _RANK, scope="local"))
+        lanes = tirx.Ramp(tirx.const(0, _RANK), tirx.const(1, _RANK), _RUN)
         whole = tirx.Ramp(0, 1, _RUN)
         with T.serial(0, tirx.floordiv(self.length, _RUN)) as run:
             keys = self.keys[tirx.Ramp(run * _RUN, 1, _RUN)]
-            ranks[whole] = tirx.Broadcast(tirx.const(0, _POSITION), _RUN)
+            ranks[whole] = tirx.Broadcast(tirx.const(0, _RANK), _RUN)
             with T.serial(0, _RUN) as k:
                 key = tirx.Broadcast(self.keys[run * _RUN + k], _RUN)
-                earlier = tirx.Broadcast(tirx.Cast(_POSITION, k), _RUN) < lanes
+                earlier = tirx.Broadcast(tirx.Cast(_RANK, k), _RUN) < lanes
                 behind = tirx.Select(
                     earlier, tirx.Not(self._before(keys, key)), self._before(key, keys)
                 )
-                ranks[whole] = ranks[whole] + tirx.Cast(f"{_POSITION}x{_RUN}", behind)
+                ranks[whole] = ranks[whole] + tirx.Cast(f"{_RANK}x{_RUN}", behind)
             with T.serial(0, tirx.min(_RUN, self.extent - run * _RUN)) as k:
                 place = self.length + run * _RUN + ranks[k]
                 self.keys[place] = self.keys[run * _RUN + k]
-                self.positions[place] = tirx.Cast(_POSITION, run * _RUN + k)
+                self.positions[place] = tirx.Cast(self.position, run * _RUN + k)
 
     def merge_runs(self, step: Any) -> None:
         """Merge runs of ``_RUN * 2 ** step`` keys of one copy in pairs, into the other."""

@@ -11,24 +11,24 @@ from tvm import relax, te, tirx, topi
 
 from tvm_sparse.ops.scan import scan
 from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
-from tvm_sparse.ops.sort import argsort
+from tvm_sparse.ops.sort import argsort, position_type
 from tvm_sparse.ops.top import FEW, top
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
 
 
 def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
-    return _called(sweep, "argsort", lambda x: _order(x, call), call.args[0])
+    return _called(sweep, "argsort", lambda x: _order(x, call, str(call.ty.dtype)), call.args[0])
 
 
 def _sort(sweep: Rewriter, call: relax.Call) -> Any:
     def sort(x: te.Tensor) -> te.Tensor:
-        return gather(x, _order(x, call), int(call.attrs.axis))
+        axis = int(call.attrs.axis)
+        return gather(x, _order(x, call, position_type(x.shape[axis])), axis)
 
     return _called(sweep, "sort", sort, call.args[0])
 
 
-def _order(x: te.Tensor, call: relax.Call) -> te.Tensor:
-    dtype = str(getattr(call.attrs, "dtype", "") or "int32")
+def _order(x: te.Tensor, call: relax.Call, dtype: str) -> te.Tensor:
     descending = bool(call.attrs.descending)
     return argsort(x, int(call.attrs.axis), descending=descending, dtype=dtype)
 
