@@ -54,6 +54,7 @@ EXTREMA = {
     "max_pool2d dilated": lambda x, y: F.max_pool2d(x, 2, (1, 3), dilation=2),
     "max_pool2d infinite": lambda x, y: F.max_pool2d(torch.where(x > 0, -INF, x), 3, 1, 1),
     "max_pool3d": lambda x, y: F.max_pool3d(x[None], 2, 1, 1),
+    "max_pool3d padded": lambda x, y: F.max_pool3d(x[None], 3, 2, 1),
     "softmax": lambda x, y: x.softmax(-1),
     "softmax outer": lambda x, y: x.softmax(1),
     "log_softmax": lambda x, y: x.log_softmax(-1),

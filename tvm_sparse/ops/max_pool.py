@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tvm import te, topi
+from tvm import te, tirx, topi
 
 from tvm_sparse.ops.extrema import MAX, lowest
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The windows along the axis ``axis`` of ``extent`` elements, one for each of ``count``."""
+
+    axis: int
+    extent: Any
+    count: Any
+    size: int
+    stride: int
+    dilation: int
+    border: int
+
+    def touched(self) -> Any:
+        """Return the end of the last window, counted from the border's first element."""
+        return (self.count - 1) * self.stride + (self.size - 1) * self.dilation + 1
+
+    def is_near(self) -> bool:
+        """Whether each window has neighbours, and at least one of them is an element."""
+        if not all(isinstance(n, int | tirx.IntImm) for n in (self.extent, self.count)):
+            return False
+        last = (int(self.count) - 1) * self.stride - self.border
+        return self.dilation == 1 and self.border < self.size and last < int(self.extent)
+
+    def nearest(self, window: Any, tap: Any) -> Any:
+        """Return a place in the window of near elements; beyond the ends it is the last one."""
+        place = window * self.stride + tap - self.border
+        if self.border:
+            place = tirx.max(place, 0)
+        if int(self.touched()) - self.border > int(self.extent):
+            place = tirx.min(place, self.extent - 1)
+        return place
 
 
 def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
@@ -23,24 +57,43 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
 
     ``padding`` are the borders before each of them; behind them is as much as the output of
     ``shape`` needs. Borders are never larger than an element.
+
+    Where columns lie side by side and windows overlap, rows are reduced first, whole vectors of
+    columns at a time, and then the columns of each window.
     """
+    numbers = zip(spatial, window, strides, dilation, padding, strict=True)
+    axes = [_Axis(axis, x.shape[axis], shape[axis], *rest) for axis, *rest in numbers]
+    columns = axes[-1]
+    rows = [axis for axis in axes[:-1] if axis.size > 1 or axis.stride > 1]
+    apart = all(axis.size <= axis.stride and not axis.border for axis in axes)
+    near = all(axis.is_near() for axis in axes)
+    if columns.axis == len(shape) - 1 and rows and near and not apart:
+        largest = _reduced(x, rows, "max_pool_rows", _Axis.nearest)
+        return _reduced(largest, [columns], "max_pool", _Axis.nearest)
     low, high = [0] * len(shape), [0] * len(shape)
-    over = {}
-    steps = zip(spatial, window, strides, dilation, padding, strict=True)
-    for axis, size, stride, distance, border in steps:
-        touched = (shape[axis] - 1) * stride + (size - 1) * distance + 1
-        low[axis] = border
-        high[axis] = max(0, int(touched - border - x.shape[axis]))
-        over[axis] = (te.reduce_axis((0, size), f"k{axis}"), stride, distance)
+    for axis in axes:
+        low[axis.axis] = axis.border
+        high[axis.axis] = max(0, int(axis.touched() - axis.border - axis.extent))
     source = x
     if any(low) or any(high):
         source = topi.nn.pad(x, low, high, lowest(str(x.dtype)), name="pad")
+    return _reduced(
+        source, axes, "max_pool", lambda axis, i, tap: i * axis.stride + tap * axis.dilation
+    )
+
+
+def _reduced(
+    x: te.Tensor, axes: Sequence[_Axis], name: str, place: Callable[[_Axis, Any, Any], Any]
+) -> te.Tensor:
+    """Return the largest element of each window over ``axes``, whose elements ``place`` finds."""
+    taps = [te.reduce_axis((0, axis.size), f"k{axis.axis}") for axis in axes]
+    counts = {axis.axis: axis.count for axis in axes}
     best = MAX.reducer()
 
     def at(*index: Any) -> Any:
-        place = list(index)
-        for axis, (tap, stride, distance) in over.items():
-            place[axis] = index[axis] * stride + tap.var * distance
-        return best(source(*place), axis=[tap for tap, _, _ in over.values()])
+        source = list(index)
+        for axis, tap in zip(axes, taps, strict=True):
+            source[axis.axis] = place(axis, index[axis.axis], tap.var)
+        return best(x(*source), axis=taps)
 
-    return te.compute(shape, at, name="max_pool")
+    return te.compute([counts.get(i, extent) for i, extent in enumerate(x.shape)], at, name=name)
