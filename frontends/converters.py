@@ -18,6 +18,7 @@ from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     norms,
     reduction_operators,
     resize,
+    slices,
 )
 from tvm_sparse.frontends.exact_products import exact_product
 from tvm_sparse.frontends.operators import CONVERTERS

@@ -154,6 +154,7 @@ def without_structure(program: torch.export.ExportedProgram) -> torch.export.Exp
         cast("Any", first.signature), in_spec=arguments, out_spec=results, forward_arg_names=names
     )
     flat = copy.copy(program)
+    flat._guards_code = []  # of its arguments, which have other names now
     flat._module_call_graph = [replace(first, signature=signature), *rest]
     if program.example_inputs is not None:
         flat._example_inputs = (tuple(pytree.tree_leaves(program.example_inputs)), {})

@@ -65,12 +65,7 @@ def from_module(
         try:
             program = torch.export.export(copy, args, named, dynamic_shapes=dynamic_shapes)
         except Exception as error:
-            raise InputError(
-                f"model '{name}'",
-                f"torch.export cannot trace it ({_first_line(error)})",
-                "a model without data-dependent control flow, and inputs that fit it",
-                "run the model on the example inputs first, or pass your own ExportedProgram",
-            ) from error
+            raise _not_traced(name, error) from error
     return from_exported(program, _symbols(program, dynamic_shapes))
 
 
@@ -149,6 +144,23 @@ def _with_dynamic_batch(
     return args, kwargs, shapes
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].rstrip(" .")
+def _not_traced(name: str, error: Exception) -> InputError:
+    """Return what to tell of a model that PyTorch cannot trace, or not with such open extents."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = (lines or [type(error).__name__])[0].rstrip(" .")
+    if not first.startswith("Constraints violated"):
+        return InputError(
+            f"model '{name}'",
+            f"torch.export cannot trace it ({first})",
+            "a model without data-dependent control flow, and inputs that fit it",
+            "run the model on the example inputs first, or pass your own ExportedProgram",
+        )
+    reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
+    start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)
+    fixes = [line for line in lines[start:] if " = " in line]
+    return InputError(
+        f"model '{name}'",
+        f"cannot leave these extents open ({'; '.join(reasons[:1]) or first})",
+        "extents that may be all that their range says",
+        f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim",
+    )

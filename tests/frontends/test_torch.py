@@ -195,3 +195,17 @@ def test_what_cannot_be_traced_is_one_clear_error(capfd):
     with pytest.raises(InputError, match="cannot trace it"):
         from_module(nn.Linear(4, 4), torch.ones(1, 5))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "told"),
+    [
+        (nn.GRU(4, 4, batch_first=True), (2, 16, 4), r"constant \(16\).*pass n = 16"),
+        (nn.Conv1d(4, 4, 5), (2, 4, 16), "!= 1.*raise `min` or lower `max`"),
+    ],
+)
+def test_extents_that_cannot_stay_open_are_refused_with_what_to_pass(layer, shape, told):
+    axis = 1 if shape[-1] == 4 else 2
+    dynamic = ({axis: torch.export.Dim("n", min=5, max=64)},)
+    with pytest.raises(InputError, match=f"cannot leave these extents open.*{told}"):
+        from_module(layer.eval(), torch.randn(shape), dynamic_shapes=dynamic)

@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock
 
 from tvm_sparse.compiler import compile
-from tvm_sparse.dynamo.frozen import content
+from tvm_sparse.dynamo.changes import content
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Part
 from tvm_sparse.errors import ArtifactError

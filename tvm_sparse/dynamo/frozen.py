@@ -1,11 +1,11 @@
-"""Weights of a graph as its constants, and whether they have changed since."""
+"""Weights of a graph as its constants, and what stays open."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from tvm_sparse.dynamo.attributes import make_attribute
-from tvm_sparse.frontends.effective import to_numpy
 
 _KEYS = re.compile(r"\._(modules|parameters|buffers)\['([^']*)'\]")
 
@@ -32,13 +31,46 @@ class Frozen:
     inputs
         Places of the module's arguments among the graph's.
     dynamic
-        For each of the module's arguments the symbols of its extents by axis.
+        For each of the module's arguments the symbols of its open extents by axis.
+    bounds
+        What each symbol may be at least and, if it is limited, at most.
     """
 
     module: fx.GraphModule
     weights: tuple[int, ...]
     inputs: tuple[int, ...]
     dynamic: tuple[dict[int, str], ...]
+    bounds: dict[str, dict[str, int]]
+
+    def bounds_from(self, least: float, inputs: Sequence[Any]) -> dict[str, dict[str, int]]:
+        """Return the bounds with ``least`` or the extents of ``inputs``, if less, as the least."""
+        found = {symbol: dict(limits) for symbol, limits in self.bounds.items()}
+        for tensor, axes in zip(inputs, self.dynamic, strict=True):
+            for axis, symbol in axes.items():
+                limits = found.get(symbol, {})
+                limits["min"] = max(limits.get("min", 0), int(min(least, tensor.shape[axis])))
+        return found
+
+    def open_shapes(self, bounds: Mapping[str, Mapping[str, int]]) -> tuple[Any, ...]:
+        """Return the dynamic shapes of the arguments as :func:`torch.export.export` takes them.
+
+        Raises
+        ------
+        KeyError
+            An extent is no symbol but an expression of some.
+        """
+        dims = {symbol: torch.export.Dim(symbol, **limits) for symbol, limits in bounds.items()}
+        return tuple(
+            {axis: dims[symbol] for axis, symbol in axes.items()} or None for axes in self.dynamic
+        )
+
+    def limits(self, bounds: Mapping[str, Mapping[str, int]]) -> list[tuple[int, int, int, float]]:
+        """Return place, axis, least and most of each open extent of the graph's arguments."""
+        return [
+            (place, axis, bounds[symbol].get("min", 0), bounds[symbol].get("max", math.inf))
+            for place, axes in zip(self.inputs, self.dynamic, strict=True)
+            for axis, symbol in axes.items()
+        ]
 
 
 def is_weight(node: fx.Node) -> bool:
@@ -73,38 +105,7 @@ def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
         else:
             module.graph.erase_node(node)
     module.recompile()
-    return Frozen(module, tuple(weights), tuple(inputs), tuple(dynamic))
-
-
-def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequence[Any]], bool]:
-    """Return a function that says whether other tensors are these, unchanged.
-
-    ``values`` compares them whole. So are tensors that PyTorch counts no versions of.
-    """
-    values = values or any(tensor.is_inference() for tensor in tensors)
-    # Aliases keep the memory from being used again, so that an address stands for a tensor.
-    held = [tensor.detach() for tensor in tensors]
-    before = [] if values else [tensor._version for tensor in tensors]
-    digest = content(held) if values else ""
-
-    def same(others: Sequence[Any]) -> bool:
-        if values or any(other.is_inference() for other in others):
-            return values and content(others) == digest
-        return all(
-            other.data_ptr() == kept.data_ptr() and other._version == version
-            for other, kept, version in zip(others, held, before, strict=True)
-        )
-
-    return same
-
-
-def content(tensors: Sequence[torch.Tensor]) -> str:
-    """Return a digest of the values of ``tensors``."""
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(to_numpy(tensor, "weight").tobytes())
-    return digest.hexdigest()
+    return Frozen(module, tuple(weights), tuple(inputs), tuple(dynamic), _bounds(sources))
 
 
 def _source(node: fx.Node) -> str:
@@ -150,3 +151,20 @@ def _symbols(node: fx.Node) -> dict[int, str]:
     value = node.meta.get("example_value")
     shape = value.shape if isinstance(value, torch.Tensor) else ()
     return {axis: str(e) for axis, e in enumerate(shape) if isinstance(e, torch.SymInt)}
+
+
+def _bounds(nodes: Sequence[fx.Node]) -> dict[str, dict[str, int]]:
+    """Return what Dynamo found the symbols in the shapes of arguments to be limited to."""
+    found = {}
+    for extent in (e for node in nodes for e in _open_extents(node)):
+        if extent.node.expr.is_symbol:
+            limits = extent.node.shape_env.bound_sympy(extent.node.expr)
+            pairs = (("min", limits.lower), ("max", limits.upper))
+            found[str(extent)] = {name: int(limit) for name, limit in pairs if limit.is_Integer}
+    return found
+
+
+def _open_extents(node: fx.Node) -> list[torch.SymInt]:
+    value = node.meta.get("example_value")
+    shape: tuple[Any, ...] = value.shape if isinstance(value, torch.Tensor) else ()
+    return [extent for extent in shape if isinstance(extent, torch.SymInt)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -11,10 +12,17 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_sparse.dynamo.frozen import Frozen, freeze, is_number, is_weight, snapshot
+from tvm_sparse.dynamo.changes import snapshot
+from tvm_sparse.dynamo.frozen import Frozen, freeze, is_number, is_weight
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.programs import Runner, exported, runner
 from tvm_sparse.errors import SparseError
+
+LEAST = (0, 4, 16, math.inf)
+"""Least open extents that are tried one after another, up to the extents at hand.
+
+A convolution or a slice may leave one element of two or five, which PyTorch handles apart.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Graph:
         self._nodes = graph.graph.find_nodes(op="placeholder")
         self._weights = {place for place, node in enumerate(self._nodes) if is_weight(node)}
         self._numbers = {place for place, node in enumerate(self._nodes) if is_number(node)}
-        self._open = False
+        self._limits: list[tuple[int, int, int, float]] | None = None
 
     def refuse(self, shapes: str, reason: str) -> None:
         """Leave ``shapes`` to PyTorch, and say so once."""
@@ -98,9 +106,9 @@ class Graph:
         frozen = freeze(self.graph, args)
         program = exported(frozen.module, [args[place] for place in frozen.inputs])
         found = None
-        if any(frozen.dynamic) and (self._open or not self.compiled):
-            found = self._any_batch(frozen, args)
-        self._open = found is not None
+        if any(frozen.dynamic) and (self._is_open(args) or not self.compiled):
+            found = self._with_open_extents(frozen, args)
+            self._limits = None if found is None else self._limits
         weights = [args[place] for place in frozen.weights]
         return Compiled(
             frozen,
@@ -110,30 +118,43 @@ class Graph:
             tuple(map(weakref.ref, weights)),
         )
 
-    def _any_batch(self, frozen: Frozen, args: Sequence[Any]) -> Runner | None:
-        """Return the graph for every batch, or None where that cannot be compiled."""
-        symbols = {symbol for axes in frozen.dynamic for symbol in axes.values()}
-        if len(symbols) != 1 or any(axis for axes in frozen.dynamic for axis in axes):
-            return None
-        batch = torch.export.Dim("batch")
+    def _with_open_extents(self, frozen: Frozen, args: Sequence[Any]) -> Runner | None:
+        """Return the graph for all that its open extents may be, None if that cannot be compiled.
+
+        Where PyTorch refuses the least that Dynamo allows, more is the least.
+        """
         inputs = [args[place] for place in frozen.inputs]
-        shapes = [{0: batch} if axes else None for axes in frozen.dynamic]
-        try:
-            program = exported(frozen.module, inputs, tuple(shapes))
-            return runner(program, self.options, whole=True)
-        except Exception:  # static shapes then, which may say why they fail
-            return None
+        for least in LEAST:
+            bounds = frozen.bounds_from(least, inputs)
+            try:
+                program = exported(frozen.module, inputs, frozen.open_shapes(bounds))
+            except Exception:  # PyTorch's guards exclude some of these extents
+                continue
+            try:
+                found = runner(program, self.options, whole=True)
+            except Exception:  # static shapes then, which may say why they fail
+                return None
+            self._limits = frozen.limits(bounds)
+            return found
+        return None
+
+    def _is_open(self, args: Sequence[Any]) -> bool:
+        """Whether what is compiled with open extents serves the shapes of ``args``."""
+        return self._limits is not None and all(
+            least <= args[place].shape[axis] <= most for place, axis, least, most in self._limits
+        )
 
     def _key(self, args: Sequence[Any]) -> Any:
         """Return what a compilation depends on: shapes, unless they are open, and numbers."""
+        is_open = self._is_open(args)
 
         def part(place: int) -> Any:
             arg = args[place]
             if place in self._numbers:
                 return arg.item()
             if isinstance(arg, torch.Tensor):
-                return None if self._open else tuple(arg.shape), arg.dtype
-            return None if self._open else arg
+                return None if is_open else tuple(arg.shape), arg.dtype
+            return None if is_open else arg
 
         return tuple(part(place) for place in range(len(args)) if place not in self._weights)
 

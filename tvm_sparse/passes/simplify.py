@@ -123,8 +123,11 @@ def _piece(sweep: Rewriter, item: relax.TupleGetItem) -> Any | None:
     call = sweep.resolve(item.tuple_value)
     if op_name(call) != "split":
         return None
-    axis, source = int(call.attrs.axis), call.args[0]
-    extents = [(shape_of_type(piece) or [None])[axis] for piece in call.ty.fields]
+    shapes = [shape_of_type(piece) or [] for piece in call.ty.fields]
+    if not all(shapes):
+        return None
+    axis, source = int(call.attrs.axis) % len(shapes[0]), call.args[0]
+    extents = [shape[axis] for shape in shapes]
     if not all(isinstance(extent, int) for extent in extents):
         return None
     begin = sum(extents[: item.index])

@@ -1,0 +1,77 @@
+"""Extents that Dynamo leaves open: one compilation serves them all, others stay static."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Encoder(nn.Module):
+    """Embeddings of tokens and places, and a layer of a transformer with a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(64, 16)
+        self.register_buffer("numbers", torch.arange(64)[None])
+        self.joined, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, ids, mask):
+        x = self.words(ids) + self.places(self.numbers[:, : ids.shape[1]])
+        q, k, v = (
+            part.unflatten(-1, (-1, 8)).transpose(1, 2) for part in self.joined(x).chunk(3, -1)
+        )
+        seen = mask[:, None, None, :].bool()
+        x = nn.functional.scaled_dot_product_attention(q, k, v, seen)
+        return self.out(x.transpose(1, 2).flatten(2))[:, 1:]
+
+
+class Waves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(2, 8, 3, padding=1), nn.Conv1d(8, 8, 5, stride=2)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x))).mean(-1)
+
+
+def checked(model, calls):
+    """Return the shapes that were compiled for ``calls``, each of which is right."""
+    torch.manual_seed(0)
+    options = {"measure": False, "artifacts": False}
+    fast = torch.compile(model, backend="tvm_sparse", options=options)
+    with torch.no_grad():
+        for call in calls:
+            torch.testing.assert_close(fast(*call), model(*call), rtol=1e-4, atol=1e-5)
+    graphs = ts.explain(fast).graphs
+    assert all(len(graph.parts) == 1 and not graph.eager for graph in graphs)
+    return [graph.shapes for graph in graphs]
+
+
+def sentence(batch: int, length: int):
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[:, -1] = 0
+    return torch.randint(0, 50, (batch, length)), mask
+
+
+def test_sequences_of_any_length_and_batch():
+    torch.manual_seed(0)
+    sizes = ((2, 8), (3, 12), (4, 5), (3, 64))
+    shapes = checked(Encoder().eval(), [sentence(*size) for size in sizes])
+    assert shapes == ["int64[2, 8], int64[2, 8]", "int64[3, 12], int64[3, 12]"]
+
+
+def test_lengths_that_pytorch_refuses_to_leave_open_are_static():
+    torch.manual_seed(0)
+    lengths = (64, 40, 41, 1000, 16, 7, 7)
+    shapes = checked(Waves().eval(), [(torch.randn(2, 2, n),) for n in lengths])
+    assert shapes == [f"float32[2, 2, {n}]" for n in (64, 40, 7)]
