@@ -92,9 +92,8 @@ def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float |
 
 def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) -> Any:
     """Multiply ``matrix (wanted, extent)`` with an axis of ``x``: as few taps, or as a product."""
-    taps = max(1, int((matrix != 0).sum(1).max()))
-    places = np.sort(np.argsort(-np.abs(matrix), 1, kind="stable")[:, :taps], 1)
-    shares = np.take_along_axis(matrix, places, 1)
+    places, shares = _taps(matrix)
+    taps = places.shape[1]
     if taps == 1 and (shares == 1).all():
         return emit(relax.op.take(x, relax.const(places[:, 0], "int64"), axis))
     dtype, rank = str(x.ty.dtype), len(x.ty.shape)
@@ -113,6 +112,22 @@ def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) ->
             term = emit(relax.op.multiply(tap, relax.const(share.reshape(column))))
             result = term if result is None else emit(relax.op.add(result, term))
     return result if dtype == "float32" else emit(relax.op.astype(result, dtype))
+
+
+def _taps(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each output the inputs that have a share in it, and their shares.
+
+    Outputs with fewer inputs than others have the next one, too, without a share, as in PyTorch:
+    one far away would count if it were infinite. Beyond the end, the last one's share is divided.
+    """
+    taps = max(1, int((matrix != 0).sum(1).max()))
+    order = np.argsort(-np.abs(matrix), 1, kind="stable")[:, :taps]
+    places, main = np.sort(order, 1), order[:, :1]
+    shares = np.take_along_axis(matrix, places, 1)
+    places = np.where(shares == 0, np.minimum(main + 1, matrix.shape[1] - 1), places)
+    alike = places == main
+    whole = np.take_along_axis(matrix, main, 1) / alike.sum(1, keepdims=True)
+    return places, np.where(alike, whole, shares).astype(matrix.dtype)
 
 
 for _table in (_NEAREST, _LINEAR):

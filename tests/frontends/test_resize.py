@@ -105,3 +105,18 @@ def test_planes_of_unknown_size_are_refused():
     program = torch.export.export(model, (x,), dynamic_shapes=({2: height},))
     with pytest.raises(SparseError, match="interpolate"):
         ts.compile(program)
+
+
+@pytest.mark.parametrize(
+    ("corners", "row", "column"), [(False, 0, 0), (False, 8, 19), (True, 0, 0)]
+)
+def test_an_infinite_pixel_stays_where_it_counts(corners, row, column):
+    """The last one with aligned corners is left out: PyTorch multiplies it by zero, too."""
+    x = torch.rand(1, 2, 9, 20)
+    x[0, 0, row, column] = torch.inf
+
+    def resized(x):
+        return F.interpolate(x, (18, 39), mode="bilinear", align_corners=corners)
+
+    assert wrong({"bilinear": resized}, x) == {}
+    assert resized(x).isfinite().float().mean() > 0.9

@@ -92,3 +92,20 @@ def test_scatters_combine_in_order_and_drop_wild_indices(reduction):
 def test_other_operators_are_left_alone():
     before = module(relax.op.exp, (3, 4))
     tvm.ir.assert_structural_equal(LowerLines()(before), before)
+
+
+@pytest.mark.parametrize("axis", [2, -1])
+def test_columns_at_known_places(axis):
+    places = np.array([0, 0, 1, 1, 3, 2])
+    found = _run(lambda x: relax.op.take(x, relax.const(places), axis), X)
+    np.testing.assert_array_equal(found, X[..., places])
+
+
+@pytest.mark.parametrize(
+    ("places", "axis"), [([0, 1], 1), ([0, 4], 2), ([-1, 0], 2), (range(0, 64, 4), 0)]
+)
+def test_other_places_are_taken_as_before(places, axis):
+    """Other axes, places outside, whose value the mode says, and distant ones."""
+    x = np.arange(64, dtype=np.float32) if axis == 0 else X
+    body = module(lambda x: relax.op.take(x, relax.const(np.array(places)), axis), x.shape)
+    assert set(operators(LowerLines()(body))) == {"take"}

@@ -1,0 +1,87 @@
+"""Columns of a tensor at places known when compiling, neighbours from neighbours, by shuffles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.permute import PARALLEL_POINTS
+
+MOST_CHUNKS = 64
+"""Vectors of a row that are written out one after the other."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Neighbouring results, and where their sources are.
+
+    Parameters
+    ----------
+    start
+        The first result.
+    loads
+        Where the one or two vectors begin that have the sources.
+    lanes
+        For each result, which lane of these vectors it is.
+    """
+
+    start: int
+    loads: tuple[int, ...]
+    lanes: tuple[int, ...]
+
+
+def chunks_of(places: Sequence[int], extent: int) -> list[Chunk] | None:
+    """Return how to read ``places`` of an axis of ``extent``; ``None`` if shuffles cannot.
+
+    The last chunk ends with the row: it may overlap the one before.
+    """
+    width = min(LANES, extent)
+    size = min(LANES, len(places), 2 * width)
+    starts = [min(first, len(places) - size) for first in range(0, len(places), size)]
+    if size < 2 or width < 2 or len(starts) > MOST_CHUNKS:
+        return None
+    found = [_chunk(start, places[start : start + size], extent, width) for start in starts]
+    whole = [chunk for chunk in found if chunk is not None]
+    return whole if len(whole) == len(found) else None
+
+
+def _chunk(start: int, sources: Sequence[int], extent: int, width: int) -> Chunk | None:
+    """Return a chunk from two vectors, the last of which ends with the row; ``None`` if too far.
+
+    One is enough for results from its own lanes, unless they are more.
+    """
+    first = min(*sources, extent - width)
+    loads = [first, min(first + width, extent - width)]
+    lanes = [s - loads[0] if s < first + width else width + s - loads[1] for s in sources]
+    if max(lanes) >= 2 * width:
+        return None
+    count = 1 if max(lanes) < width and len(lanes) <= width else 2
+    return Chunk(start, tuple(loads[:count]), tuple(lanes))
+
+
+def near_columns(x: te.Tensor, places: Sequence[int], chunks: Sequence[Chunk]) -> te.Tensor:
+    """Return ``x[..., places]``, of a static shape, read as ``chunks`` say."""
+    *lead, extent = (int(e) for e in x.shape)
+    rows, wanted, width = math.prod(lead), len(places), min(LANES, extent)
+    loop = T.parallel if rows * wanted >= PARALLEL_POINTS else T.serial
+
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
+        with IRBuilder() as builder, loop(0, tirx.const(rows, "int64")) as row:
+            source, result = (
+                T.buffer_proxy(T.decl_buffer([rows * columns], x.dtype, data=buffer.data))
+                for buffer, columns in ((inputs[0], extent), (outputs[0], wanted))
+            )
+            for chunk in chunks:
+                here = [tirx.Ramp(row * extent + load, 1, width) for load in chunk.loads]
+                lanes = [tirx.const(lane, "int32") for lane in chunk.lanes]
+                there = tirx.Ramp(row * wanted + chunk.start, 1, len(lanes))
+                result[there] = tirx.Shuffle([source[place] for place in here], lanes)
+        return builder.get()
+
+    return te.extern([[*lead, wanted]], [x], emit, name="near_columns", dtype=[x.dtype])
