@@ -13,9 +13,11 @@ import argparse
 import copy
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
@@ -46,35 +48,58 @@ def main() -> None:
                 common.save("model_zoo", {"rows": order})
 
 
-def measured(name: str, weights: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return errors, times in us, and whose kernels take the time of one model."""
+@dataclass(frozen=True)
+class Ways:
+    """A model with the arguments of one call, eager and compiled in both ways, and errors.
+
+    Errors are against eager PyTorch in float64.
+    """
+
+    model: nn.Module
+    inputs: dict[str, Any]
+    library: ts.Library
+    fast: Any
+    error: float
+    error_library: float
+    compile_s: float
+
+
+def compiled(name: str, weights: str) -> Ways:
+    """Return the model ``name`` with ``weights`` compiled in both ways."""
     torch._dynamo.reset()
     model, inputs = model_of(name)
-    with torch.no_grad():
-        if weights == "pruned":
-            prune(model)
-        exact = _tensors(copy.deepcopy(model).double()(**_wide(inputs)))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)
+        if weights == "pruned":
+            prune(model)
+        exact = copy.deepcopy(model).double()(**_wide(inputs))
         begin = time.perf_counter()
         library = ts.compile(model, (), inputs, config=ts.Config(measure=False))
         seconds = time.perf_counter() - begin
         fast = torch.compile(model, backend="tvm_sparse", options={"measure": False})
-        row = {
-            "compile_s": seconds,
-            "error_library": _error(library(**inputs), exact),
-            "error": _error(fast(**inputs), exact),
-        }
-        report = ts.explain(fast)
-        row["parts"] = len(report.parts)
-        row["left_to_pytorch"] = [e.operator for graph in report.graphs for e in graph.eager]
-        row["refused"] = [graph.refused for graph in report.graphs if graph.refused]
-        row |= shares(library.profile(**inputs, repeat=5))
-        programs = {"eager": model, "tvm_sparse": fast}
-        if options.inductor:
-            programs["inductor"] = torch.compile(model, options={"freezing": True})
+        errors = (_error(program(**inputs), exact) for program in (fast, library))
+        return Ways(model, inputs, library, fast, *errors, seconds)
+
+
+def measured(name: str, weights: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return errors, times in us, and whose kernels take the time of one model."""
+    found = compiled(name, weights)
+    report = ts.explain(found.fast)
+    row: dict[str, Any] = {
+        "compile_s": found.compile_s,
+        "error_library": found.error_library,
+        "error": found.error,
+        "parts": len(report.parts),
+        "left_to_pytorch": [e.operator for graph in report.graphs for e in graph.eager],
+        "refused": [graph.refused for graph in report.graphs if graph.refused],
+        **shares(found.library.profile(**found.inputs, repeat=5)),
+    }
+    programs = {"eager": found.model, "tvm_sparse": found.fast}
+    if options.inductor:
+        programs["inductor"] = torch.compile(found.model, options={"freezing": True})
+    with torch.no_grad():
         times = common.interleaved(
-            {n: lambda p=program: p(**inputs) for n, program in programs.items()},
+            {n: lambda p=program: p(**found.inputs) for n, program in programs.items()},
             options.rounds,
             options.seconds,
         )
@@ -111,8 +136,9 @@ def _tensors(result: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def _error(result: Any, exact: list[torch.Tensor]) -> float:
-    pairs = zip(_tensors(result), exact, strict=True)
+def _error(result: Any, exact: Any) -> float:
+    assert type(result) is type(exact)
+    pairs = zip(_tensors(result), _tensors(exact), strict=True)
     return max(common.relative_error(found, wanted) for found, wanted in pairs)
 
 
