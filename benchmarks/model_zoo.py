@@ -27,6 +27,7 @@ from benchmarks.zoo_models import MODELS, model_of
 from tvm_sparse.kernel import GENERIC, Kernel
 
 TOLERANCE = 2e-4
+OPTIONS = {"measure": False}
 WEIGHTS = ("dense", "pruned")
 
 
@@ -68,7 +69,8 @@ def compiled(name: str, weights: str) -> Ways:
     """Return the model ``name`` with ``weights`` compiled in both ways."""
     torch._dynamo.reset()
     model, inputs = model_of(name)
-    with torch.no_grad(), warnings.catch_warnings():
+    traced = torch._dynamo.config.patch(allow_rnn=True)
+    with torch.no_grad(), warnings.catch_warnings(), traced:
         warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)
         if weights == "pruned":
             prune(model)
@@ -76,7 +78,7 @@ def compiled(name: str, weights: str) -> Ways:
         begin = time.perf_counter()
         library = ts.compile(model, (), inputs, config=ts.Config(measure=False))
         seconds = time.perf_counter() - begin
-        fast = torch.compile(model, backend="tvm_sparse", options={"measure": False})
+        fast = torch.compile(model, backend="tvm_sparse", fullgraph=True, options=OPTIONS)
         errors = (_error(program(**inputs), exact) for program in (fast, library))
         return Ways(model, inputs, library, fast, *errors, seconds)
 
@@ -97,7 +99,7 @@ def measured(name: str, weights: str, options: argparse.Namespace) -> dict[str, 
     programs = {"eager": found.model, "tvm_sparse": found.fast}
     if options.inductor:
         programs["inductor"] = torch.compile(found.model, options={"freezing": True})
-    with torch.no_grad():
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
         times = common.interleaved(
             {n: lambda p=program: p(**found.inputs) for n, program in programs.items()},
             options.rounds,

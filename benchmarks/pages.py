@@ -15,6 +15,7 @@ from benchmarks import (
     int8_pages,
     kernel_pages,
     model_pages,
+    model_zoo_pages,
     narrow_kernels,
     one_shot_pages,
     tuning_pages,
@@ -33,6 +34,7 @@ def main() -> None:
     narrow_kernels.write(PAGES)
     zoo_pages.write(PAGES)
     dynamo_pages.write(PAGES)
+    model_zoo_pages.write(PAGES)
     tuning_pages.write(PAGES)
     gpu_pages.write(PAGES)
     one_shot_pages.write(PAGES)

@@ -12,6 +12,7 @@ from torch import nn
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
+from tvm_sparse_runtime.session import Session
 
 FAST = {"measure": False}
 
@@ -94,6 +95,10 @@ def test_changed_weights_are_noticed(check):
     with torch.no_grad():
         model.second.weight.mul_(2)
     assert_right(fast, model, x)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(x)["y"].sum().backward()
+    optimizer.step()
+    assert_right(fast, model, x)
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
     assert_right(fast, model, x)
     model.second.weight.data = torch.randn(8, 32)
@@ -159,8 +164,10 @@ def test_numbers_that_dynamo_passes_are_constants():
 def test_gradients_are_left_to_pytorch():
     model, x = network(), torch.randn(4, 16)
     fast = compiled(model)
-    with pytest.warns(UserWarning, match="gradients are on"):
-        fast(x)["y"].sum().backward()
+    with pytest.warns(UserWarning, match="gradients are on") as told:
+        for _ in range(2):
+            fast(x)["y"].sum().backward()
+    assert len(told) == 1
     assert model.first.weight.grad is not None
     assert "gradients are on" in str(ts.explain(fast))
 
@@ -265,6 +272,23 @@ def test_results_share_memory_with_arguments_as_in_pytorch():
     assert x[0, 1] == 5.0
 
 
+def test_tensors_are_not_copied(monkeypatch):
+    run, seen = Session.run, []
+
+    def spied(session, *tensors):
+        found = run(session, *tensors)
+        seen.append((*tensors, *found))
+        return found
+
+    model, x = network(), torch.randn(4, 16)
+    fast = compiled(model, artifacts=False)
+    assert_right(fast, model, x)
+    monkeypatch.setattr(Session, "run", spied)
+    with torch.no_grad():
+        y = fast(x)["y"]
+    assert [tensor.data_ptr() for tensor in seen[0]] == [x.data_ptr(), y.data_ptr()]
+
+
 def test_threads():
     model = network()
     fast = compiled(model)
@@ -308,3 +332,25 @@ def test_the_backend_is_found_by_name():
 def test_only_modules_are_explained():
     with pytest.raises(ts.InputError, match="is a function"):
         ts.explain(lambda x: x)
+
+
+def test_recurrent_layers_are_compiled_where_dynamo_is_told_to_trace_them():
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells = nn.GRU(8, 8, batch_first=True)
+
+        def forward(self, x):
+            return torch.relu(self.cells(x)[0][:, -1])
+
+    torch.manual_seed(0)
+    model, x = Last().eval(), torch.randn(2, 5, 8)
+    fast = compiled(model, artifacts=False)
+    assert_right(fast, model, x)
+    assert "PyTorch runs GRU in layer 'cells'" in str(ts.explain(fast))
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(allow_rnn=True):
+        fast = compiled(model, artifacts=False)
+        assert_right(fast, model, x)
+        found = ts.explain(fast)
+    assert len(found.parts) == 1 and not found.left

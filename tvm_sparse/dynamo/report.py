@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from tvm_sparse.dynamo.graph import Graph
@@ -46,15 +47,18 @@ class GraphReport:
                 f"  part {number}, {d['layer']}: {d['chosen']}, {d['reason']}"
                 for d in part.decisions
             ]
-        lines += [f"  PyTorch runs {e.operator} in '{e.layer}': {e.reason}" for e in self.eager]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {_told(e)}" for e in self.eager)])
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """All graphs of a model in the order in which Dynamo made them."""
+    """All graphs of a model in the order in which Dynamo made them.
+
+    ``left`` are layers that Dynamo gives to no backend.
+    """
 
     graphs: tuple[GraphReport, ...]
+    left: tuple[Eager, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -62,7 +66,8 @@ class Explanation:
         return tuple(part for graph in self.graphs for part in graph.parts)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.graphs)) or "nothing was compiled yet: call the model"
+        graphs = [*map(str, self.graphs)] or ["nothing was compiled yet: call the model"]
+        return "\n".join([*graphs, *map(_told, self.left)])
 
 
 def remember(graph: Graph) -> None:
@@ -92,7 +97,24 @@ def explain(model: Any = None) -> Explanation:
         raise InputError("model", found, "a module", "leave it out to see all graphs")
     own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
     graphs = [g for g in _GRAPHS if any(id(ref()) in own for ref in g.owners)]
-    return Explanation(tuple(report for graph in graphs for report in _reports(graph, own)))
+    reports = tuple(report for graph in graphs for report in _reports(graph, own))
+    return Explanation(reports, _recurrent(module))
+
+
+def _recurrent(module: nn.Module) -> tuple[Eager, ...]:
+    """Return the recurrent layers of a module, which Dynamo leaves out unless it is told."""
+    if torch._dynamo.config.allow_rnn:
+        return ()
+    reason = "Dynamo traces no recurrent layers: set torch._dynamo.config.allow_rnn = True"
+    return tuple(
+        Eager(type(part).__name__, f"layer '{name}'", reason)
+        for name, part in module.named_modules()
+        if isinstance(part, nn.RNNBase)
+    )
+
+
+def _told(eager: Eager) -> str:
+    return f"PyTorch runs {eager.operator} in {eager.layer}: {eager.reason}"
 
 
 def _reports(graph: Graph, own: set[int] | None = None) -> list[GraphReport]:

@@ -22,8 +22,9 @@ from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.max_pool import max_pool
 from tvm_sparse.ops.quantise import Scale, dequantised, quantised
+from tvm_sparse.ops.reshape import reshape
 from tvm_sparse.ops.standardise import Statistics
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.passes.rewrite import op_name, static_shape
 
 Definition = Callable[[relax.BlockBuilder, relax.Call], Any]
 Scalar = Callable[..., Any]
@@ -204,7 +205,16 @@ def _quantise(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(lambda t: define(t, scale), x, primfunc_name_hint=define.__name__)
 
 
+def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define reshapes of static extents axis by axis."""
+    before, after = static_shape(call.args[0]), static_shape(call)
+    if before is None or after is None or 0 in after:
+        return _stock(builder, call)
+    return builder.call_te(lambda x: reshape(x, after), call.args[0], primfunc_name_hint="reshape")
+
+
 DEFINITIONS: dict[str, Definition] = {
+    "relax.reshape": _reshape,
     "relax.quantize": _quantise,
     "relax.dequantize": _quantise,
     "relax.add": _typed(booleans=tirx.bitwise_or),
