@@ -75,3 +75,18 @@ def test_lengths_that_pytorch_refuses_to_leave_open_are_static():
     lengths = (64, 40, 41, 1000, 16, 7, 7)
     shapes = checked(Waves().eval(), [(torch.randn(2, 2, n),) for n in lengths])
     assert shapes == [f"float32[2, 2, {n}]" for n in (64, 40, 7)]
+
+
+def test_other_weights_keep_the_bounds_of_the_first():
+    """Models of one class share a graph of Dynamo's."""
+    options = {"measure": False, "artifacts": False}
+    torch.manual_seed(0)
+    models = [Waves().eval() for _ in range(2)]
+    programs = [torch.compile(m, backend="tvm_sparse", options=options) for m in models]
+    with torch.no_grad():
+        for number, length in ((0, 64), (0, 9), (1, 40), (0, 12), (1, 8), (1, 9)):
+            x = torch.randn(2, 2, length)
+            wanted = models[number](x)
+            torch.testing.assert_close(programs[number](x), wanted, rtol=1e-4, atol=1e-5)
+    shapes = [graph.shapes for graph in ts.explain(programs[0]).graphs]
+    assert shapes == [f"float32[2, 2, {length}]" for length in (64, 9)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from torch.fx.node import map_arg
 from tvm_sparse.dynamo.attributes import make_attribute
 
 _KEYS = re.compile(r"\._(modules|parameters|buffers)\['([^']*)'\]")
+
+Bounds = dict[str, dict[str, int]]
+"""What each symbol may be at least (``min``) and at most (``max``), by its name."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,16 @@ class Frozen:
     dynamic
         For each of the module's arguments the symbols of its open extents by axis.
     bounds
-        What each symbol may be at least and, if it is limited, at most.
+        What Dynamo limits the symbols to.
     """
 
     module: fx.GraphModule
     weights: tuple[int, ...]
     inputs: tuple[int, ...]
     dynamic: tuple[dict[int, str], ...]
-    bounds: dict[str, dict[str, int]]
+    bounds: Bounds
 
-    def bounds_from(self, least: float, inputs: Sequence[Any]) -> dict[str, dict[str, int]]:
+    def bounds_from(self, least: float, inputs: Sequence[Any]) -> Bounds:
         """Return the bounds with ``least`` or the extents of ``inputs``, if less, as the least."""
         found = {symbol: dict(limits) for symbol, limits in self.bounds.items()}
         for tensor, axes in zip(inputs, self.dynamic, strict=True):
@@ -51,7 +54,7 @@ class Frozen:
                 limits["min"] = max(limits.get("min", 0), int(min(least, tensor.shape[axis])))
         return found
 
-    def open_shapes(self, bounds: Mapping[str, Mapping[str, int]]) -> tuple[Any, ...]:
+    def open_shapes(self, bounds: Bounds) -> tuple[Any, ...]:
         """Return the dynamic shapes of the arguments as :func:`torch.export.export` takes them.
 
         Raises
@@ -64,7 +67,7 @@ class Frozen:
             {axis: dims[symbol] for axis, symbol in axes.items()} or None for axes in self.dynamic
         )
 
-    def limits(self, bounds: Mapping[str, Mapping[str, int]]) -> list[tuple[int, int, int, float]]:
+    def limits(self, bounds: Bounds) -> list[tuple[int, int, int, float]]:
         """Return place, axis, least and most of each open extent of the graph's arguments."""
         return [
             (place, axis, bounds[symbol].get("min", 0), bounds[symbol].get("max", math.inf))
@@ -153,9 +156,9 @@ def _symbols(node: fx.Node) -> dict[int, str]:
     return {axis: str(e) for axis, e in enumerate(shape) if isinstance(e, torch.SymInt)}
 
 
-def _bounds(nodes: Sequence[fx.Node]) -> dict[str, dict[str, int]]:
+def _bounds(nodes: Sequence[fx.Node]) -> Bounds:
     """Return what Dynamo found the symbols in the shapes of arguments to be limited to."""
-    found = {}
+    found: Bounds = {}
     for extent in (e for node in nodes for e in _open_extents(node)):
         if extent.node.expr.is_symbol:
             limits = extent.node.shape_env.bound_sympy(extent.node.expr)

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from tvm_sparse.dynamo.changes import snapshot
-from tvm_sparse.dynamo.frozen import Frozen, freeze, is_number, is_weight
+from tvm_sparse.dynamo.frozen import Bounds, Frozen, freeze, is_number, is_weight
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.programs import Runner, exported, runner
 from tvm_sparse.errors import SparseError
@@ -57,6 +57,7 @@ class Graph:
         self._nodes = graph.graph.find_nodes(op="placeholder")
         self._weights = {place for place, node in enumerate(self._nodes) if is_weight(node)}
         self._numbers = {place for place, node in enumerate(self._nodes) if is_number(node)}
+        self._bounds: Bounds | None = None
         self._limits: list[tuple[int, int, int, float]] | None = None
 
     def refuse(self, shapes: str, reason: str) -> None:
@@ -108,7 +109,8 @@ class Graph:
         found = None
         if any(frozen.dynamic) and (self._is_open(args) or not self.compiled):
             found = self._with_open_extents(frozen, args)
-            self._limits = None if found is None else self._limits
+            if found is None:
+                self._bounds = self._limits = None
         weights = [args[place] for place in frozen.weights]
         return Compiled(
             frozen,
@@ -121,11 +123,12 @@ class Graph:
     def _with_open_extents(self, frozen: Frozen, args: Sequence[Any]) -> Runner | None:
         """Return the graph for all that its open extents may be, None if that cannot be compiled.
 
-        Where PyTorch refuses the least that Dynamo allows, more is the least.
+        Where PyTorch refuses the least that Dynamo allows, more is the least. Other weights get the
+        bounds that the first ones got.
         """
         inputs = [args[place] for place in frozen.inputs]
-        for least in LEAST:
-            bounds = frozen.bounds_from(least, inputs)
+        tries = [frozen.bounds_from(least, inputs) for least in LEAST]
+        for bounds in tries if self._bounds is None else [self._bounds]:
             try:
                 program = exported(frozen.module, inputs, frozen.open_shapes(bounds))
             except Exception:  # PyTorch's guards exclude some of these extents
@@ -134,7 +137,7 @@ class Graph:
                 found = runner(program, self.options, whole=True)
             except Exception:  # static shapes then, which may say why they fail
                 return None
-            self._limits = frozen.limits(bounds)
+            self._bounds, self._limits = bounds, frozen.limits(bounds)
             return found
         return None
 
