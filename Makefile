@@ -66,9 +66,9 @@ operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operat
 	done
 	$(BIN)/python tools/operators_page.py
 
-wheels: $(DEV)  ## Build the release files of both distributions (needs Docker)
-	$(BIN)/python -m pip install --quiet build cibuildwheel
-	PYTHON=$(BIN)/python tools/wheels.sh
+wheels: $(DEV)  ## Build the release files of both distributions
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
+	$(BIN)/python tools/wheels.py
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) build python/build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage

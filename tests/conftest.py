@@ -38,6 +38,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, by name, what needs CPU features or a GPU that this machine lacks."""
+    wanted = {feature for mark in item.iter_markers("isa") for feature in mark.args}
+    if wanted:
+        from tests.kernels import host
+        from tvm_sparse.machine.registry import features_of
+
+        if missing := wanted - features_of(host()):
+            pytest.skip(f"the CPU has no {', '.join(sorted(missing))}")
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("no NVIDIA GPU")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep times that tests measure out of the user's cache, and the user's out of tests."""

@@ -35,6 +35,7 @@ from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import ResolvedTarget, parse_target
+from tvm_sparse.tuning.history import histories
 from tvm_sparse.tuning.recorded import origins, recorded_rules
 
 _log = logging.getLogger(__name__)
@@ -121,9 +122,10 @@ def _compiled(
         rules: dict[str, str | None] = {}
         with phases.next():
             schedule = pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded)
-            mod = _run(dumped(schedule, "3-schedule", config.dump), mod)
+            defined, mod = mod, _run(dumped(schedule, "3-schedule", config.dump), mod)
             kernels = planned_kernels(mod, rules)
             origins(decisions.records, {k.layer: k.rule for k in kernels})
+            decisions.histories = histories(defined, kernels, resolved.target, recorded)
         with phases.next():
             finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
             executable = applied(

@@ -6,75 +6,26 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
+from tests.emulation.networks import BOUNDS, NETWORKS, network
 from tvm_sparse.errors import InputError
-from tvm_sparse.pruning.methods.balanced import BalancedPruning
-from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.testing import emulate
 
 pytestmark = needs_nvrtc
 
 
-class Attention(nn.Module):
-    """A transformer's block: norms, attention of four heads, two layers with GELU."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.LayerNorm(64)
-        self.joined, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
-        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
-
-    def forward(self, x):
-        batch, length, _ = x.shape
-        heads = self.joined(self.norm(x)).reshape(batch, length, 3, 4, 16).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(*heads)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, 64))
-        return x + self.down(functional.gelu(self.up(x)))
-
-
-def mobile():
-    """A MobileNet block between a first convolution and a classifier."""
-    return nn.Sequential(
-        *(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU6()),
-        *(nn.Conv2d(16, 32, 1), nn.ReLU6()),
-        *(nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.ReLU6(), nn.Conv2d(32, 16, 1)),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)),
-    )
-
-
-def stack():
-    model = nn.Sequential(nn.Linear(96, 128), nn.ReLU(), nn.Linear(128, 64), nn.Linear(64, 10))
-    pruner = Pruner(model, BalancedPruning(0.75))
-    pruner.step()
-    pruner.squash_mask()
-    return model
-
-
-NETWORKS = {
-    "stack": (stack, (3, 96)),
-    "mobile": (mobile, (2, 3, 20, 20)),
-    "attention": (Attention, (2, 9, 64)),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_equal_pytorch(name, dtype):
-    make, shape = NETWORKS[name]
-    torch.manual_seed(0)
-    model = make().eval()
-    x = torch.randn(shape)
-    with torch.no_grad():
-        wanted = model(x).numpy()
+    model, x, wanted = network(name)
     library = ts.compile(model.to(dtype), (x.to(dtype),), target="cuda:sm_90")
     emulation = emulate(library, x.to(dtype).numpy())
     assert not emulation.report.findings, emulation.report.findings
     assert emulation.report.launches
     (got,) = emulation.outputs
-    bound = {torch.float32: 1e-4, torch.float16: 2e-2}[dtype]
+    bound = BOUNDS[dtype]
     np.testing.assert_allclose(got.astype("f4"), wanted, rtol=bound, atol=bound)
 
 

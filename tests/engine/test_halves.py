@@ -27,6 +27,7 @@ from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.ops.joint import joint
 from tvm_sparse.selection.narrow import stored
 
+pytestmark = pytest.mark.isa
 DEPTH = 2
 """Halves that a lane has side by side."""
 

@@ -26,6 +26,7 @@ from tvm_sparse.ops.depthwise import depthwise
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
 from tvm_sparse.ops.joint import joint
 
+pytestmark = pytest.mark.isa
 DEPTH = 4
 """Bytes that a lane has side by side."""
 

@@ -8,12 +8,13 @@ import pytest
 from tests.integers import TARGETS, as_integers
 from tests.kernels import host, run
 from tests.machines import changed_machine
-from tvm_sparse.machine.registry import MACHINES, machine_of
+from tvm_sparse.machine.registry import MACHINES
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.narrow import stored
 
+pytestmark = pytest.mark.isa
 LAYER = as_integers(Contraction((3,), 64, 32))
 
 
@@ -34,9 +35,7 @@ def test_the_largest_products_do_not_saturate(machine):
     assert_extremes(TARGETS[machine])
 
 
-@pytest.mark.skipif(
-    not machine_of(host()).name.startswith("AVX-512 VNNI"), reason="needs the instruction"
-)
+@pytest.mark.isa("avx512vnni")
 def test_halves_of_256_bits_add_up():
     record = next(m for m in MACHINES if m.name == "AVX-VNNI")
     with changed_machine(dots=record.dots):

@@ -13,7 +13,7 @@ from torch import nn
 import tvm_sparse as ts
 from tvm_sparse.kernel import Kernel
 from tvm_sparse.report.html import render, write
-from tvm_sparse.selection.decisions import Decisions
+from tvm_sparse.selection.decisions import Decisions, History
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +95,13 @@ def test_measured_layers_stand_beside_dense(compiled):
     assert page.count("2.50x") == len(records) - 1
     assert f"{len(records) - 1} of {len(records)} layers sparse, 2.5x the speed" in page
     assert 'style="width:100.00%"' in page and 'style="width:40.00%"' in page
+
+
+def test_searches_for_schedules_are_drawn(compiled):
+    library, kernels = copy.copy(compiled[0]), compiled[1]
+    assert "learning curve" not in render(library, kernels)
+    library.decisions = copy.copy(library.decisions)
+    library.decisions.histories = [History("f", ("3",), "tuned", 10.0, (10.0, 8.0))]
+    page = render(library, kernels)
+    assert "learning curve of f" in page
+    assert "10.0 us by default, 8.0 us after 2 trials" in page

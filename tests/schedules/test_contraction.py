@@ -9,14 +9,14 @@ from tests.kernels import host, integers, keep_of_bank, run
 from tests.schedules.layers import MODULES, assert_like_torch, prune
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense
 from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 
-wide = pytest.mark.skipif(machine_of(host()).accumulators < 16, reason="register tiles of AVX-512")
+wide = pytest.mark.isa("avx512f")
+"""Register tiles of AVX-512."""
 
 
 def outer_loops(func):

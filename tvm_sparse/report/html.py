@@ -13,7 +13,7 @@ from tvm.target import codegen
 
 from tvm_sparse.kernel import GENERIC, Kernel, slow_phrases
 from tvm_sparse.profile import random_inputs
-from tvm_sparse.report import curves
+from tvm_sparse.report import curves, tuning
 from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
 from tvm_sparse.report.png import data_url
@@ -105,6 +105,8 @@ def _page(decisions: Decisions, kernels: list[Kernel], **facts: Any) -> str:
         pairs=_pairs(list(decisions)),
         masks=_masks(decisions),
         picture=curves,
+        searches=[(history, tuning.points(history)) for history in decisions.histories],
+        search=tuning,
         layers=layer_rows(decisions, kernels),
         slow=slow_phrases(kernels),
         parts=decisions.parts,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tvm_sparse.report.page import page
 
 if TYPE_CHECKING:
+    from tvm_sparse.selection.decisions import History
     from tvm_sparse.tuning.report import TaskReport, TuningReport
 
 WIDTH, HEIGHT = 320, 80
@@ -31,7 +32,7 @@ def render(report: TuningReport, title: str = "Tuning") -> str:
     )
 
 
-def points(task: TaskReport) -> str:
+def points(task: TaskReport | History) -> str:
     """Return the learning curve of ``task`` as points of an SVG polyline.
 
     From left to right the trials, from the lower edge (no time at all) to the upper one (the

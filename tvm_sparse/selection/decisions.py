@@ -37,6 +37,21 @@ class Decision:
     schedule: str = "default"
 
 
+@dataclass(frozen=True)
+class History:
+    """The trials that found one kernel's schedule. Times are microseconds of one call.
+
+    ``curve`` is the best time after each trial, the default's included; ``origin`` says whose
+    records those are: ``"tuned"``, ``"shipped record"`` or ``"modelled record"``.
+    """
+
+    function: str
+    layers: tuple[str, ...]
+    origin: str
+    default_us: float
+    curve: tuple[float, ...]
+
+
 @dataclass(repr=False)
 class Decisions:
     """All records of one compilation, in network order.
@@ -45,7 +60,7 @@ class Decisions:
     layers without one come last, in the order in which they were decided. A large batch goes
     through the network in ``parts``; times of layers are those of one part. ``costs`` says which
     costs the models of a CPU were made of. ``masks`` are corners of the masks by layer, ``studied``
-    what the models say more of.
+    what the models say more of. ``histories`` are the searches behind tuned kernels.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -54,6 +69,7 @@ class Decisions:
     costs: str = ""
     masks: dict[str, MaskPicture] = field(default_factory=dict)
     studied: dict[str, Studied] = field(default_factory=dict)
+    histories: list[History] = field(default_factory=list)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from tvm_sparse.tuning.history import best_so_far
 from tvm_sparse.tuning.measurer import Prepared
 from tvm_sparse.tuning.record import Record
 from tvm_sparse.tuning.search import Search
@@ -46,11 +47,7 @@ class TaskState:
 
     def curve(self) -> list[float]:
         """Return the best ratio after each trial."""
-        best, curve = 1.0, []
-        for ratio in self.ratios:
-            best = min(best, ratio or best)
-            curve.append(best)
-        return curve
+        return best_so_far(self.ratios)
 
 
 @dataclass

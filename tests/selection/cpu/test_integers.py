@@ -10,7 +10,6 @@ import pytest
 from tests.integers import TARGETS, as_integers, bytes_of, sparse_bytes
 from tests.kernels import host, run
 from tvm_sparse.config import Config
-from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
@@ -19,12 +18,14 @@ from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
 
+pytestmark = pytest.mark.isa
 LINEAR = as_integers(Contraction((3,), 128, 64), "int8", -9)
 CHANNELS = replace(
     as_integers(Contraction((1, 5, 5), 32, 32, (3, 3), (1, 1), (1, 1), (7, 7)), "uint8", 200),
     depthwise=True,
 )
-vbmi = pytest.mark.skipif(64 not in machine_of(host()).banks("uint8"), reason="banks of 64 bytes")
+vbmi = pytest.mark.isa("avx512vnni", "avx512vbmi")
+"""Banks of 64 bytes."""
 
 
 def blocks(rng, shape, sparsity):

@@ -1,0 +1,84 @@
+"""The files of a release: sources, and wheels that old systems and other machines can install."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from packaging.utils import parse_sdist_filename, parse_wheel_filename
+from torch import nn
+
+import tvm_sparse as ts
+from tvm_sparse_runtime import __version__
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = ["tvm-sparse", "tvm-sparse-runtime"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """What ``tools/wheels.py`` builds."""
+    for package in ("auditwheel", "build", "ziglang"):
+        pytest.importorskip(package)
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, ROOT / "tools" / "wheels.py", folder], check=True)
+    return folder
+
+
+def platforms(file: Path) -> Iterator[tuple[int, str]]:
+    """Give the minor version of glibc and the machine of each tag of a wheel."""
+    for tag in parse_wheel_filename(file.name)[3]:
+        assert (tag.interpreter, tag.abi) == ("py3", "none")
+        if tag.platform.startswith("manylinux_2_"):
+            minor, machine = tag.platform.removeprefix("manylinux_2_").split("_", 1)
+            yield int(minor), machine
+
+
+@pytest.mark.timeout(1800)
+def test_a_release_has_sources_and_wheels_for_two_machines(files):
+    sources = [parse_sdist_filename(file.name) for file in files.glob("*.tar.gz")]
+    assert sorted((name, str(version)) for name, version in sources) == [
+        (name, __version__) for name in NAMES
+    ]
+    wheels = {file: list(platforms(file)) for file in files.glob("*.whl")}
+    assert sorted((file.name.split("-")[0], found[0][1]) for file, found in wheels.items()) == [
+        (name.replace("-", "_"), machine) for name in NAMES for machine in ("aarch64", "x86_64")
+    ]
+    assert all(minor <= 28 for found in wheels.values() for minor, _ in found)
+
+
+def program(files: Path, machine: str, folder: Path) -> Path:
+    """Unpack the runtime's wheel for ``machine`` and return its program."""
+    (wheel,) = (file for file in files.glob(f"tvm_sparse_runtime-*{machine}.whl"))
+    shutil.unpack_archive(wheel, folder, "zip")
+    found = folder / "tvm_sparse_runtime" / "bin" / "tvm_sparse_run"
+    found.chmod(0o755)
+    return found
+
+
+def test_the_wheels_program_runs_an_artifact(files, tmp_path):
+    x = np.random.default_rng(0).random((2, 16), np.float32)
+    library = ts.compile(nn.Linear(16, 8).eval(), (torch.from_numpy(x),))
+    artifact = library.export(tmp_path / "a.tvms")
+    np.save(tmp_path / "x.npy", x)
+    places = [
+        str(distribution(name).locate_file(f"{folder}/lib"))
+        for name, folder in (("apache-tvm", "tvm"), ("apache-tvm-ffi", "tvm_ffi"))
+    ]
+    run = program(files, platform.machine(), tmp_path)
+    subprocess.run(
+        [run, artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"],
+        check=True,
+        env=os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(places)},
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), library(torch.from_numpy(x)).numpy())
