@@ -53,12 +53,15 @@ class BalancedOperand(PackedOperand, DenseTiles):
             T.writes(written)
             # A call, because TVM would put a barrier between clearing a bank and filling it,
             # although one thread does both.
-            T.evaluate(
-                ptx.decode(
-                    pointer(written, s.bank, "w"),
-                    pointer(read, s.slots, "r"),
-                    pointer(packed, s.words, "r"),
-                    tirx.Cast("int32", bank),
-                    ptx.BankDecoder(s.bank, s.keep, s.index_bits, str(ws.dtype)),
-                )
+            decoder = ptx.BankDecoder(s.bank, s.keep, s.index_bits, str(ws.dtype))
+            call = ptx.decode(
+                pointer(written, s.bank, "w"),
+                pointer(read, s.slots, "r"),
+                pointer(packed, s.words, "r"),
+                tirx.Cast("int32", bank),
+                decoder,
             )
+            # A scope of its own, because TVM gives what one statement writes the place of what it
+            # is the last to read, although other threads still read there.
+            with T.attr(tirx.const(0), "extern_scope", 1):
+                T.evaluate(call)

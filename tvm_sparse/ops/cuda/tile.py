@@ -124,19 +124,27 @@ def stage_activations(
     # Whole vectors of channels are inside or outside: one condition serves a vector load.
     vector = math.gcd(c.columns, weights.run, VECTOR_BITS // int(xs.dtype.bits))
     with T.grid(*xs.shape) as axes, T.sblock("stage_x"):
-        block, row, k = T.axis.remap("SSS", axes)
-        column = weights.column(block, k)
+        block, place, k = T.axis.remap("SSS", axes)
+        row: Any = place
+        column, table = weights.column(block, k), weights.looked_up(block, k)
+        inside = [column // vector < total // vector]
+        if table:
+            # TVM computes addresses of copies outside of their conditions, simplified by what these
+            # say: a table would be read past its end. No row needs a condition; the last one again
+            # is as good as zeros, since nobody stores what comes of it.
+            row = tirx.min(row, rows - 1)
+        else:
+            inside = [row < rows, *inside]
         index = c.input_index(unflat(row, c.lead), unflat(column // c.columns, c.taps))
-        inside = [row < rows, column // vector < total // vector]
         if c.borders:
             for i, extent in zip(index[plain:], c.padded, strict=True):
                 inside += [i >= 0, i < extent]
         value = x[(*index, column % c.columns)]
-        T.reads(value, *weights.looked_up(block, k))
-        T.writes(xs[block, row, k])
+        T.reads(value, *table)
+        T.writes(xs[block, place, k])
         T.sblock_attr({VECTOR: vector})
         zero = tirx.const(0, c.dtype)
-        T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, row, k])
+        T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, place, k])
 
 
 def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
