@@ -116,6 +116,30 @@ def test_rows_are_rounded_once_and_weights_may_be_shared():
     assert "rescaled" not in kernels["key"]
 
 
+@pytest.mark.slow
+def test_networks_trained_in_bytes():
+    prepare = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
+    pt2e = pytest.importorskip("torchao.quantization.pt2e")
+    x86 = pytest.importorskip("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    torch.manual_seed(0)
+    x, quantizer = torch.randn(4, 3, 12, 12), x86.X86InductorQuantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_qat=True))
+    trained = prepare.prepare_qat_pt2e(
+        torch.export.export(Residual().train(), (x,), strict=True).module(), quantizer
+    )
+    optimiser = torch.optim.SGD(trained.parameters(), 0.01)
+    for _ in range(3):
+        optimiser.zero_grad()
+        trained(x).square().mean().backward()
+        optimiser.step()
+    converted = prepare.convert_pt2e(trained)
+    pt2e.move_exported_model_to_eval(converted)
+    library = compiled(torch.export.export(converted, (x,)))
+    expected = converted(x)
+    assert (library(x) - expected).abs().max() < 0.02 * expected.abs().max()
+    assert sum("uint8" in k.function for k in library.kernels if k.layer) == 3
+
+
 def test_what_cannot_be_quantised_is_refused(model):
     with pytest.raises(ts.InputError, match="no calibration data"):
         ts.quantize(model, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import tvm
@@ -14,7 +15,13 @@ from tvm import relax, tirx
 import tvm_sparse as ts
 from tests.integers import as_integers, bytes_of, sparse_bytes
 from tests.kernels import host
-from tests.quantised_networks import assert_near_onnxruntime, quantised_by_onnxruntime
+from tests.quantised_networks import (
+    assert_near_onnxruntime,
+    by_onnxruntime,
+    quantised_by_onnxruntime,
+    quantised_dynamically,
+    with_float_weights,
+)
 from tvm_sparse.config import Config
 from tvm_sparse.memory import argument_of
 from tvm_sparse.ops.contraction import Contraction, reference
@@ -162,9 +169,11 @@ def test_any_number_of_rows():
         np.testing.assert_allclose(run(x), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("activation", ["QUInt8", "QInt8"])
-def test_networks_of_onnxruntime(tmp_path, activation):
-    path = quantised_by_onnxruntime(tmp_path, activation)
+@pytest.mark.parametrize(
+    ("activation", "form"), [("QUInt8", "QDQ"), ("QInt8", "QDQ"), ("QUInt8", "QOperator")]
+)
+def test_networks_of_onnxruntime(tmp_path, activation, form):
+    path = quantised_by_onnxruntime(tmp_path, activation, form)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     x = RNG.standard_normal((1, 3, 24, 24), np.float32)
     assert_near_onnxruntime(path, library, x)
@@ -172,6 +181,47 @@ def test_networks_of_onnxruntime(tmp_path, activation):
     assert len(layers) == 7
     assert all("int8" in k.function for k in layers)
     assert {d.chosen for d in library.decisions if d.sparsity > 0.5} == {"balanced"}
+
+
+def test_networks_whose_scales_onnxruntime_finds_when_they_run(tmp_path):
+    path = quantised_dynamically(tmp_path)
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
+    x = RNG.standard_normal((1, 3, 24, 24), np.float32)
+    np.testing.assert_allclose(library(x), by_onnxruntime(path, x), rtol=1e-5, atol=1e-5)
+    layers = [k for k in library.kernels if k.layer]
+    assert len(layers) == 7
+    assert all("uint8" in k.function for k in layers)
+
+
+def test_weights_that_the_graph_quantises_are_integers(tmp_path):
+    path = tmp_path / "float_weights.onnx"
+    onnx.save(with_float_weights(), path)
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
+    x = RNG.standard_normal((1, 16, 12, 12), np.float32)
+    assert_near_onnxruntime(path, library, x)
+    assert [k.layer for k in library.kernels if "uint8" in k.function] == ["w0", "w1"]
+    assert {d.chosen for d in library.decisions} == {"balanced"}
+    assert {row.precision for row in ts.inspect(path).rows} == {"int8"}
+
+
+def test_sums_that_are_no_bytes_stay_as_the_model_has_them():
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer(
+                "weight", torch.arange(-600, 600, dtype=torch.int32).reshape(30, 40)
+            )
+
+        def forward(self, x):
+            return (x.to(torch.int32) - 7) @ self.weight
+
+    x = torch.randint(0, 256, (4, 30), dtype=torch.uint8)
+    library = ts.compile(
+        torch.export.export(Wide(), (x,)), config=ts.Config(measure=False, tuned=False)
+    )
+    assert torch.equal(library(x), Wide()(x))
+    (decision,) = library.decisions
+    assert "no signed bytes" in decision.reason or "int32" in decision.reason
 
 
 def test_layers_between_floats_stay_float():

@@ -17,12 +17,13 @@ from tvm_sparse.names import layer_of, plain_name
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.rewrite import name_of, op_name
+from tvm_sparse.passes.simplify import Simplify
 
 
 def graph_layers(model: Model) -> list[LayerWeight]:
     """Return the layers of ``model`` in the order of the graph, masks applied."""
     fold = tvm.transform.Sequential(
-        [BindWeights(model.weights, len(model.inputs)), FoldConstants()]
+        [BindWeights(model.weights, len(model.inputs)), Simplify(), FoldConstants()]
     )
     shapes = {name: value.shape for name, value in model.weights.items()}
     found: dict[str, LayerWeight] = {}

@@ -5,6 +5,7 @@ A byte ``q`` means ``(q - zero_point) * scale``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,23 +53,38 @@ def rescaled(sums: te.Tensor, factors: te.Tensor, bias: te.Tensor | None = None)
     return te.compute(sums.shape, value, "rescale")
 
 
-def rescaled_rows(
-    sums: te.Tensor, factors: te.Tensor, size: te.Tensor, *zero_terms: te.Tensor
-) -> te.Tensor:
-    """Return ``float(sums - zero * weights) * size * factors``.
-
-    ``size``, and ``zero`` of ``zero_terms``, are one number or one for each row; ``factors``, and
-    ``weights`` beside ``zero``, one for each feature.
-    """
+def rescaled_rows(sums: te.Tensor, factors: te.Tensor, size: te.Tensor) -> te.Tensor:
+    """Return ``float(sums) * size * factors``, of which ``size`` is one number or one a row."""
 
     def value(*index: Any) -> Any:
-        total = sums(*index)
-        if zero_terms:
-            zero, weights = zero_terms
-            total = total - _of_row(zero, index) * weights(index[-1])
-        return tirx.Cast(FLOAT_SUMS, total) * _of_row(size, index) * factors(index[-1])
+        scaled = tirx.Cast(FLOAT_SUMS, sums(*index)) * _of_row(size, index)
+        return scaled * factors(index[-1])
 
     return te.compute(sums.shape, value, "rescale")
+
+
+def less_zero(sums: te.Tensor, zero: te.Tensor, weights: te.Tensor) -> te.Tensor:
+    """Return what sums are without ``zero``, one number or one for each row, in each factor.
+
+    ``weights`` are the sums of the weights of each feature.
+    """
+    return te.compute(
+        sums.shape, lambda *i: sums(*i) - _of_row(zero, i) * weights(i[-1]), "less_zero"
+    )
+
+
+def padded(x: te.Tensor, zero: te.Tensor, before: Sequence[int], after: Sequence[int]) -> te.Tensor:
+    """Return the bytes ``x`` with ``zero``, a tensor of one number, before and behind each axis."""
+    extents = list(zip(x.shape, before, after, strict=True))
+
+    def value(*index: Any) -> Any:
+        places = list(zip(index, extents, strict=True))
+        inside = [tirx.And(i >= b, i < n + b) for i, (n, b, a) in places if b or a]
+        byte = x(*(i - b for i, (_, b, _) in places))
+        outside = tirx.Cast(str(x.dtype), _of_row(zero, index))
+        return tirx.if_then_else(tirx.all(*inside), byte, outside)
+
+    return te.compute([n + b + a for n, b, a in extents], value, "pad")
 
 
 def _of_row(number: te.Tensor, index: tuple[Any, ...]) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from tvm import relax
 
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
 from tvm_sparse.passes.quantisation import BYTES
-from tvm_sparse.passes.rewrite import Rewriter, op_name, shape_of
+from tvm_sparse.passes.rewrite import Rewriter, op_name, same_shape, shape_of
 from tvm_sparse.passes.row_numbers import number_in
+
+_LAYOUTS = ("reshape", "permute_dims")
+"""Operators that only move data, whatever moves."""
 
 
 @dataclass(frozen=True)
@@ -35,33 +39,52 @@ class DynamicMeaning:
 def dynamic_meaning_of(sweep: Rewriter, expr: Any) -> DynamicMeaning | None:
     """Return what ``expr`` is the meaning of: ``multiply(astype(subtract(q, zero)), size)``."""
     call = sweep.resolve(expr)
-    if op_name(call) == "reshape":
-        return _reshaped(sweep, call)
+    if op_name(call) in _LAYOUTS:
+        return _moved_meaning(sweep, call)
     if op_name(call) != "multiply" or str(call.ty.dtype) != FLOAT_SUMS:
         return None
     size, centred = call.args[1], sweep.resolve(call.args[0])
     if op_name(centred) != "astype" or not _of_rows(size, shape_of(call)):
         return None
-    values, zero = _without_zero(sweep, centred.args[0])
-    if str(values.ty.dtype) not in BYTES or shape_of(values) != shape_of(call):
+    found = centred_bytes(sweep, centred.args[0])
+    if found is None or not same_shape(shape_of(found[0]), shape_of(call)):
         return None
-    return DynamicMeaning(values, size, zero)
+    return DynamicMeaning(found[0], size, found[1])
 
 
-def _without_zero(sweep: Rewriter, expr: Any) -> tuple[Any, Any]:
-    """``subtract(astype(q, int32), zero)`` --> ``q`` and ``zero``."""
-    call = sweep.resolve(expr)
-    zero: Any = 0
+def centred_bytes(sweep: Rewriter, expr: Any) -> tuple[Any, Any] | None:
+    """Return the bytes ``q`` and what means zero in ``subtract(astype(q, int32), zero)``.
+
+    The zero is as in :class:`DynamicMeaning`.
+    """
+    call, zero = sweep.resolve(expr), cast("Any", 0)
+    if op_name(call) in _LAYOUTS:
+        inner = centred_bytes(sweep, call.args[0])
+        numbers = None if inner is None else _moved(sweep, call, [inner[1]])
+        return (_like(sweep, call, inner[0]), *numbers) if inner and numbers else None
     if op_name(call) == "subtract" and str(call.ty.dtype) == INTEGER_SUMS:
         if not _of_rows(call.args[1], shape_of(call)):
-            return expr, 0
+            return None
         found = number_in(sweep.resolve, call.args[1])
         zero = call.args[1] if found is None else int(found)
         expr = call.args[0]
         call = sweep.resolve(expr)
     if op_name(call) == "astype" and str(call.ty.dtype) == INTEGER_SUMS:
         expr = call.args[0]
-    return expr, zero
+    dtype = str(expr.ty.dtype)
+    if dtype not in BYTES:
+        return None
+    limits = np.iinfo(dtype)
+    known = isinstance(zero, int)
+    return (expr, zero) if not known or limits.min <= zero <= limits.max else None
+
+
+def is_one(number: Any) -> bool:
+    """Whether a number of :class:`DynamicMeaning` is one for the whole tensor."""
+    if isinstance(number, int):
+        return True
+    found = shape_of(number)
+    return found is not None and all(e == 1 for e in found)
 
 
 def _of_rows(number: Any, shape: Any) -> bool:
@@ -69,23 +92,31 @@ def _of_rows(number: Any, shape: Any) -> bool:
     found = shape_of(number)
     if found is None or shape is None:
         return False
-    return all(e == 1 for e in found) or (len(found) == len(shape) and found == [*shape[:-1], 1])
+    return all(e == 1 for e in found) or same_shape(found, [*shape[:-1], 1])
 
 
-def _reshaped(sweep: Rewriter, call: relax.Call) -> DynamicMeaning | None:
-    """Return the meaning of bytes whose rows are numbered otherwise."""
-    before, after = shape_of(call.args[0]), shape_of(call)
-    if not before or not after or before[-1] != after[-1]:
-        return None
+def _moved_meaning(sweep: Rewriter, call: relax.Call) -> DynamicMeaning | None:
+    """Return the meaning of what ``call`` moves."""
     meaning = dynamic_meaning_of(sweep, call.args[0])
     if meaning is None:
         return None
+    numbers = _moved(sweep, call, [meaning.size, meaning.zero])
+    if numbers is None:
+        return None
+    return DynamicMeaning(_like(sweep, call, meaning.bytes), *numbers)
 
-    def moved(number: Any) -> Any:
-        found = shape_of(number) if isinstance(number, relax.Expr) else None
-        if found is None or all(e == 1 for e in found):
-            return number
-        return sweep.emit(relax.op.reshape(number, [*after[:-1], 1]))
 
-    values = sweep.emit(relax.op.reshape(meaning.bytes, call.args[1]))
-    return DynamicMeaning(values, moved(meaning.size), moved(meaning.zero))
+def _moved(sweep: Rewriter, call: relax.Call, numbers: list[Any]) -> tuple[Any, ...] | None:
+    """Return the numbers of a tensor that ``call`` moves; ``None`` if their rows fall apart."""
+    before, after = shape_of(call.args[0]), shape_of(call)
+    if all(is_one(number) for number in numbers):
+        return tuple(numbers)
+    if op_name(call) != "reshape" or not before or not after or before[-1] != after[-1]:
+        return None
+    shape = [*after[:-1], 1]
+    return tuple(n if is_one(n) else sweep.emit(relax.op.reshape(n, shape)) for n in numbers)
+
+
+def _like(sweep: Rewriter, call: relax.Call, values: Any) -> Any:
+    """Move ``values`` as ``call`` moves its operand."""
+    return sweep.emit(relax.Call(call.op, [values, *call.args[1:]], call.attrs, call.ty_args))

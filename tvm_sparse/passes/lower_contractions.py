@@ -11,10 +11,11 @@ from tvm import relax, tirx, topi
 
 from tvm_sparse.engine.registry import known, supported, supported_singly
 from tvm_sparse.memory import array_of, give_back
-from tvm_sparse.numerics import FLOAT_SUMS, Numerics
+from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
+from tvm_sparse.ops.quantise import padded
 from tvm_sparse.passes.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -22,7 +23,7 @@ from tvm_sparse.passes.convolution import (
     is_channels_last,
     numerics_of,
 )
-from tvm_sparse.passes.quantised import Integers, integers_of
+from tvm_sparse.passes.quantised import Integers, integers_of, whole_integers_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     add_function,
@@ -86,8 +87,7 @@ class _Lower:
         x_shape = shape_of(call.args[0])
         if weight is None or len(shape_of(weight) or ()) != 2:
             return self._matmul(sweep, call)
-        numerics = None if x_shape is None else self._numerics(call, weight, "linear")
-        if x_shape is None or numerics is None:
+        if x_shape is None:
             return None
         if len(x_shape) == 1:
             row = sweep.emit(relax.op.reshape(call.args[0], [1, x_shape[0]]))
@@ -102,8 +102,11 @@ class _Lower:
             return None
         columns, features = value.shape
         lead = tuple(extent(e) for e in x_shape[:-1])
-        contraction = Contraction(lead, columns, features, numerics=numerics)
         integers = self._integers(sweep, call, layer_name(weight), value.T)
+        numerics = FLOAT32 if integers else self._numerics(call, weight, "linear")
+        if numerics is None:
+            return None
+        contraction = Contraction(lead, columns, features, numerics=numerics)
         matrix = integers.weight if integers else value.T
         layer = Layer(layer_name(weight), "linear", contraction, matrix)
         return self._emit(sweep, call, weight, layer, integers or call.args[0])
@@ -145,15 +148,17 @@ class _Lower:
     def _convolution(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
         name = op_name(call).removeprefix("nn.")
-        if weight is None or shape_of(call) is None or self._numerics(call, weight, name) is None:
+        if weight is None or shape_of(call) is None:
             return None
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
         integers = self._integers(sweep, call, layer_name(weight), value)
+        if integers is None and self._numerics(call, weight, name) is None:
+            return None
         x = _repeated(sweep, integers.x if integers else call.args[0], value, groups)
         padding = [int(p) for p in call.attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
         borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
-        x = x if borders else _pad(sweep, x, padding, integers.zero_point if integers else 0)
+        x = x if borders else _pad(sweep, x, padding, integers)
         contraction = convolution(call, x, value.shape, borders)
         if contraction is None:
             return None
@@ -188,11 +193,13 @@ class _Lower:
         self, sweep: Rewriter, call: relax.Call, name: str, value: np.ndarray
     ) -> Integers | None:
         """Return the operands of a quantised layer, ``None`` (and why) if it stays in floats."""
-        found = integers_of(sweep, call.args[0], value, self.chooser.target)
+        find = whole_integers_of if str(call.ty.dtype) == INTEGER_SUMS else integers_of
+        by_row = op_name(call) == "matmul"
+        found = find(sweep, call.args[0], value, self.chooser.target, by_row=by_row)
         if isinstance(found, Integers):
             return found
         if found:
-            self.chooser.note(name, f"{FLOAT_SUMS}, though its input is quantised: {found}")
+            self.chooser.note(name, f"{call.ty.dtype}, though its input is quantised: {found}")
         return None
 
     def _emit(self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:
@@ -289,12 +296,17 @@ def _repeated(sweep: Rewriter, x: Any, weight: np.ndarray, groups: int) -> Any:
     return sweep.emit(relax.op.repeat(x, features // groups, axis=-1))
 
 
-def _pad(sweep: Rewriter, x: Any, padding: list[int], zero: int) -> Any:
-    """Return channels-last ``x`` with ``zero`` before all spatial axes and behind them."""
+def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None) -> Any:
+    """Return channels-last ``x`` with what means zero before all spatial axes and behind them."""
     if not any(padding):
         return x
     rank = len(padding) // 2
     before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
+    zero = integers.zero_point if integers else 0
+    if integers is not None and integers.zero is not None:
+        return sweep.builder_.emit_te(
+            lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
+        )
     return sweep.builder_.emit_te(
         lambda t: topi.nn.pad(t, before, after, tirx.const(zero, str(t.dtype)), name="pad"),
         x,

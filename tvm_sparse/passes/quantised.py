@@ -12,8 +12,13 @@ from tvm_sparse.engine.registry import supported
 from tvm_sparse.formats.offsets import MOST_MAGNITUDE
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS, INTEGERS
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.quantise import rescaled, rescaled_rows
-from tvm_sparse.passes.dynamic_meaning import DynamicMeaning, dynamic_meaning_of
+from tvm_sparse.ops.quantise import less_zero, rescaled, rescaled_rows
+from tvm_sparse.passes.dynamic_meaning import (
+    DynamicMeaning,
+    centred_bytes,
+    dynamic_meaning_of,
+    is_one,
+)
 from tvm_sparse.passes.quantisation import meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, constant
 from tvm_sparse.passes.weight_steps import find_steps
@@ -32,17 +37,18 @@ class Integers:
     weight
         int8, features first.
     factors
-        What a step of each feature's sum means, times ``size`` if that is given.
+        What a step of each feature's sum means, times ``size`` if that is given; ``None`` where
+        sums stay integers.
     size
         What a step of each row means, if that is known only when the network runs.
     zero
-        The bytes that mean zero, if these are.
+        The bytes that mean zero, if these are; ``zero_point`` is zero then.
     """
 
     x: Any
     zero_point: int
     weight: np.ndarray = field(repr=False)
-    factors: np.ndarray = field(repr=False)
+    factors: np.ndarray | None = field(repr=False)
     size: Any = None
     zero: Any = None
 
@@ -57,38 +63,75 @@ class Integers:
         return replace(c, numerics=numerics, zero_point=self.zero_point)
 
     def meaning(self, sweep: Rewriter, sums: Any) -> Any:
-        """Return what ``sums`` mean, as floats."""
-        sums, factors = sweep.emit(sums), constant(self.factors)
-        if self.size is None:
-            return sweep.builder_.emit_te(rescaled, sums, factors)
-        terms = []
+        """Return what ``sums`` mean."""
+        sums = sweep.emit(sums)
         if self.zero is not None:
             rows = self.weight.reshape(len(self.weight), -1)
-            terms = [self.zero, constant(rows.sum(1, dtype=INTEGER_SUMS))]
-        return sweep.builder_.emit_te(rescaled_rows, sums, factors, self.size, *terms)
+            weights = constant(rows.sum(1, dtype=INTEGER_SUMS))
+            sums = sweep.builder_.emit_te(less_zero, sums, self.zero, weights)
+        if self.factors is None:
+            return sums
+        factors = constant(self.factors)
+        if self.size is None:
+            return sweep.builder_.emit_te(rescaled, sums, factors)
+        return sweep.builder_.emit_te(rescaled_rows, sums, factors, self.size)
 
 
-def integers_of(sweep: Rewriter, x: Any, weight: np.ndarray, target: Target) -> Integers | str:
+def integers_of(
+    sweep: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
+) -> Integers | str:
     """Return a layer's operands as integers, or why they are none (empty: ``x`` is no bytes).
 
-    ``weight`` has its features first.
+    ``weight`` has its features first. What bytes mean may differ between rows of the input only
+    where a row of the output is computed from a single one, ``by_row``.
     """
     static = meaning_of(sweep, x)
     meaning = static or dynamic_meaning_of(sweep, x)
     if meaning is None:
         return ""
-    dtype = str(meaning.bytes.ty.dtype)
-    if not any(n.activation == dtype and supported(n, target) for n in INTEGERS):
-        return f"no operators of {dtype} on this target"
+    if isinstance(meaning, DynamicMeaning) and not by_row:
+        if not (is_one(meaning.size) and is_one(meaning.zero)):
+            return "what its input means differs between places that a window covers"
     steps = find_steps(weight)
     if steps is None:
         return "weights are no whole multiples, up to 127, of a step a feature"
-    rows = np.abs(steps.integers.reshape(len(weight), -1).astype(np.int32)).sum(1)
-    if rows.max(initial=0) > MOST_MAGNITUDE:
-        return "its sums may leave 32 bits"
+    if reason := _refused(meaning.bytes, steps.integers, target):
+        return reason
     if isinstance(meaning, DynamicMeaning):
-        known = isinstance(meaning.zero, int)
-        zero_point, zero = (meaning.zero, None) if known else (0, meaning.zero)
-        return Integers(meaning.bytes, zero_point, steps.integers, steps.sizes, meaning.size, zero)
+        zeros = _zeros(meaning.zero)
+        return Integers(
+            meaning.bytes, zeros[0], steps.integers, steps.sizes, meaning.size, zeros[1]
+        )
     factors = (steps.sizes * np.dtype(FLOAT_SUMS).type(meaning.scale.scale)).astype(FLOAT_SUMS)
     return Integers(meaning.bytes, meaning.scale.zero_point, steps.integers, factors)
+
+
+def whole_integers_of(
+    sweep: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
+) -> Integers | str:
+    """Return the same of a layer that the model itself writes with integers, as its sums are."""
+    found = centred_bytes(sweep, x)
+    if found is None or not (by_row or is_one(found[1])):
+        return "its input is no tensor of bytes less one that means zero"
+    limits = np.iinfo(INTEGERS[0].weight)
+    if weight.min(initial=0) < limits.min or weight.max(initial=0) > limits.max:
+        return "weights less their zero point are no signed bytes"
+    weight = weight.astype(limits.dtype)
+    if reason := _refused(found[0], weight, target):
+        return reason
+    zero_point, zero = _zeros(found[1])
+    return Integers(found[0], zero_point, weight, None, zero=zero)
+
+
+def _zeros(zero: Any) -> tuple[int, Any]:
+    """Return the constant zero point, and the one that is computed."""
+    return (zero, None) if isinstance(zero, int) else (0, zero)
+
+
+def _refused(values: Any, weight: np.ndarray, target: Target) -> str:
+    """Return why bytes cannot be multiplied with ``weight``; empty if they can."""
+    dtype = str(values.ty.dtype)
+    if not any(n.activation == dtype and supported(n, target) for n in INTEGERS):
+        return f"no operators of {dtype} on this target"
+    rows = np.abs(weight.reshape(len(weight), -1).astype(np.int32)).sum(1)
+    return "its sums may leave 32 bits" if rows.max(initial=0) > MOST_MAGNITUDE else ""

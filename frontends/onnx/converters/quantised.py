@@ -25,7 +25,7 @@ def _placed(x: Tensor, parameter: Tensor, axis: int, block_size: int) -> Tensor:
     return parameter.reshape([-1 if i == axis else 1 for i in range(x.dim())])
 
 
-def _quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype) -> Tensor:
+def quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Divide, round halves to even, add the zero point, saturate."""
     limits = torch.iinfo(dtype)
     q = torch.round(x / scale)
@@ -56,7 +56,7 @@ def _quantise(
     x = x.to(divided if x.is_floating_point() else torch.float32)
     scale = _placed(x, scale, axis, block_size).to(x.dtype)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
-    return _quantised(x, scale, zero, dtype)
+    return quantised(x, scale, zero, dtype)
 
 
 @converter("DequantizeLinear", since=10)
@@ -72,11 +72,11 @@ def _dequantise(
 ) -> Tensor:
     dtype = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
     placed = _placed(x, scale, axis, block_size).to(torch.float32)
-    centred = _centred(x, None if zero is None else _placed(x, zero, axis, block_size))
-    return (centred.to(torch.float32) * placed).to(dtype)
+    whole = centred(x, None if zero is None else _placed(x, zero, axis, block_size))
+    return (whole.to(torch.float32) * placed).to(dtype)
 
 
-def _centred(x: Tensor, zero: Tensor | None) -> Tensor:
+def centred(x: Tensor, zero: Tensor | None) -> Tensor:
     """Return ``x - zero`` in 32 bits, which neither can leave."""
     x = x.to(torch.int32)
     return x if zero is None else x - zero.to(torch.int32)
@@ -88,7 +88,7 @@ def _quantise_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     scale = (high - low) / 255
     safe = torch.where(scale == 0, torch.ones_like(scale), scale)
     zero = torch.round((-low / safe).clamp(0, 255)).to(torch.uint8)
-    return _quantised(x, safe, zero, torch.uint8), scale, zero
+    return quantised(x, safe, zero, torch.uint8), scale, zero
 
 
 def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:
@@ -102,7 +102,7 @@ def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:
 def _multiply(
     a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    return torch.matmul(_centred(a, _by_rows(a_zero, a.dim())), _centred(b, b_zero))
+    return torch.matmul(centred(a, _by_rows(a_zero, a.dim())), centred(b, b_zero))
 
 
 @converter("QLinearMatMul", since=10)
@@ -142,8 +142,8 @@ def _convolve(
     if weight_zero is not None and weight_zero.numel() > 1:
         weight_zero = weight_zero.reshape(-1, *[1] * (weight.dim() - 1))
     return convolution(
-        _centred(x, x_zero),
-        _centred(weight, weight_zero),
+        centred(x, x_zero),
+        centred(weight, weight_zero),
         kernel_shape=kernel_shape,
         group=group,
         node=node,

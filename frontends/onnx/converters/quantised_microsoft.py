@@ -1,0 +1,127 @@
+"""Operators of onnxruntime's domain that quantised files of the format QOperator have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tvm_sparse.frontends.onnx.converters.quantised import centred, quantised
+from tvm_sparse.frontends.onnx.node import Node
+from tvm_sparse.frontends.onnx.registry import converter
+
+DOMAIN = "com.microsoft"
+
+
+def _meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    return centred(x, zero).to(torch.float32) * scale.reshape(())
+
+
+def _stored(y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor) -> Tensor:
+    """Return ``y`` as bytes, of the type of ``like`` where no zero point says another."""
+    dtype = like.dtype if zero is None else zero.dtype
+    return quantised(y, scale.reshape(()), None if zero is None else zero.reshape(()), dtype)
+
+
+def _of_two(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Return the converter of an operator on two tensors, each with what its bytes mean."""
+
+    def convert(  # noqa: PLR0917 (as many as the operators have)
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor | None,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+    ) -> Tensor:
+        y = combine(_meant(a, a_scale, a_zero), _meant(b, b_scale, b_zero))
+        return _stored(y, y_scale, y_zero, a)
+
+    return convert
+
+
+converter("QLinearAdd", domain=DOMAIN)(_of_two(torch.add))
+converter("QLinearMul", domain=DOMAIN)(_of_two(torch.mul))
+
+
+@converter("QLinearGlobalAveragePool", domain=DOMAIN)
+def _average(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    channels_last: int = 0,
+) -> Tensor:
+    axes = [*range(1, x.dim() - 1)] if channels_last else [*range(2, x.dim())]
+    y = _meant(x, x_scale, x_zero).mean(axes, keepdim=True)
+    return _stored(y, y_scale, y_zero, x)
+
+
+@converter("QLinearSigmoid", domain=DOMAIN)
+def _sigmoid(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+) -> Tensor:
+    return _stored(torch.sigmoid(_meant(x, x_scale, x_zero)), y_scale, y_zero, x)
+
+
+@converter("QLinearLeakyRelu", domain=DOMAIN)
+def _leaky(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Tensor:
+    y = torch.nn.functional.leaky_relu(_meant(x, x_scale, x_zero), alpha)
+    return _stored(y, y_scale, y_zero, x)
+
+
+@converter("QLinearConcat", domain=DOMAIN)
+def _concatenate(
+    y_scale: Tensor, y_zero: Tensor | None, *pieces: Tensor, axis: int, node: Node
+) -> Tensor:
+    if len(pieces) % 3:
+        raise node.unsound(f"{len(pieces)} inputs behind the scale", "three a tensor")
+    triples = zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+    y = torch.cat([_meant(*triple) for triple in triples], axis)
+    return _stored(y, y_scale, y_zero, pieces[0])
+
+
+@converter("QGemm", domain=DOMAIN)
+def _general(  # noqa: PLR0917 (as many as the operator has)
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """Multiply integers, to which ``c`` is added as it is; without ``y_scale``, return floats."""
+    left = centred(a, a_zero)
+    sums = torch.matmul(left.t() if transA else left, _columns(b, b_zero, transB))
+    sums = sums if c is None else sums + c
+    y = sums.to(torch.float32) * (a_scale.reshape(()) * b_scale.reshape(-1) * alpha)
+    return y if y_scale is None else _stored(y, y_scale, y_zero, a)
+
+
+def _columns(b: Tensor, zero: Tensor | None, transposed: int) -> Tensor:
+    """Return the right operand, a zero point for each of whose columns is subtracted."""
+    return centred(b.t() if transposed else b, None if zero is None else zero.reshape(-1))
