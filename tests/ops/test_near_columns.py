@@ -49,6 +49,7 @@ def test_any_near_places(extent, wanted, random):
     ("places", "extent"),
     [
         (range(0, 64, 4), 64),  # every fourth: from four vectors
+        ([], 16),
         ([0], 16),
         ([0, 0, 0], 1),
         ([0] * (16 * MOST_CHUNKS + 1), 16),

@@ -43,9 +43,9 @@ def chunks_of(places: Sequence[int], extent: int) -> list[Chunk] | None:
     """
     width = min(LANES, extent)
     size = min(LANES, len(places), 2 * width)
-    starts = [min(first, len(places) - size) for first in range(0, len(places), size)]
-    if size < 2 or width < 2 or len(starts) > MOST_CHUNKS:
+    if size < 2 or width < 2 or len(places) > MOST_CHUNKS * size:
         return None
+    starts = [min(first, len(places) - size) for first in range(0, len(places), size)]
     found = [_chunk(start, places[start : start + size], extent, width) for start in starts]
     whole = [chunk for chunk in found if chunk is not None]
     return whole if len(whole) == len(found) else None
