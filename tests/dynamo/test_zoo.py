@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import tvm_sparse as ts
 from benchmarks.model_zoo import TOLERANCE, compiled
 from benchmarks.zoo_models import MODELS
+from tests import zoo
 
 QUICK = ("recommender",)
 
@@ -21,3 +23,29 @@ def test_models_are_compiled_whole_and_right(name):
     assert len(graph.parts) == 1 and not graph.eager
     assert found.error < TOLERANCE and found.error_library < TOLERANCE
     assert any(d.chosen not in ("dense", "winograd") for d in found.library.decisions)
+
+
+@pytest.mark.slow
+def test_a_language_model_decodes_with_a_cache_that_grows():
+    torch._dynamo.reset()
+    sizes = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 200}
+    model = zoo.transformers_model(
+        "GPT2LMHeadModel", "GPT2Config", **sizes, bos_token_id=0, eos_token_id=1
+    )
+    ids = torch.arange(2, 10)[None]
+
+    def scores(program):
+        found, cache, token = [], None, ids
+        for _ in range(6):
+            out = program(input_ids=token, past_key_values=cache, use_cache=True)
+            cache, token = out.past_key_values, out.logits[:, -1:].argmax(-1)
+            found.append(out.logits)
+        return found
+
+    options = {"measure": False, "artifacts": False}
+    fast = torch.compile(model, backend="tvm_sparse", options=options)
+    with torch.no_grad():
+        torch.testing.assert_close(scores(fast), scores(model), rtol=1e-4, atol=1e-5)
+    graphs = ts.explain(fast).graphs
+    assert len(graphs) == 3  # the prompt, the first step, and all others
+    assert all(len(graph.parts) == 1 and not graph.eager for graph in graphs)
