@@ -12,7 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.blocks import LoopRV
-from tvm_sparse.schedules.cpu.masked_loops import careful
+from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
@@ -101,8 +101,14 @@ def build_function(
 def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
     """Build a module of scheduled functions."""
     with build_context(target):
-        finished = tvm.transform.Sequential(after_scheduling(target))(module)
+        passes = [*splitting(target), *after_scheduling(target)]
+        finished = tvm.transform.Sequential(passes)(module)
         return tvm.compile(finished, target=careful(target, finished))
+
+
+def splitting(target: Target) -> list[Any]:
+    """Return the passes over scheduled functions that decide with what options they are built."""
+    return [SplitMaskedLoops()] if target.kind.name == "llvm" else []
 
 
 def after_scheduling(target: Target) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Loops that LLVM's loop vectoriser gets wrong are compiled without it."""
+"""Loops that LLVM's loop vectoriser gets wrong are split, or compiled without it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def careful(target: Target, mod: tvm.IRModule) -> Target:
 
     LLVM 22 takes ``x[32 * i + j % 32]``, read beside other elements of ``x`` in a loop over ``j``,
     for neighbours beyond the multiple of 32, too. The mask of any power of two is suspect.
-    Vectors that schedules make are not concerned.
+    Everything else of the module loses the vectoriser then, epilogues of schedules, too: what
+    :class:`SplitMaskedLoops` can split is better split.
     """
     functions = (f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
     if target.kind.name != "llvm" or not any(map(has_masked_loop, functions)):
@@ -30,8 +31,62 @@ def careful(target: Target, mod: tvm.IRModule) -> Target:
     return Target({**target.export(), "cl-opt": [str(option) for option in options]})
 
 
+@tvm.transform.module_pass(opt_level=0, name="SplitMaskedLoops")
+class SplitMaskedLoops:
+    """Make two loops of one whose variable is taken modulo a power of two.
+
+    before: ``for j in range(96): y[j] = x[j // 32, j % 32]``
+    after: ``for a, b in T.grid(3, 32): y[32 * a + b] = x[a, b]``
+
+    A function that still has a masked loop then stays as it is.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with such loops split."""
+        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc) and (found := masked_loops(func)):
+                body = _split(func.body, found)
+                split = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+                if not masked_loops(split):
+                    result[name] = split
+        return result
+
+
+def _split(body: Any, found: dict[Any, int]) -> Any:
+    """Return ``body`` with loops split: of each variable ``found``, by the power of two there."""
+
+    def parts(loop: tirx.For) -> Any:
+        old = loop.loop_var
+        by = found.get(old, 1)
+        if by == 1 or not _splits(loop, by):
+            return loop
+        index = str(old.ty.dtype)
+        outer, inner = (tirx.Var(f"{old.name}_{i}", index) for i in range(2))
+        place = outer * by + inner
+        same = tvm_ffi.structural_map(
+            loop.body, (tirx.Var, lambda var: place if var.same_as(old) else var)
+        )
+        zero, size = tirx.const(0, index), tirx.const(by, index)
+        many = tirx.const(int(loop.extent) // by, index)
+        return tirx.For(outer, zero, many, loop.kind, tirx.For(inner, zero, size, SERIAL, same))
+
+    return tvm_ffi.structural_map(body, (tirx.For, parts))
+
+
+def _splits(loop: tirx.For, by: int) -> bool:
+    """Whether ``loop`` begins at zero and has a multiple of ``by`` steps."""
+    extents = isinstance(loop.extent, tirx.IntImm) and isinstance(loop.min, tirx.IntImm)
+    return extents and int(loop.min) == 0 and int(loop.extent) % by == 0
+
+
 def has_masked_loop(func: tirx.PrimFunc) -> bool:
     """Whether an innermost loop without vectors takes its variable modulo a power of two."""
+    return bool(masked_loops(func))
+
+
+def masked_loops(func: tirx.PrimFunc) -> dict[Any, int]:
+    """Return the variables of such loops, each with the smallest power of two of its masks."""
     loops: list[Any] = []
     values: dict[Any, Any] = {}
 
@@ -45,11 +100,16 @@ def has_masked_loop(func: tirx.PrimFunc) -> bool:
     tvm_ffi.structural_walk(func.body, ((tirx.For, s_tir.SBlockRealize), see))
     masks = [(loop, mask) for loop in loops if _innermost(loop) for mask in _masks(loop.body)]
     if not masks:
-        return False
+        return {}
     analyzer = Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, ir.Range.from_min_extent(loop.min, loop.extent))
-    return any(_stays(mask, loop.loop_var, values, analyzer) for loop, mask in masks)
+    found: dict[Any, int] = {}
+    for loop, mask in masks:
+        if _stays(mask, loop.loop_var, values, analyzer):
+            size = _modulus(mask)
+            found[loop.loop_var] = min(size, found.get(loop.loop_var, size))
+    return found
 
 
 def _innermost(loop: tirx.For) -> bool:

@@ -10,7 +10,7 @@ from tvm import te
 
 import tvm_sparse as ts
 from tvm_sparse.schedules.build import build_scheduled
-from tvm_sparse.schedules.cpu.masked_loops import careful, has_masked_loop
+from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful, has_masked_loop
 from tvm_sparse.targets import parse_target
 
 
@@ -60,3 +60,37 @@ def test_a_network_with_such_a_loop():
     x, model = torch.randn(8, 32), Products()
     library = ts.compile(model, (x,), config=ts.Config(measure=False))
     torch.testing.assert_close(library(x), model(x))
+
+
+def test_loops_are_split_where_that_ends_their_masks():
+    functions = {"even": pairs(32, 1024), "odd": pairs(16, 328), "plain": pairs(33, 1089)}
+    mod = tvm.IRModule({n: f.with_attr("global_symbol", n) for n, f in functions.items()})
+    split = SplitMaskedLoops()(mod)
+    assert {n: has_masked_loop(split[n]) for n in functions} == {
+        "even": False,
+        "odd": True,
+        "plain": False,
+    }
+    for same in ("odd", "plain"):
+        tvm.ir.assert_structural_equal(split[same], mod[same])
+
+
+def test_a_network_whose_loops_are_split_keeps_the_vectoriser(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "tvm_sparse.compiler.careful",
+        lambda target, mod: seen.append(careful(target, mod)) or target,
+    )
+    heads = torch.nn.Sequential(torch.nn.Unflatten(2, (4, 32)), Swapped(), torch.nn.Flatten(2))
+    x = torch.randn(1, 4, 128)
+    library = ts.compile(heads, (x,), config=ts.Config(measure=False))
+    torch.testing.assert_close(library(x), heads(x))
+    assert "cl-opt" not in seen[0].attrs
+
+
+class Swapped(torch.nn.Module):
+    """Swaps heads and rows."""
+
+    def forward(self, x):
+        """Return them swapped."""
+        return torch.relu(x).transpose(1, 2)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from tvm import tirx
+
+from tvm_sparse.ops import ieee
 
 Function = Callable[..., np.ndarray]
+Scalar = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Elementwise:
         Whether a GPU kernel of two convolutions may compute it between them.
     costly
         Whether it takes longer than to look up a byte.
+    scalar
+        The operator on numbers of a function's definition, ``None`` if no pass needs it.
     """
 
     operands: int = 1
@@ -35,10 +43,11 @@ class Elementwise:
     exact: bool = False
     fuses: bool = False
     costly: bool = False
+    scalar: Scalar | None = None
 
 
-def _two(function: Function) -> Elementwise:
-    return Elementwise(2, function, exact=True, fuses=True)
+def _two(function: Function, scalar: Scalar) -> Elementwise:
+    return Elementwise(2, function, exact=True, fuses=True, scalar=scalar)
 
 
 def _costly(function: Function) -> Elementwise:
@@ -54,14 +63,14 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 PLAIN, FUSES = Elementwise(), Elementwise(fuses=True)
 
 ELEMENTWISE: dict[str, Elementwise] = {
-    "add": _two(np.add),
-    "subtract": _two(np.subtract),
-    "multiply": _two(np.multiply),
-    "divide": _two(np.divide),
-    "maximum": _two(np.maximum),
-    "minimum": _two(np.minimum),
+    "add": _two(np.add, operator.add),
+    "subtract": _two(np.subtract, ieee.subtract),
+    "multiply": _two(np.multiply, ieee.multiply),
+    "divide": _two(np.divide, ieee.divide),
+    "maximum": _two(np.maximum, tirx.max),
+    "minimum": _two(np.minimum, tirx.min),
     "negative": Elementwise(1, np.negative, exact=True, fuses=True),
-    "round": Elementwise(1, np.rint, exact=True),
+    "round": Elementwise(1, np.rint, exact=True, scalar=tirx.nearbyint),
     "sqrt": Elementwise(1, np.sqrt, exact=True),
     "exp": Elementwise(1, np.exp, exact=True, fuses=True, costly=True),
     "zeros_like": Elementwise(1, np.zeros_like, exact=True),
@@ -73,11 +82,13 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "erf": _costly(np.vectorize(math.erf, otypes=[float])),
     "nn.gelu": _costly(_gelu),
     **dict.fromkeys(("astype", "clip", "nn.leakyrelu"), FUSES),
-    **dict.fromkeys(("abs", "ceil", "cos", "floor", "log", "rsqrt", "sign"), PLAIN),
+    "abs": Elementwise(scalar=tirx.abs),
+    **dict.fromkeys(("ceil", "cos", "floor", "log", "rsqrt", "sign"), PLAIN),
     **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
-    **dict.fromkeys(("equal", "greater", "greater_equal", "less"), Elementwise(2)),
+    "greater": Elementwise(2, scalar=tirx.GT),
+    **dict.fromkeys(("equal", "greater_equal", "less"), Elementwise(2)),
     **dict.fromkeys(("less_equal", "not_equal", "power"), Elementwise(2)),
-    "where": Elementwise(3),
+    "where": Elementwise(3, scalar=tirx.Select),
     # By tensor: scales and zero points are numbers.
     **dict.fromkeys(("quantize", "dequantize"), Elementwise(3)),
 }

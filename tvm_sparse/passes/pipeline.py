@@ -37,7 +37,7 @@ from tvm_sparse.passes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.view_reshapes import ViewReshapes
 from tvm_sparse.passes.write_padding import WritePadding
-from tvm_sparse.schedules.build import after_scheduling, rules_for
+from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
 from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 from tvm_sparse.selection.choose import Chooser
@@ -119,6 +119,7 @@ def schedule(
         ViewReshapes(),
         CallParts(),
         apply,
+        *splitting(target),
     ]
 
 

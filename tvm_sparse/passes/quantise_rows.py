@@ -9,25 +9,12 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from tvm_sparse.ops import ieee
 from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.ops.quantise_rows import Hold, quantise_rows
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.quantisation import zero_of
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite
 from tvm_sparse.passes.row_numbers import Bound, Group, find_groups, number_in, statistic_of
-
-_SCALARS: dict[str, Callable[..., Any]] = {
-    "abs": tirx.abs,
-    "add": lambda a, b: a + b,
-    "divide": ieee.divide,
-    "greater": tirx.GT,
-    "maximum": tirx.max,
-    "minimum": tirx.min,
-    "multiply": ieee.multiply,
-    "round": tirx.nearbyint,
-    "subtract": ieee.subtract,
-    "where": tirx.Select,
-}
 
 
 class _Numbers:
@@ -76,10 +63,8 @@ class _Numbers:
         """Return the value of ``var``, of whose operands ``of`` gives the values."""
         call = self.bound[var]
         operands = [of(operand) for operand in call.args]
-        name = op_name(call)
-        if name == "astype":
-            return tirx.Cast(str(var.ty.dtype), *operands)
-        return _SCALARS[name](*operands)
+        compute = ELEMENTWISE[op_name(call)].scalar
+        return compute(*operands) if compute else tirx.Cast(str(var.ty.dtype), *operands)
 
 
 class _Rule:

@@ -12,14 +12,9 @@ from tvm import relax
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.quantise_rows import MAGNITUDE
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.quantisation import zero_of
 from tvm_sparse.passes.rewrite import op_name, shape_of
-
-BINARY = ("add", "divide", "maximum", "minimum", "multiply", "subtract")
-"""Operators of an element and a number of its row."""
-
-OPERATORS = (*BINARY, "abs", "astype", "greater", "round", "where")
-"""Operators that such numbers are computed with."""
 
 Bound = dict[relax.Var, Any]
 """What each variable of a function is bound to."""
@@ -45,6 +40,17 @@ class Group:
     root: relax.Var
     members: list[relax.Var] = field(default_factory=list)
     results: list[relax.Var] = field(default_factory=list)
+
+
+def _computes(call: Any) -> bool:
+    """Whether numbers of rows are computed with such a call."""
+    traits = ELEMENTWISE.get(op_name(call))
+    return traits is not None and (traits.scalar is not None or op_name(call) == "astype")
+
+
+def _is_binary(call: Any) -> bool:
+    """Whether such a call combines an element with a number of its row."""
+    return _computes(call) and ELEMENTWISE[op_name(call)].operands == 2
 
 
 def statistic_of(bound: Bound, expr: Any) -> tuple[str, Any] | None:
@@ -118,7 +124,7 @@ class _Finder:
 
     def _source(self, steps: Any) -> relax.Var | None:
         """Return the tensor whose rows' extrema ``steps`` are counted with."""
-        while op_name(self.bound.get(steps)) in BINARY:
+        while _is_binary(self.bound.get(steps)):
             first, second = self.bound[steps].args
             found = self._reduced(second)
             if found is not None:
@@ -133,7 +139,7 @@ class _Finder:
             return found[1] if isinstance(found[1], relax.Var) else None
         call: Any = self.bound.get(number) if isinstance(number, relax.Var) else None
         shape = shape_of(number)
-        if op_name(call) not in OPERATORS or not shape or shape[-1] != 1:
+        if not _computes(call) or not shape or shape[-1] != 1:
             return None
         sources = (self._reduced(a) for a in call.args)
         return next((source for source in sources if source is not None), None)
@@ -146,7 +152,7 @@ class _Finder:
         shape = shape_of(var)
         if shape is None or shape != [*(shape_of(group.x) or [])[:-1], 1]:
             return False
-        if op_name(call) not in OPERATORS:
+        if not _computes(call):
             return False
         others = [a for a in call.args if a not in group.members]
         known = all(number_in(self.bound.get, a) is not None for a in others)
@@ -159,7 +165,7 @@ class _Finder:
         if number_in(self.bound.get, expr) is not None:
             return True
         call: Any = self.bound.get(expr) if isinstance(expr, relax.Var) else None
-        if op_name(call) not in BINARY:
+        if not _is_binary(call):
             return False
         inner.add(expr)
         return all(self._counts(group, a, inner) for a in call.args)
