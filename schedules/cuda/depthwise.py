@@ -53,7 +53,7 @@ class DepthwiseStripRule(ScheduleRule):
         sch.compute_at(weights, thread, preserve_unit_loops=True)
         for block in (last, stage, weights):
             *rest, inner = sch.get_loops(block)[2:]
-            outer, lane = sch.split(inner, [None, lanes])
+            outer, lane = sch.split(inner, [None, t.vector_width(sch, block, lanes)])
             sch.vectorize(lane)
             for loop in (*rest, outer):
                 sch.unroll(loop)

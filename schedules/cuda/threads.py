@@ -36,11 +36,20 @@ def item_bytes(sch: s_tir.Schedule, block: BlockRV) -> int:
 def vector_width(sch: s_tir.Schedule, block: BlockRV, contiguous: int | None = None) -> int:
     """Return how many elements of ``block`` make one wide access of ``contiguous`` neighbours.
 
-    CUDA has vectors of four conditions at most.
+    CUDA has vectors of four conditions at most, and of four constants in single precision.
     """
-    widest = VECTOR_BYTES // item_bytes(sch, block)
-    widest = min(widest, 4) if _has_conditions(sch.get(block).body) else widest
+    widest, body = VECTOR_BYTES // item_bytes(sch, block), sch.get(block).body
+    widest = min(widest, 4) if _has_conditions(body) or _has_singles(body) else widest
     return widest if contiguous is None else math.gcd(widest, contiguous)
+
+
+_SINGLES = re.compile(r"T\.float32\(|T\.(?:sigmoid|tanh|erf|exp|log|pow|rsqrt|sqrt)\w*\(")
+"""Constants in single precision, and functions that become arithmetic with some."""
+
+
+def _has_singles(body: Any) -> bool:
+    """Whether ``body`` computes with constants in single precision; its text says so."""
+    return _SINGLES.search(str(body)) is not None
 
 
 _COMPARED = re.compile(r"(?:[<>]=?|[!=]=) (?!T\.u?int|T\.Cast\(\"u?int|-?\d|v(?:_\d+)?\b)")

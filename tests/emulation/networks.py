@@ -41,6 +41,26 @@ def mobile():
     )
 
 
+class Gate(nn.Module):
+    """Squeeze and excitation: channels times a gate that their means give."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Conv2d(32, 8, 1), nn.Conv2d(8, 32, 1)
+
+    def forward(self, x):
+        means = x.mean((2, 3), keepdim=True)
+        return x * torch.sigmoid(self.up(functional.silu(self.down(means))))
+
+
+def gated():
+    """Blocks of EfficientNet: sigmoids behind depthwise and 1x1 layers, with and without a gate."""
+    return nn.Sequential(
+        *(nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.SiLU(), Gate(), nn.Conv2d(32, 32, 1)),
+        *(nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.SiLU(), nn.Conv2d(32, 16, 1), nn.SiLU()),
+    )
+
+
 def stack():
     model = nn.Sequential(nn.Linear(96, 128), nn.ReLU(), nn.Linear(128, 64), nn.Linear(64, 10))
     pruner = Pruner(model, BalancedPruning(0.75))
@@ -52,6 +72,7 @@ def stack():
 NETWORKS = {
     "stack": (stack, (3, 96)),
     "mobile": (mobile, (2, 3, 20, 20)),
+    "gated": (gated, (1, 32, 9, 9)),
     "attention": (Attention, (2, 9, 64)),
 }
 
