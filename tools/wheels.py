@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -61,12 +62,21 @@ def build_wheel(project: Path, machine: str, library: Path, output: Path) -> Non
         run(sys.executable, "-m", "auditwheel", *repair)
 
 
+def require_notes() -> None:
+    """Stop where the changelog has no section for the version that is built."""
+    version_file = ROOT / "python" / "tvm_sparse_runtime" / "version.py"
+    release = runpy.run_path(str(version_file))["__version__"]
+    notes = (sys.executable, ROOT / "tools" / "release_notes.py", release)
+    subprocess.run(notes, check=True, stdout=subprocess.DEVNULL)
+
+
 def main() -> None:
     assert __doc__
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("output", nargs="?", type=Path, default=ROOT / "dist")
     parser.add_argument("--machine", choices=MACHINES, action="append", help="default: each")
     arguments = parser.parse_args()
+    require_notes()
     for project in PROJECTS:
         run(sys.executable, "-m", "build", "--sdist", "--outdir", arguments.output, project)
     for machine in arguments.machine or MACHINES:
