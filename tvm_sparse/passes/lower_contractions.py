@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, tirx, topi
 
-from tvm_sparse.engine.registry import known, supported, supported_singly
+from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
 from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, Numerics
-from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.ops.quantise import padded
@@ -23,10 +22,11 @@ from tvm_sparse.passes.convolution import (
     is_channels_last,
     numerics_of,
 )
+from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import Integers, integers_of, whole_integers_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
-    add_function,
+    call_function,
     constant,
     count_uses,
     layer_name,
@@ -34,7 +34,6 @@ from tvm_sparse.passes.rewrite import (
     op_name,
     rewrite,
     shape_of,
-    static_shape,
 )
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
@@ -42,13 +41,6 @@ from tvm_sparse.selection.layer import Layer
 
 OPERATORS = ("matmul", *CONVOLUTIONS)
 """What the pass looks at; the chooser's ``done`` is called after each call of one."""
-
-
-LAYOUTS = ("reshape", "permute_dims")
-"""What a product of two activations does while it stores, where nothing else reads its result."""
-
-Views: TypeAlias = tuple[View, View, View]
-"""How a product of two activations sees its operands, and how its result is seen."""
 
 
 def count_contractions(mod: tvm.IRModule) -> int:
@@ -65,14 +57,13 @@ class _Lower:
 
     def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
         self.chooser = chooser
-        self.uses = uses
-        self.products: dict[tvm.ir.GlobalVar, Views] = {}
+        self.products = Products(chooser.target, uses)
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name in LAYOUTS:
-            return self._layout(sweep, call)
+            return self.products.layout(sweep, call)
         if name not in OPERATORS:
             return None
         if name == "matmul":
@@ -86,7 +77,7 @@ class _Lower:
         weight = sweep.constant(call.args[1])
         x_shape = shape_of(call.args[0])
         if weight is None or len(shape_of(weight) or ()) != 2:
-            return self._matmul(sweep, call)
+            return None if self._on_gpu else self.products.lower(sweep, call)
         if x_shape is None:
             return None
         if len(x_shape) == 1:
@@ -110,40 +101,6 @@ class _Lower:
         matrix = integers.weight if integers else value.T
         layer = Layer(layer_name(weight), "linear", contraction, matrix)
         return self._emit(sweep, call, weight, layer, integers or call.args[0])
-
-    def _matmul(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        """Lower a product of two activations; transposes before it are read in place."""
-        output = static_shape(call)
-        left, right = (_view(sweep, operand) for operand in call.args)
-        if left is None or right is None or output is None:
-            return None
-        if self._on_gpu or not supported_singly(numerics_of(call), self.chooser.target):
-            return None
-        if any(len(shape_of(a) or ()) < 2 for a in call.args):
-            return None
-        return self._product(sweep, call, (left[0], right[0], View(output)), [left[1], right[1]])
-
-    def _product(self, sweep: Rewriter, call: relax.Call, views: Views, operands: list[Any]) -> Any:
-        """Emit a product of two activations that has the result of ``call``."""
-        func = batch_matmul(*views, self.chooser.target)
-        product = _call(sweep, func, operands, call.ty, "matmul")
-        self.products[product.args[0]] = views
-        return product
-
-    def _layout(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        """Let a product write its rows where ``call``, the only reader, puts them."""
-        if self.uses.get(sweep.original.args[0]) != 1:
-            return None
-        product, shape = sweep.resolve(call.args[0]), static_shape(call)
-        views = self.products.get(product.args[0]) if op_name(product) == "call_tir" else None
-        step = _view_step(sweep, call, shape) if views and shape else None
-        if views is None or step is None:
-            return None
-        left, right, output = views
-        output = View(output.shape, (*output.steps, step))
-        if not output.keeps_rows():
-            return None
-        return self._product(sweep, call, (left, right, output), list(product.args[1].fields))
 
     def _convolution(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         weight = sweep.constant(call.args[1])
@@ -207,12 +164,12 @@ class _Lower:
         if not isinstance(x, Integers):
             candidate, arrays = self._packed(weight, layer)
             hint = f"{layer.operator}_{candidate.name}"
-            return _call(sweep, candidate.func, [x, *arrays], call.ty, hint)
+            return call_function(sweep, candidate.func, [x, *arrays], call.ty, hint)
         layer = replace(layer, contraction=x.contraction(layer.contraction))
         candidate, arrays = self._packed(weight, layer)
         hint = f"{layer.operator}_{candidate.name}_{x.dtype}"
         sums = relax.TensorType(call.ty.shape, layer.contraction.out_dtype)
-        return x.meaning(sweep, _call(sweep, candidate.func, [x.x, *arrays], sums, hint))
+        return x.meaning(sweep, call_function(sweep, candidate.func, [x.x, *arrays], sums, hint))
 
     def _packed(self, weight: Any, layer: Layer) -> tuple[Candidate, list[Any]]:
         """Choose and pack a weight once, however often the network reads it."""
@@ -229,60 +186,6 @@ class _Lower:
         ]
         known.append((value, choice.candidate, arrays))
         return choice.candidate, arrays
-
-
-def _view(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
-    """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices."""
-    steps: list[tuple[str, tuple[int, ...]]] = []
-    shape = static_shape(operand)
-    while shape is not None:
-        source = sweep.resolve(operand)
-        step = _view_step(sweep, source, shape)
-        if step is None:
-            return View(shape, tuple(reversed(steps))), operand
-        steps.append(step)
-        operand = source.args[0]
-        shape = static_shape(operand)
-    return None
-
-
-def _view_step(
-    sweep: Rewriter, call: relax.Call, shape: tuple[int, ...]
-) -> tuple[str, tuple[int, ...]] | None:
-    """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one."""
-    name = op_name(call)
-    if name not in ("reshape", "permute_dims", "strided_slice"):
-        return None
-    before = static_shape(call.args[0])
-    if before is None:
-        return None
-    if name == "reshape":
-        return name, shape
-    if name == "permute_dims":
-        axes = call.attrs.axes
-        order = range(len(shape))[::-1] if axes is None else axes
-        return name, tuple(int(a) % len(shape) for a in order)
-    begins = _begins(call, before, shape)
-    return None if begins is None else (name, (*begins, *shape))
-
-
-def _begins(
-    call: relax.Call, before: tuple[int, ...], after: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown."""
-    axes, starts, _ends, *strides = (_integers(a) for a in call.args[1:])
-    if None in (*axes, *starts) or any(set(s) != {1} for s in strides):
-        return None
-    begins = [0] * len(before)
-    for axis, start in zip(axes, starts, strict=True):
-        end = before[axis]
-        begins[axis] = min(max(start + end if start < 0 else start, 0), end)
-    inside = all(b + n <= e for b, n, e in zip(begins, after, before, strict=True))
-    return tuple(begins) if inside else None
-
-
-def _integers(values: relax.Tuple) -> list[Any]:
-    return [int(v.value) if hasattr(v, "value") else None for v in values.fields]
 
 
 def _repeated(sweep: Rewriter, x: Any, weight: np.ndarray, groups: int) -> Any:
@@ -313,10 +216,6 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None)
         primfunc_name_hint="pad",
         primfunc_attrs={PADDING: [*padding, zero]},
     )
-
-
-def _call(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str) -> Any:
-    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=ty)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerContractions")

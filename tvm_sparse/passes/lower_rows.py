@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.rows import LANES, layer_norm, softmax
-from tvm_sparse.passes.rewrite import Rewriter, add_function, constant, op_name, rewrite, shape_of
+from tvm_sparse.passes.rewrite import Rewriter, call_function, constant, op_name, rewrite, shape_of
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -28,7 +28,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         gamma, beta = gamma if call.attrs.scale else ones, beta if call.attrs.center else zeros
         func, operands = layer_norm(shape, FLOAT_SUMS, float(call.attrs.epsilon)), [x, gamma, beta]
     hint = name.removeprefix("nn.")
-    return relax.call_tir(add_function(sweep.builder_, func, hint), operands, out_ty=call.ty)
+    return call_function(sweep, func, operands, call.ty, hint)
 
 
 def _fits(call: relax.Call, name: str) -> bool:

@@ -77,6 +77,11 @@ def add_function(builder: relax.BlockBuilder, func: tirx.PrimFunc, hint: str) ->
     return builder.add_func(func.without_attr("global_symbol"), hint)
 
 
+def call_function(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str) -> Any:
+    """Add ``func`` under a fresh name like ``hint``, and return its call on ``args``."""
+    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=ty)
+
+
 def same_extent(x: Any, y: Any) -> bool:
     """Whether two extents are equal, symbolic ones structurally."""
     if isinstance(x, int) or isinstance(y, int):
