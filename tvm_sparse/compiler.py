@@ -14,10 +14,13 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from tvm_sparse.config import Config
+from tvm_sparse.comparison.programs import call
+from tvm_sparse.comparison.reference import largest_error
+from tvm_sparse.config import Config, Precision
 from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.torch import arguments
 from tvm_sparse.kernel import slow_phrases
 from tvm_sparse.library import Library
 from tvm_sparse.memory import give_back
@@ -33,7 +36,7 @@ from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.selection.choose import Chooser
-from tvm_sparse.selection.decisions import Decisions
+from tvm_sparse.selection.decisions import Decisions, Rounding
 from tvm_sparse.targets import ResolvedTarget, parse_target
 from tvm_sparse.tuning.history import histories
 from tvm_sparse.tuning.recorded import origins, recorded_rules
@@ -48,6 +51,7 @@ def compile(
     *,
     dynamic_shapes: Any = None,
     target: str | Target = "cpu",
+    precision: Precision | None = None,
     config: Config | None = None,
     database: str | Path | None = None,
     progress: Progress | None = None,
@@ -68,6 +72,10 @@ def compile(
     target
         ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
         ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
+    precision
+        ``"bfloat16"``: layers multiply numbers of eight bits, where the chip has instructions for
+        them. What that costs is measured on the example inputs, or on random ones: see
+        ``library.decisions.rounding``. The same as the field of ``config``.
     config
         Options; see :class:`Config`.
     database
@@ -90,12 +98,34 @@ def compile(
         where there is one and the configuration lets measure.
     """
     config = config or Config()
+    config = config if precision is None else replace(config, precision=precision)
     resolved = parse_target(target)
     with shown(progress) as told:
         phases = Phases(told)
         with phases.next():
             source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
-        return _compiled(source, resolved, config, database, phases)
+        library = _compiled(source, resolved, config, database, phases)
+    if config.precision != Config.precision:
+        examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)
+        library.decisions.rounding = _rounding(library, source, resolved, config, examples)
+    return library
+
+
+def _rounding(
+    library: Library, source: Model, resolved: ResolvedTarget, config: Config, examples: Any
+) -> Rounding:
+    """Return what another precision costs, beside the same network without it."""
+    if not resolved.runs_here:
+        return Rounding(config.precision, None, "")
+    plain = replace(config, precision=Config.precision, measure=False, refreshable=False)
+    exact = _compiled(source, resolved, plain, None, Phases(lambda *_: None))
+    if examples is None:
+        inputs, which = random_inputs(library.inputs, library.bounds), "random inputs"
+    else:
+        (args, named), which = arguments(examples[0] or ()), "the example inputs"
+        inputs = library.arrays(*args, **named, **(examples[1] or {}))
+    error = largest_error(call(library, inputs), call(exact, inputs))
+    return Rounding(config.precision, error, which)
 
 
 def _compiled(

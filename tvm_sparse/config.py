@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import get_type_hints
+from typing import Literal, TypeAlias, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from tvm_sparse.errors import InputError
+
+Precision: TypeAlias = Literal["float32", "bfloat16"]
+"""What layers of floats may multiply."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,9 @@ class Config:
         fitted.
     tuned
         Use tuning records where they are faster than the default schedules.
+    precision
+        What linear layers and convolutions multiply: ``"bfloat16"`` rounds their inputs and weights
+        to eight bits, where the chip multiplies such numbers. Sums and all else are float32.
     ignore
         Layers that stay dense: globs on fully qualified names.
     force
@@ -53,6 +59,7 @@ class Config:
     measure: bool = True
     cache: bool = True
     tuned: bool = True
+    precision: Precision = "float32"
     ignore: tuple[str, ...] = ()
     force: Mapping[str, str] = field(default_factory=dict)
     refreshable: bool = False

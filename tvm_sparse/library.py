@@ -12,6 +12,7 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.artifact.pristine import Pristine
+from tvm_sparse.frontends.effective import to_numpy
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.structure import plain, restored
 from tvm_sparse.kernel import Kernel
@@ -73,6 +74,11 @@ class Library:
         if self.structure is None:
             return [*self._running().structure.bind(inputs, named)] if named else [*inputs]
         return self.structure.bind([plain(value) for value in inputs], plain(dict(named)))
+
+    def arrays(self, *inputs: Any, **named: Any) -> list[np.ndarray]:
+        """Return the tensors of a call, in the order of the inputs, as arrays."""
+        tensors = self._tensors(inputs, named)
+        return [to_numpy(x, "input") if hasattr(x, "detach") else np.asarray(x) for x in tensors]
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))

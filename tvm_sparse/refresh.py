@@ -21,7 +21,7 @@ import tvm_ffi
 from tvm.target import Target
 
 from tvm_sparse.artifact.rewrite import rewritten
-from tvm_sparse.config import Config
+from tvm_sparse.config import Config, Precision
 from tvm_sparse.errors import ArtifactError, InputError
 from tvm_sparse.frontends.checkpoint import Checkpoint
 from tvm_sparse.frontends.effective import to_numpy
@@ -53,6 +53,8 @@ class Recipe:
         What was chosen for each layer.
     sparse
         Whether the configuration allowed sparse formats.
+    precision
+        What floats were multiplied in.
     code
         A checksum of the program that the packed weights are given to.
     """
@@ -62,6 +64,7 @@ class Recipe:
     weights: dict[str, list[Any]]
     force: dict[str, str]
     sparse: bool
+    precision: Precision
     code: str
 
     @staticmethod
@@ -70,14 +73,20 @@ class Recipe:
         force = {glob.escape(decision.layer): decision.chosen for decision in decisions}
         graph = tvm.ir.save_json(model.module), tvm.ir.save_json(target)
         held = {name: _description(weight) for name, weight in model.weights.items()}
-        recipe = Recipe(*graph, held, force, config.sparse, "")
+        recipe = Recipe(*graph, held, force, config.sparse, config.precision, "")
         _, code = recipe.packed(model)
         return Recipe(**{**vars(recipe), "code": code})
 
     def packed(self, model: Model) -> tuple[dict[str, np.ndarray], str]:
         """Return the arrays that the program takes, and the checksum of the program."""
         target = tvm.ir.load_json(self.target)
-        config = Config(sparse=self.sparse, force=self.force, measure=False, cache=False)
+        config = Config(
+            sparse=self.sparse,
+            precision=self.precision,
+            force=self.force,
+            measure=False,
+            cache=False,
+        )
         chooser, arrays = Chooser(target, config, Decisions()), dict[str, np.ndarray]()
         steps = pipeline.canonicalise(model.weights, len(model.inputs))
         mod = model.module

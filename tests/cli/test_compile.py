@@ -131,3 +131,25 @@ def test_what_would_be_ignored_or_fail_is_refused(call, here, pt2, arguments, me
     (here / "taken.txt").write_text("text")
     options = arguments if "-o" in arguments else [*arguments, "--dry-run"]
     assert message in call("compile", pt2, "--no-measure", *options, status=1).stderr
+
+
+@pytest.mark.isa("avx512bf16", "avx512vbmi")
+def test_what_another_precision_costs_is_shown(call, call_json, here, pt2):
+    options = ["--no-measure", "--precision", "bfloat16"]
+    printed = call_json("compile", pt2, "--dry-run", "--check", *options)
+    rounding = printed["rounding"]
+    assert (rounding["precision"], rounding["inputs"]) == ("bfloat16", "random inputs")
+    assert 1e-4 < rounding["error"] < 2e-2
+    assert printed["check"]["error"] == pytest.approx(rounding["error"], rel=0.1)
+    call("compile", pt2, "-o", "out.tvms", *options, "--report", "page.html")
+    shown = f"products of bfloat16, error {rounding['error']:.1e} on random inputs"
+    assert shown in (here / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "message"),
+    [("bfloat16", "cpu:haswell", "gain nothing"), ("int4", "cpu", "'float32' or 'bfloat16'")],
+)
+def test_a_precision_that_cannot_be_is_refused(call, here, pt2, precision, target, message):
+    options = ["--dry-run", "--precision", precision, "--target", target]
+    assert message in call("compile", pt2, *options, status=1).stderr

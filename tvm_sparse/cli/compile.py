@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -50,6 +50,13 @@ def compile_command(
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch", help="Leave the first extent of the inputs open.")
     ] = False,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="TYPE",
+            help="bfloat16 rounds what layers multiply, where the CPU has instructions for it.",
+        ),
+    ] = "float32",
     measure: Annotated[
         bool,
         typer.Option(help="Time each layer sparse and dense, and keep the faster."),
@@ -87,9 +94,11 @@ def compile_command(
     if output is None and not dry_run:
         raise typer.BadParameter("missing; give a directory, or --dry-run", param_hint="--output")
     with console.errors(debug):
-        _look_first(output if not dry_run else None, report, force)
-        _refuse_ignored(source, shape, input, check)
         import tvm_sparse as ts
+
+        _look_first(output if not dry_run else None, report, force)
+        rounds = precision != ts.Config.precision
+        _refuse_ignored(source, shape, input, check or rounds)
         from tvm_sparse import frontends
 
         examples = example_inputs(shape, input)
@@ -100,8 +109,14 @@ def compile_command(
             progress("importing", 1, 1)
             library = ts.compile(
                 model,
+                examples,
                 target=target,
-                config=ts.Config(measure=measure, cache=cache, refreshable=refreshable),
+                config=ts.Config(
+                    precision=cast("Any", precision),
+                    measure=measure,
+                    cache=cache,
+                    refreshable=refreshable,
+                ),
                 database=database,
                 progress=progress,
             )
@@ -157,7 +172,8 @@ def _show(library: Any, written: str | None, checked: Beside | None, json: bool)
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
         found |= {"verdict": library.verdict(), "slow": library.slow}
-        found["check"] = checked and asdict(checked)
+        rounding = library.decisions.rounding
+        found |= {"rounding": rounding and asdict(rounding), "check": checked and asdict(checked)}
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))

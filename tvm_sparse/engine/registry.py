@@ -81,6 +81,20 @@ def require_gpu(numerics: Numerics) -> None:
         raise untested(numerics, GPU)
 
 
+def require_products(dtype: str, target: Target) -> None:
+    """Refuse a CPU without instructions that multiply ``dtype``: it would be slow there."""
+    machine = "a GPU" if target.kind.name == "cuda" else machine_of(target).name
+    if machine in {m.name for m in MACHINES if any(known == dtype for known, _ in m.dots)}:
+        return
+    fast = [m.name for m in MACHINES if any(known == dtype for known, _ in m.dots)]
+    raise UnsupportedError(
+        "precision",
+        f"'{dtype}' for {machine}, where it would gain nothing",
+        f"a CPU with {' or '.join(fast)}",
+        "leave it out; bytes (ts.quantize) are faster on more CPUs",
+    )
+
+
 def untested(numerics: Numerics, machine: str) -> UnsupportedError:
     """Return the error of a pair without an engine."""
     return UnsupportedError(

@@ -82,7 +82,8 @@ class _Lower:
             return None
         if len(x_shape) == 1:
             row = sweep.emit(relax.op.reshape(call.args[0], [1, x_shape[0]]))
-            product = sweep.emit(relax.op.matmul(row, call.args[1]))
+            product = relax.op.matmul(row, call.args[1], out_dtype=str(call.ty.dtype))
+            product = sweep.emit(product)
             return relax.op.reshape(
                 sweep.emit(self._linear(sweep, sweep.resolve(product))), call.ty.shape
             )

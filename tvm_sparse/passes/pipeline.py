@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax.backend import cpu_generic, cuda
 from tvm.target import Target
 
+from tvm_sparse.config import Config
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
@@ -30,6 +31,7 @@ from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.quantise_rows import QuantiseRows
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
+from tvm_sparse.passes.round_operands import RoundOperands
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
@@ -72,6 +74,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([] if on_gpu else [SplitBatch(machine_of(chooser.target).caches.near // 2)]),
         *smaller,
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
+        *_rounded(chooser),
         LowerContractions(chooser),
         *([] if on_gpu else [ReadBytes(), QuantiseRows()]),
         LowerRows(),
@@ -91,6 +94,14 @@ def lower(chooser: Chooser) -> list[Pass]:
 def _quantised(target: Target) -> list[Pass]:
     """Return what finds layers of bytes, on CPUs."""
     return [FuseQuantization(), TabulateBytes(machine_of(target))]
+
+
+def _rounded(chooser: Chooser) -> list[Pass]:
+    """Return what makes floats narrower, if the user says so."""
+    dtype = chooser.config.precision
+    if dtype == Config.precision:
+        return []
+    return [RoundOperands(dtype, chooser.target, chooser.note)]
 
 
 def schedule(

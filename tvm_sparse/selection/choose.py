@@ -11,6 +11,7 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.config import Config
+from tvm_sparse.engine.registry import require_products
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.numerics import samples
@@ -79,6 +80,8 @@ class Chooser:
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
         self.first, self.done = first, done
+        if config.precision != Config.precision:
+            require_products(config.precision, target)
         if target.kind.name == "llvm":
             with fitted_costs(config.cache):
                 decisions.costs = costs_of(target).source

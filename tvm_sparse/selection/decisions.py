@@ -52,6 +52,24 @@ class History:
     curve: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """What layers of floats multiply instead, and what that costs.
+
+    ``error`` is the largest difference of an output from the same network in single precision,
+    over its largest value, on the inputs that ``inputs`` names; ``None`` where code does not run.
+    """
+
+    precision: str
+    error: float | None
+    inputs: str
+
+    def phrase(self) -> str:
+        """Return both in a phrase."""
+        cost = "not measured" if self.error is None else f"{self.error:.1e} on {self.inputs}"
+        return f"products of {self.precision}, error {cost}"
+
+
 @dataclass(repr=False)
 class Decisions:
     """All records of one compilation, in network order.
@@ -60,7 +78,8 @@ class Decisions:
     layers without one come last, in the order in which they were decided. A large batch goes
     through the network in ``parts``; times of layers are those of one part. ``costs`` says which
     costs the models of a CPU were made of. ``masks`` are corners of the masks by layer, ``studied``
-    what the models say more of. ``histories`` are the searches behind tuned kernels.
+    what the models say more of. ``histories`` are the searches behind tuned kernels. ``rounding``
+    is there where the user asked for another precision.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -70,6 +89,7 @@ class Decisions:
     masks: dict[str, MaskPicture] = field(default_factory=dict)
     studied: dict[str, Studied] = field(default_factory=dict)
     histories: list[History] = field(default_factory=list)
+    rounding: Rounding | None = None
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
@@ -77,7 +97,11 @@ class Decisions:
         bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
 
     def verdict(self) -> str:
-        """Return in one phrase how many layers run sparse, and what that gains over dense ones."""
+        """Return in one phrase how many layers run sparse, what that gains, and what rounding costs."""
+        gained = self._gain()
+        return gained if self.rounding is None else f"{gained}; {self.rounding.phrase()}"
+
+    def _gain(self) -> str:
         sparse = [d for d in self.records if d.chosen not in DENSE]
         told = f"{len(sparse)} of {len(self.records)} layers sparse"
         pairs = [(d.dense_us, d.sparse_us) for d in sparse if d.dense_us and d.sparse_us]
