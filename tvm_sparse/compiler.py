@@ -122,7 +122,10 @@ def _rounding(
     if examples is None:
         inputs, which = random_inputs(library.inputs, library.bounds), "random inputs"
     else:
-        (args, named), which = arguments(examples[0] or ()), "the example inputs"
+        (args, named), which = (
+            arguments(() if examples[0] is None else examples[0]),
+            "the example inputs",
+        )
         inputs = library.arrays(*args, **named, **(examples[1] or {}))
     error = largest_error(call(library, inputs), call(exact, inputs))
     return Rounding(config.precision, error, which)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import te, tirx
@@ -11,6 +12,7 @@ from tvm_sparse.ops.ieee import is_number, let
 
 HALF = "bfloat16"
 _WORD = f"uint{bits_of(FLOAT_SUMS)}"
+_HALF_WORD = f"uint{bits_of(HALF)}"
 _DROPPED = bits_of(FLOAT_SUMS) - bits_of(HALF)
 _QUIET = 1 << (_DROPPED + 6)
 """The bit of a NaN's fraction that stays one in the upper half."""
@@ -34,11 +36,23 @@ def half_of(x: Any) -> Any:
             up = bits + (odd + tirx.const((1 << (_DROPPED - 1)) - 1, _WORD))
             quiet = tirx.bitwise_or(bits, tirx.const(_QUIET, _WORD))
             chosen = tirx.Select(is_number(value), up, quiet)
-            return tirx.Cast(f"uint{bits_of(HALF)}", _shifted(chosen))
+            return tirx.Cast(_HALF_WORD, _shifted(chosen))
 
         return tirx.reinterpret(HALF, let(tirx.reinterpret(_WORD, value), upper))
 
     return let(x, half)
+
+
+def by_bits(x: te.Tensor, move: Callable[[te.Tensor], te.Tensor]) -> te.Tensor:
+    """Return ``move(x)``, on bits if ``x`` is bfloat16: zeros stay zeros.
+
+    TVM would widen, choose and round where it chooses between two numbers of this type.
+    """
+    if str(x.dtype) != HALF:
+        return move(x)
+    bits = te.compute(x.shape, lambda *i: tirx.reinterpret(_HALF_WORD, x(*i)), "bits")
+    moved = move(bits)
+    return te.compute(moved.shape, lambda *i: tirx.reinterpret(HALF, moved(*i)), "of_bits")
 
 
 def _shifted(bits: Any) -> Any:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, tirx, topi
+from tvm import relax, te, tirx, topi
 
 from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
 from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, Numerics
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.halves import by_bits
 from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.ops.quantise import padded
 from tvm_sparse.passes.convolution import (
@@ -211,8 +212,12 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None)
         return sweep.builder_.emit_te(
             lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
         )
+
+    def pad(t: te.Tensor) -> te.Tensor:
+        return topi.nn.pad(t, before, after, tirx.const(zero, str(t.dtype)), name="pad")
+
     return sweep.builder_.emit_te(
-        lambda t: topi.nn.pad(t, before, after, tirx.const(zero, str(t.dtype)), name="pad"),
+        lambda t: by_bits(t, pad),
         x,
         primfunc_name_hint="pad",
         primfunc_attrs={PADDING: [*padding, zero]},

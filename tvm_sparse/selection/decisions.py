@@ -97,7 +97,7 @@ class Decisions:
         bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
 
     def verdict(self) -> str:
-        """Return in one phrase how many layers run sparse, what that gains, and what rounding costs."""
+        """Return in one phrase how many layers run sparse, their gain, and what rounding costs."""
         gained = self._gain()
         return gained if self.rounding is None else f"{gained}; {self.rounding.phrase()}"
 
