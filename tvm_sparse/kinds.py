@@ -11,6 +11,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
+from tvm_sparse.formats.shared_columns import SharedColumnsFormat
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
@@ -57,7 +58,7 @@ def _built_in(pattern: type[Pattern], *formats: type[Any]) -> Kind:
 
 BUILT_IN = (
     _built_in(Balanced, BalancedFormat),
-    _built_in(Block, CompressedRowsFormat, BlockFormat),
+    _built_in(Block, CompressedRowsFormat, SharedColumnsFormat, BlockFormat),
     _built_in(Joint, CompressedBanksFormat),
     _built_in(DepthwiseTaps, CompressedRowsFormat, DepthwiseTapsFormat),
     _built_in(FilterPruned),

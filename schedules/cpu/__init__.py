@@ -8,6 +8,7 @@ from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
 from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cpu.rows import RowsRule
+from tvm_sparse.schedules.cpu.shared_columns import SharedColumnsRule
 from tvm_sparse.schedules.cpu.winograd import WinogradRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -16,6 +17,7 @@ RULES: tuple[ScheduleRule, ...] = (
     WinogradRule(),
     BlockRule(),
     CompressedRowsRule(),
+    SharedColumnsRule(),
     DepthwiseRule(),
     RowsRule(),
     GenericRule(),

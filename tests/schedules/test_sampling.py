@@ -13,6 +13,7 @@ from tests.kernels import host, integers, keep_of_bank
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.winograd import WinogradFormat
+from tvm_sparse.numerics import BFLOATS
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction, reference
@@ -29,6 +30,7 @@ from tvm_sparse.tuning.space import Point, space_of
 LINEAR = Contraction((12,), 64, 48)
 PARTIAL = Contraction((17,), 32, 32)
 BYTES = as_integers(replace(LINEAR, columns=128), "int8", -3)
+HALVES = replace(LINEAR, numerics=BFLOATS[0])
 CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
 
 
@@ -43,6 +45,12 @@ def blocks(shape):
     rng = np.random.default_rng(0)
     kept = rng.random((shape[0] // 16, shape[1] // 4)).argsort(-1) < shape[1] // 16
     return integers(rng, shape) * kept.repeat(16, 0).repeat(4, 1)
+
+
+def columns(shape):
+    """Return a matrix of whose columns every 16 rows keep the same quarter."""
+    kept = np.random.default_rng(0).random((shape[0] // 16, shape[1])).argsort(-1) < shape[1] // 4
+    return integers(np.random.default_rng(0), shape) * kept.repeat(16, 0)
 
 
 def scattered(shape):
@@ -85,6 +93,11 @@ OPERATORS = {
     "unstructured": candidate("unstructured", Contraction((64,), 64, 256), scattered((256, 64))),
     "dense bytes": dense(BYTES, dense_format(BYTES, host()), host()),
     "balanced bytes": candidate("balanced", BYTES, blocks(BYTES.matrix_shape).astype(np.int8)),
+    "columns of bytes": candidate(
+        "block", replace(BYTES, lead=(32,)), columns(BYTES.matrix_shape).astype(np.int8)
+    ),
+    "dense halves": dense(HALVES, dense_format(HALVES, host()), host()),
+    "balanced halves": candidate("balanced", HALVES, blocks(HALVES.matrix_shape)),
     "rows first": operator("balanced", Contraction((64,), 256, 32)),
     "rows first, partial": operator("balanced", Contraction((197,), 1024, 256)),
 }
@@ -198,15 +211,17 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
         assert (out.numpy() == expected).all()
 
 
-@pytest.mark.parametrize("name", ["dense", "balanced", "block", "joint"])
+@pytest.mark.parametrize("name", ["dense", "balanced", "block", "joint", "columns"])
 def test_sampled_decisions_of_integers_compute_the_same(name):
     rng = np.random.default_rng(3)
-    matrix = blocks(BYTES.matrix_shape).astype(np.int8)
-    every = [*dense_candidates(BYTES, host()), *sparse_candidates(BYTES, Scan(matrix), host())]
-    chosen = next(c for c in every if not isinstance(c, str) and c.name == name)
+    c = replace(BYTES, lead=(96,)) if name == "columns" else BYTES
+    matrix = (columns if name == "columns" else blocks)(c.matrix_shape).astype(np.int8)
+    every = [*dense_candidates(c, host()), *sparse_candidates(c, Scan(matrix), host())]
+    wanted = {"columns": "block"}.get(name, name)
+    chosen = next(k for k in every if not isinstance(k, str) and k.name == wanted)
     choices = space_of(chosen.func, host(), rules_for(host()))
-    x = bytes_of(rng, BYTES)
-    expected = reference(BYTES, x, matrix)
+    x = bytes_of(rng, c)
+    expected = reference(c, x, matrix)
     arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.storage.encode(matrix).values())]
     schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
     assert schedules

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tvm import tirx
@@ -14,12 +13,10 @@ from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.registry import single_engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.emit import unravel, whole
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.emit import whole
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
+from tvm_sparse.ops.packed_rows import VECTORS, PackedRows, ramp
 from tvm_sparse.ops.transpose import LANES, transpose_tile
-
-VECTORS = "ts.vectors"
-"""Block annotation: vectors of output rows that one step computes together."""
 
 
 def compressed_rows(
@@ -35,43 +32,24 @@ def compressed_rows(
     in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
     """
     c = contraction
-    plan = _Plan(c, storage, single_engine_of(c.numerics, target), vectors)
+    engine = single_engine_of(c.numerics, target)
+    plan = PackedRows(c, engine, vectors)
+    features = storage.row_tiles * storage.tile_rows
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        stored = _storage(storage, plan.engine)
+        stored = _storage(storage, engine)
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            packed = T.sblock_alloc_buffer(int64((plan.packed_rows, plan.width)), c.dtype)
-            lanes = T.sblock_alloc_buffer(int64((plan.features, plan.width)), c.numerics.accumulate)
-            acc = T.sblock_alloc_buffer(int64((plan.width, plan.features)), c.numerics.accumulate)
-            _pack(plan, x, packed)
-            _contract(plan, packed, stored, lanes)
-            _turn(plan, lanes, acc)
-            _store(plan, acc, y)
+            packed, sums = plan.alloc(c.dtype), c.numerics.accumulate
+            lanes = T.sblock_alloc_buffer(int64((features, plan.width)), sums)
+            acc = T.sblock_alloc_buffer(int64((plan.width, features)), sums)
+            plan.pack(x, packed)
+            _contract(plan, storage, packed, stored, lanes)
+            _turn(plan, features, lanes, acc)
+            plan.store(acc, None, y)
     return builder.get()
-
-
-class _Plan:
-    """Extents of one operator; ``width`` counts the rows of the output, padded to whole tiles."""
-
-    def __init__(
-        self, c: Contraction, s: CompressedRowsFormat, engine: Engine, vectors: int
-    ) -> None:
-        self.c, self.s, self.engine, self.vectors = c, s, engine, vectors
-        self.rows: Any = math.prod(c.lead)
-        self.span = LANES * vectors
-        static = isinstance(self.rows, int)
-        self.tiles = -(-self.rows // self.span) if static else tirx.ceildiv(self.rows, self.span)
-        self.width = self.tiles * self.span
-        self.tap_tiles = -(-c.columns // LANES)
-        self.packed_rows = math.prod(c.taps) * self.tap_tiles * LANES
-        self.features = s.row_tiles * s.tile_rows
-
-    def ragged(self) -> bool:
-        """Whether the last tile may have lanes without an output row."""
-        return not isinstance(self.rows, int) or self.rows % self.span != 0
 
 
 def _storage(s: CompressedRowsFormat, engine: Engine) -> list[Any]:
@@ -84,39 +62,14 @@ def _storage(s: CompressedRowsFormat, engine: Engine) -> list[Any]:
     return [values, columns, starts, T.arg("G", T.Buffer(int64((s.slots,)), str(s.group_dtype)))]
 
 
-def _ramp(first: Any) -> Any:
-    return tirx.Ramp(first, 1, LANES)
-
-
-def _pack(plan: _Plan, x: tirx.Buffer, packed: tirx.Buffer) -> None:
-    """Emit the block that transposes 16 rows of the input by 16 columns of one tap."""
-    c = plan.c
-    with T.grid(*int64((plan.tiles * plan.vectors, plan.packed_rows // LANES))) as axes:
-        with T.sblock("pack"):
-            row, tile = T.axis.remap("SS", axes)
-            first, tap = row * LANES, tile // plan.tap_tiles
-            column = tile % plan.tap_tiles * LANES
-            if c.columns % LANES:
-                column = tirx.min(column, tirx.const(c.columns - LANES, "int64"))
-            T.reads(whole(x))
-            # The last tile of a tap begins earlier, where its own columns are; contract reads
-            # all rows of `packed`, so that the declared region need not say so.
-            T.writes(packed[tile * LANES : tile * LANES + LANES, first : first + LANES])
-            taps = unravel(tap, c.taps)
-            rows = []
-            for lane in range(LANES):
-                n = first + lane
-                if plan.ragged():
-                    n = tirx.min(n, plan.rows - 1)
-                index = c.input_index(unravel(n, c.lead), taps)
-                rows.append(x[(*index, _ramp(column))])
-            for i, vector in enumerate(transpose_tile(rows)):
-                T.buffer_store(packed, vector, [tap * c.columns + column + i, _ramp(first)])
-
-
-def _contract(plan: _Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) -> None:
+def _contract(
+    plan: PackedRows,
+    s: CompressedRowsFormat,
+    packed: tirx.Buffer,
+    stored: list[Any],
+    lanes: Any,
+) -> None:
     """Emit the block that computes one row tile of the weight for one tile of output rows."""
-    s = plan.s
     values, columns, starts, *groups = stored
     with T.grid(*int64((plan.tiles, s.row_tiles))) as axes, T.sblock("contract"):
         tile, row_tile = T.axis.remap("SS", axes)
@@ -136,15 +89,15 @@ def _contract(plan: _Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) -
         if s.col_tiles > 1:
             with T.serial(0, tirx.const(s.tile_rows, "int64")) as row:
                 for vector in range(plan.vectors):
-                    at = [feature + row, _ramp(first + vector * LANES)]
+                    at = [feature + row, ramp(first + vector * LANES)]
                     T.buffer_store(lanes, zero, at)
         with T.grid(*int64((s.col_tiles, s.tile_groups))) as (across, turn):
             slot = (row_tile * s.col_tiles + across) * s.tile_groups + turn
             group = tirx.Cast("int64", groups[0][slot]) if groups else 0
             home = feature + group * s.group
             for i, member, n in tiles:
-                begin = lanes[home + member, _ramp(n)] if s.col_tiles > 1 else zero
-                T.buffer_store(sums, begin, [_ramp(i * LANES)])
+                begin = lanes[home + member, ramp(n)] if s.col_tiles > 1 else zero
+                T.buffer_store(sums, begin, [ramp(i * LANES)])
             begin = tirx.Cast("int64", starts[slot])
             with T.serial(0, tirx.Cast("int64", starts[slot + 1]) - begin) as step:
                 entry = begin + step
@@ -152,32 +105,21 @@ def _contract(plan: _Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) -
                 for k in range(s.run):
                     for i, member, n in tiles:
                         weights = engine.weights(tirx.Broadcast(values[entry, k, member], LANES))
-                        at = _ramp(i * LANES)
-                        total = engine.multiply(sums[at], weights, packed[column + k, _ramp(n)])
+                        at = ramp(i * LANES)
+                        total = engine.multiply(sums[at], weights, packed[column + k, ramp(n)])
                         T.buffer_store(sums, total, [at])
             for i, member, n in tiles:
-                T.buffer_store(lanes, sums[_ramp(i * LANES)], [home + member, _ramp(n)])
+                T.buffer_store(lanes, sums[ramp(i * LANES)], [home + member, ramp(n)])
 
 
-def _turn(plan: _Plan, lanes: Any, acc: tirx.Buffer) -> None:
+def _turn(plan: PackedRows, features: int, lanes: Any, acc: tirx.Buffer) -> None:
     """Emit the block that transposes 16 features of 16 output rows back."""
-    extents = (plan.tiles * plan.vectors, plan.features // LANES)
+    extents = (plan.tiles * plan.vectors, features // LANES)
     with T.grid(*int64(extents)) as axes, T.sblock("turn"):
         row, block = T.axis.remap("SS", axes)
         n, feature = row * LANES, block * LANES
         T.reads(lanes[feature : feature + LANES, n : n + LANES])
         T.writes(acc[n : n + LANES, feature : feature + LANES])
-        vectors = [lanes[feature + i, _ramp(n)] for i in range(LANES)]
+        vectors = [lanes[feature + i, ramp(n)] for i in range(LANES)]
         for i, vector in enumerate(transpose_tile(vectors)):
-            T.buffer_store(acc, vector, [n + i, _ramp(feature)])
-
-
-def _store(plan: _Plan, acc: tirx.Buffer, y: tirx.Buffer) -> None:
-    """Emit the block that copies results to the output, behind which element-wise steps fuse."""
-    c = plan.c
-    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-        *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-        row = flat(lead, c.lead)
-        T.reads(acc[row, out])
-        T.writes(y[(*lead, out)])
-        T.buffer_store(y, acc[row, out], [*lead, out])
+            T.buffer_store(acc, vector, [n + i, ramp(feature)])

@@ -45,6 +45,22 @@ def transpose_tile(rows: list[Any]) -> list[Any]:
     return columns
 
 
+def transpose_narrow(rows: list[Any]) -> list[Any]:
+    """Return the same of lanes that are narrower than 32 bits: a register holds the vector.
+
+    Row ``i`` and row ``i + 8`` lane by lane, low halves, then high ones, are rows ``2 i`` and
+    ``2 i + 1`` of the next round: each of four rounds moves one bit of the row to the lane.
+    """
+    half = LANES // 2
+    low = [lane + which for lane in range(half) for which in (0, LANES)]
+    high = [lane + half for lane in low]
+    turned = [T.bind(row) for row in rows]
+    for _ in range(LANES.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [_shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+    return turned
+
+
 def _turn_quads(rows: list[Any]) -> list[Any]:
     """Transpose four rows within each quad: quad ``q`` of result ``c`` is their column 4q + c."""
     a, b, c, d = rows

@@ -23,6 +23,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
     output_rows,
     rows_penalty,
 )
+from tvm_sparse.selection.cpu.shared_columns import shared_candidate
 from tvm_sparse.selection.narrow import narrowest, stored
 
 GROUPS = (LANES, 2 * LANES, 4 * LANES)
@@ -43,18 +44,20 @@ def block_candidates(
     """Yield the cheapest storage of a weight in which at least two weights share an index.
 
     Groups of whole lane vectors run with lanes along rows, smaller ones with lanes along the
-    batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8.
+    batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8. Where a
+    lane takes several columns, groups may share single ones (``shared_columns``).
     """
     c = contraction
     if c.depthwise:
         return
     costs, depth = costs_of(target), engine_of(c.numerics, target).depth
     runs = tuple(run for run in RUNS if c.columns % run == run % depth == 0)
-    if not runs:
-        yield f"block needs a multiple of {depth} columns a tap, found {c.columns}"
-        return
     each = c.features // c.groups
     groups = tuple(group for group in GROUPS if c.groups == 1 or each % group == 0)
+    shared = shared_candidate("block", c, scan, groups, target)
+    if not runs:
+        yield shared or f"block needs a multiple of {depth} columns a tap, found {c.columns}"
+        return
     wide = min(
         covers(scan, groups, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
     )
@@ -67,6 +70,9 @@ def block_candidates(
         if cost < wide.fraction * penalty(c, wide, costs):
             yield compressed_candidate("block", c, scan, small, target)
             return
+    if shared is not None and shared.cost < wide.fraction * penalty(c, wide, costs):
+        yield shared
+        return
     storage = CompressedRowsFormat.of(
         scan.weight,
         group=wide.group,
