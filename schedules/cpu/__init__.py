@@ -9,6 +9,7 @@ from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
 from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cpu.rows import RowsRule
 from tvm_sparse.schedules.cpu.shared_columns import SharedColumnsRule
+from tvm_sparse.schedules.cpu.shifted_rows import ShiftedRowsRule
 from tvm_sparse.schedules.cpu.winograd import WinogradRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -18,6 +19,7 @@ RULES: tuple[ScheduleRule, ...] = (
     BlockRule(),
     CompressedRowsRule(),
     SharedColumnsRule(),
+    ShiftedRowsRule(),
     DepthwiseRule(),
     RowsRule(),
     GenericRule(),

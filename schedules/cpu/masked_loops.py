@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, VECTORIZED
+from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, UNROLLED
 
 _NO_VECTORISER = "-vectorize-loops:bool=false"
 
@@ -113,12 +113,12 @@ def masked_loops(func: tirx.PrimFunc) -> dict[Any, int]:
 
 
 def _innermost(loop: tirx.For) -> bool:
-    """Whether LLVM sees no loop and no vectors inside ``loop``."""
+    """Whether LLVM sees no loop and no vectors, which it does not widen, inside ``loop``."""
     if int(loop.kind) not in (SERIAL, PARALLEL):
         return False
     inner: list[Any] = []
-    tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
-    return not any(int(other.kind) in (SERIAL, PARALLEL, VECTORIZED) for other in inner)
+    tvm_ffi.structural_walk(loop.body, ((tirx.For, tirx.Ramp), inner.append))
+    return all(isinstance(n, tirx.For) and int(n.kind) == UNROLLED for n in inner)
 
 
 def _masks(body: Any) -> Iterator[Any]:

@@ -67,6 +67,10 @@ class PackedRows:
     def _tap_tiles(self) -> int:
         return -(-self.c.columns // LANES)
 
+    def row(self, lead: list[Any]) -> Any:
+        """Return the number of an output row."""
+        return flat(lead, self.c.lead)
+
     def alloc(self, dtype: str) -> Any:
         """Emit the buffer of the transposed input."""
         return T.sblock_alloc_buffer(int64((self.packed_rows, self.width)), dtype)
@@ -106,7 +110,7 @@ class PackedRows:
         c = self.c
         with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
             *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-            parts = [results[flat(lead, c.lead), out]]
+            parts = [results[self.row(lead), out]]
             parts += [] if offsets is None else [offsets[out]]
             T.reads(*parts)
             T.writes(y[(*lead, out)])

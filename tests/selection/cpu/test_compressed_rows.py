@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import tirx
 from tvm.target import Target
 
 from tests.kernels import host, integers
+from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.covers import Cover
@@ -39,6 +41,20 @@ def test_columns_stay_in_the_first_level_cache_while_rows_are_long():
 def test_few_columns_are_refused_with_the_reason():
     _, (reason,) = offered(Contraction((8,), 12, 32), 0.8)
     assert reason == "unstructured needs 16 columns a tap, found 12"
+
+
+def test_groups_are_multiplied_by_shifts():
+    shape = (1, 14, 14), 32, 64, (3, 3), (1, 1), (1, 1), (16, 16)
+    matrix, (candidate,) = offered(Contraction(*shape, groups=2), 0.8)
+    assert isinstance(candidate.storage, ShiftedRowsFormat)
+    assert candidate.storage.inner.entries == np.count_nonzero(matrix)
+    assert candidate.cost < 0.75
+
+
+def test_groups_of_an_open_batch_are_refused_with_the_reason():
+    shape = (tirx.Var("n", "int64"), 8, 8), 32, 64, (3, 3), (1, 1), (1, 1), (10, 10)
+    _, (reason,) = offered(Contraction(*shape, groups=2), 0.8)
+    assert reason == "unstructured needs a static batch where a convolution has groups"
 
 
 def test_small_batches_leave_lanes_idle():

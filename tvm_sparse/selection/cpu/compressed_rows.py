@@ -17,6 +17,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
+from tvm_sparse.selection.cpu.shifted_rows import shifted_candidate
 
 ACCUMULATORS = 16
 """Vectors of sums that a tile has at most."""
@@ -47,11 +48,14 @@ def unstructured_candidates(
     if not supported_singly(c.numerics, target):
         yield f"unstructured has one column a lane, {c.dtype} several: see balanced and joint"
         return
-    if c.groups > 1:
-        yield "unstructured has no groups: lanes of pixels would meet other channels in each"
-        return
     if c.columns < LANES:
         yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
+        return
+    if c.groups > 1:
+        if all(isinstance(e, int) for e in c.lead):
+            yield shifted_candidate(c, scan, target)
+        else:
+            yield "unstructured needs a static batch where a convolution has groups"
         return
     if not batch_in_lanes(c):
         yield f"unstructured needs a static batch, or {LANES} rows (or an odd count) for each of it"

@@ -1,0 +1,26 @@
+"""Numbers of pixels: taps are shifts, vectors are aligned, only what is read is numbered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.plane import Plane
+
+
+@pytest.mark.parametrize("wide", [14, 28, 7])
+def test_vectors_of_activations_are_aligned(wide):
+    c = Contraction((1, 4, wide), 16, 16, (3, 3), (1, 1), (1, 1), (6, wide + 2), groups=1)
+    plane = Plane(c, 4)
+    assert all(place % LANES == 0 for place in (*plane.places, plane.step))
+
+
+@pytest.mark.parametrize(
+    ("stride", "dilation", "phases"),
+    [(1, 1, (1, 1)), (2, 1, (2, 2)), (2, 2, (1, 1)), (4, 1, (3, 3)), (5, 2, (5, 5))],
+)
+def test_phases_are_those_that_a_tap_meets(stride, dilation, phases):
+    size = 4 * stride + 2 * dilation + 1
+    windows = (3, 3), (stride,) * 2, (dilation,) * 2, (size, size)
+    assert Plane(Contraction((1, 5, 5), 16, 32, *windows), 1).phases == phases

@@ -1,0 +1,106 @@
+"""Grouped convolutions by shifts of planes against the naive reference: exact on small integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import host, integers, run
+from tests.ops.shapes import WINDOWS, window
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.plane import Plane
+from tvm_sparse.ops.shifted_rows import shifted_rows
+from tvm_sparse.schedules.build import scheduled
+from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
+
+
+def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, **extents):
+    rng = np.random.default_rng(1)
+    matrix = integers(rng, contraction.matrix_shape, sparsity)
+    plane = Plane(contraction, vectors)
+    storage = ShiftedRowsFormat(
+        CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places
+    )
+    x = integers(rng, contraction.input_shape)
+    operands = [x, *storage.encode(matrix).values()]
+    func = shifted_rows(contraction, storage, host(), vectors)
+    got = run(func, operands, contraction.output_shape, target)
+    assert (got == reference(contraction, x, matrix)).all()
+
+
+def grouped(extents, columns, features, groups):
+    return replace(window(extents, columns, features), groups=groups)
+
+
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+@pytest.mark.parametrize("columns", [16, 21])
+def test_windows(extents, columns):
+    assert_exact(grouped(extents, columns, 64, 2), tile_rows=16)
+
+
+@pytest.mark.parametrize(
+    "extents", [{"tile_rows": 32}, {"tile_rows": 16, "tile_cols": 24}], ids=str
+)
+def test_tiles_of_the_weight(extents):
+    assert_exact(grouped(WINDOWS[0], 24, 96, 3), 0.5, 4, **extents)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_other_ranks(rank):
+    lead = (2, 3, 2, 9)[: 1 + rank] if rank == 3 else (1, 40)
+    strides, dilation = (1, 2, 1)[:rank], (1, 1, 2)[:rank]
+    padded = tuple(
+        (n - 1) * s + 2 * d + 1 for n, s, d in zip(lead[1:], strides, dilation, strict=True)
+    )
+    shape = lead, 16, 32, (3,) * rank, strides, dilation, padded
+    assert_exact(Contraction(*shape, groups=2))
+
+
+@pytest.mark.parametrize(("stride", "phases"), [(1, 1), (2, 4), (4, 9)])
+def test_only_pixels_that_a_tap_meets_are_packed(stride, phases):
+    size = 4 * stride + 3
+    c = Contraction((1, 5, 5), 16, 32, (3, 3), (stride,) * 2, (1, 1), (size, size), groups=2)
+    assert np.prod(Plane(c, 1).phases) == phases
+    assert_exact(c)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 1.0])
+def test_full_and_empty_weights(sparsity):
+    assert_exact(grouped(WINDOWS[0], 16, 32, 2), sparsity)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
+def test_other_instruction_sets(cpu):
+    assert_exact(grouped(WINDOWS[1], 16, 32, 2), target=host(cpu))
+
+
+@settings(max_examples=8)
+@given(
+    wide=st.integers(1, 40),
+    columns=st.integers(16, 40),
+    taps=st.sampled_from([(1,), (3,), (4,)]),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    sparsity=st.floats(0, 1),
+)
+def test_any_row(wide, columns, taps, stride, dilation, groups, sparsity):
+    padded = (wide - 1) * stride + (taps[0] - 1) * dilation + 1
+    shape = (1, wide), columns, 16 * groups, taps, (stride,), (dilation,), (padded,)
+    assert_exact(Contraction(*shape, groups=groups), sparsity)
+
+
+def test_vectors_need_no_care_of_masks():
+    c = Contraction((1, 14, 14), 16, 32, (3, 3), (1, 1), (1, 1), (16, 16), groups=2)
+    matrix = np.ones(c.matrix_shape, np.float32)
+    plane = Plane(c, 2)
+    storage = ShiftedRowsFormat(CompressedRowsFormat.of(matrix), plane.step, plane.places)
+    mod = scheduled(shifted_rows(c, storage, host(), 2), host())
+    assert not any(has_masked_loop(f) for _, f in tvm.IRModule(mod.functions).functions_items())
