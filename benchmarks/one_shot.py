@@ -60,7 +60,7 @@ class Data:
         first = draw * CALIBRATION
         self.test = sentences.batches(self.tokenizer, test)
         self.calibration = sentences.batches(self.tokenizer, rest[first : first + CALIBRATION])
-        self.training = sentences.batches(self.tokenizer, rest, size=48)
+        self.training = sentences.batches(self.tokenizer, rest, size=24)
         self.wanted = sentences.embed(self.dense, self.test)
 
     def quality(self, model: nn.Module) -> dict[str, float]:
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3, help="draws of calibration sentences")
     parser.add_argument("--distil", nargs="*", type=float, default=[], help="levels to distil")
     parser.add_argument("--by-layer", action="store_true", help="distil with levels of each layer")
-    parser.add_argument("--steps", type=int, default=1200, help="of distillation")
+    parser.add_argument("--steps", type=int, default=2400, help="of distillation")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

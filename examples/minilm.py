@@ -52,7 +52,7 @@ def main() -> None:
     method = ts.prune.BalancedPruning(options.sparsity)
     pruner = ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS)
     if options.steps:
-        training = sentences.batches(tokenizer, texts[256:], size=48)
+        training = sentences.batches(tokenizer, texts[256:], size=24)
         ts.prune.distil(model, dense, training, options.steps)
     pruner.squash_mask()
     found = sentences.embed(model, test)

@@ -9,12 +9,16 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.marks import ROWS
+from tvm_sparse.ops.depthwise_columns import COLUMNS, ROWS_TOGETHER, SHARED
+from tvm_sparse.ops.marks import OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
+
+OPERATORS = ("depthwise", COLUMNS, ROWS_TOGETHER)
+"""Marks of the blocks that the rule schedules."""
 
 WIDTHS = (LANES // 2, LANES, 2 * LANES, 4 * LANES)
 """Channels of a vector: one register of 256 bits, or one to four of 512."""
@@ -38,7 +42,8 @@ class DepthwiseRule(ScheduleRule):
     before: contract --> store --> element-wise blocks
     after:  for row, channels, strip: { init; unrolled taps x pixels; epilogue }
 
-    On wide planes, strips are outside channels.
+    On wide planes, strips are outside channels. Rows that read the same words of input are in one
+    strip.
     """
 
     version = 2
@@ -48,40 +53,46 @@ class DepthwiseRule(ScheduleRule):
         return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Schedule ``func`` if it holds a block marked ``depthwise``."""
+        """Schedule ``func`` if it holds a block with one of :data:`OPERATORS`."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("depthwise",))
+        anchor = b.marked(sch, OPERATORS)
         if anchor is None:
             return None
-        axis = int(sch.get(anchor).annotations[ROWS])
-        flops = b.flops(sch, anchor)
+        annotations = sch.get(anchor).annotations
+        operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
+        in_vectors = operator != "depthwise"
+        flops = b.flops(sch, anchor) * (LANES if in_vectors else 1)
         epilogue = b.isolate(sch, anchor)
         loops = sch.get_loops(anchor)
         spatial = b.spatial_count(sch, anchor)
-        *lead, channel = loops[:spatial]
-        taps = loops[spatial:]
+        lead, channels, taps = *_cut(loops[:spatial], 2 if in_vectors else 1), loops[spatial:]
+        first = _input_width(sch, anchor, axis) > MAX_WIDTH
         extent = b.extent(sch, lead[axis]) or 1
         strips = b.divisors(extent, 2 * STRIP)
         strip = choose(sch, strips, max(d for d in strips if d <= STRIP), tunable)
         row_out, row_in = sch.split(lead[axis], [None, strip])
-        channels = b.extent(sch, channel)
-        widths = [w for w in WIDTHS if channels and channels % w == 0]
-        lanes = choose(sch, widths, simd.lanes(channels), tunable)
-        block, lane = sch.split(channel, [None, lanes])
+        block, lane, lanes = channels[0], channels[-1], LANES
+        if not in_vectors:
+            block, lane, lanes = _vectors(sch, block, tunable)
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        first = _input_width(sch, anchor, axis) > MAX_WIDTH
+        together = []
+        if operator == ROWS_TOGETHER:
+            others[-1], pair = sch.split(others[-1], [None, SHARED])
+            together = [pair]
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
         heavy = LOADED * flops > cores.PARALLEL_FLOPS
         *images, plane = others
+        lead = [*others[:axis], row_out, *others[axis:]]
         *part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else [plane]
         shared = [*images, *part] if part else [*far_blocks, *images, rest]
         inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
-        sch.reorder(*outer, *far_taps, *near_taps, row_in, lane)
-        sch.vectorize(lane)
-        for loop in (*near_taps, row_in):
+        sch.reorder(*outer, *far_taps, *near_taps, *together, row_in, lane)
+        if not in_vectors:
+            sch.vectorize(lane)
+        for loop in (*near_taps, *together, row_in):
             sch.unroll(loop)
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
@@ -91,6 +102,19 @@ class DepthwiseRule(ScheduleRule):
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         simd.finish(sch)
         return sch
+
+
+def _cut(loops: list[LoopRV], last: int) -> tuple[list[Any], list[Any]]:
+    """Return all ``loops`` but the ``last`` few, and those."""
+    return loops[:-last], loops[-last:]
+
+
+def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:
+    """Return the loops over vectors of channels and over a vector, and how long vectors are."""
+    channels = b.extent(sch, channel)
+    widths = [w for w in WIDTHS if channels and channels % w == 0]
+    lanes = choose(sch, widths, simd.lanes(channels), tunable)
+    return *sch.split(channel, [None, lanes]), lanes
 
 
 def _input_width(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> float:

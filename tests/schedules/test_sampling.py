@@ -32,6 +32,7 @@ PARTIAL = Contraction((17,), 32, 32)
 BYTES = as_integers(replace(LINEAR, columns=128), "int8", -3)
 HALVES = replace(LINEAR, numerics=BFLOATS[0])
 CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
+TAPS = as_integers(replace(CONV, columns=48, depthwise=True))
 
 
 def candidate(kind, contraction, matrix):
@@ -98,6 +99,7 @@ OPERATORS = {
     ),
     "dense halves": dense(HALVES, dense_format(HALVES, host()), host()),
     "balanced halves": candidate("balanced", HALVES, blocks(HALVES.matrix_shape)),
+    "depthwise bytes": dense_candidates(TAPS, host())[0].func,
     "rows first": operator("balanced", Contraction((64,), 256, 32)),
     "rows first, partial": operator("balanced", Contraction((197,), 1024, 256)),
 }

@@ -44,6 +44,8 @@ class Machine:
         ``(dtype, columns, lookup)``: how to look up in a bank that registers hold, smallest first.
     dots
         ``(dtype, dot)``: how to multiply activations that lie side by side in a lane.
+    fused
+        The ``dtype`` of ``dots`` that are a single instruction, sums included.
     code
         ``(dtype, text)``: functions in LLVM's language that the dot product of ``dtype`` calls,
         where TVM has no way to call an instruction.
@@ -63,6 +65,7 @@ class Machine:
     costs: Costs
     lookups: tuple[tuple[str, int, Lookup], ...] = ()
     dots: tuple[tuple[str, Dot], ...] = ()
+    fused: tuple[str, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()

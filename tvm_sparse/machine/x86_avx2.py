@@ -47,6 +47,7 @@ AVX_VNNI = replace(
     name="AVX-VNNI",
     features=("avx2", "avxvnni"),
     dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.256", 256)),),
+    fused=("uint8",),
 )
 
 AVX = replace(

@@ -100,6 +100,7 @@ AVX512_VNNI = replace(
     name="AVX-512 VNNI",
     features=("avx512f", "avx512bw", "avx512vnni"),
     dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.512", 512)),),
+    fused=("uint8",),
 )
 
 AVX512_VBMI = replace(

@@ -12,6 +12,7 @@ from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.depthwise_columns import depthwise_columns, tap_columns_format
 from tvm_sparse.ops.winograd import fits, tiles, winograd, work
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
@@ -49,10 +50,21 @@ def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     if target.kind.name == "cuda":
         return cuda.dense_candidate(contraction, target)
     if contraction.depthwise:
-        taps = stored(DenseTapFormat(*contraction.matrix_shape), contraction, target)
-        return Candidate("dense", taps, depthwise(contraction, target), 1.0)
+        return _dense_depthwise(contraction, target)
     storage = dense_format(contraction, target)
     func = dense(contraction, storage, target)
+    return Candidate("dense", stored(storage, contraction, target), func, 1.0)
+
+
+def _dense_depthwise(contraction: Contraction, target: Target) -> Candidate:
+    """Return the direct sum of a depthwise convolution, several taps at a time where that fits."""
+    columns = tap_columns_format(contraction, target)
+    storage = columns or DenseTapFormat(*contraction.matrix_shape)
+    func = (
+        depthwise_columns(contraction, columns, target)
+        if columns
+        else depthwise(contraction, target)
+    )
     return Candidate("dense", stored(storage, contraction, target), func, 1.0)
 
 
