@@ -55,29 +55,29 @@ class View:
             analyzer = Analyzer()
             for axis, extent in zip(index, viewed, strict=True):
                 analyzer.bind(axis, tvm.ir.Range(0, tirx.const(extent, "int64")))
-            return x[tuple(analyzer.simplify(i) for i in self._source(index))]
+            return x[tuple(analyzer.simplify(i) for i in self.source(index))]
 
         return te.compute(int64(viewed), element if self.steps else lambda *i: x[i], name)
 
     def contiguous(self) -> bool:
         """Whether neighbours along the last viewed axis are neighbours in memory."""
-        return bool((np.diff(self._places(), axis=-1) == 1).all())
+        return bool((np.diff(self.places(), axis=-1) == 1).all())
 
     def keeps_rows(self) -> bool:
         """Whether all elements are seen, and neighbours along the last axis as neighbours."""
-        places = self._places()
+        places = self.places()
         if places.size != math.prod(self.shape):
             return False
         seen_at = np.argsort(places, axis=None).reshape(self.shape)
         return bool((np.diff(seen_at, axis=-1) == 1).all())
 
-    def _places(self) -> np.ndarray:
+    def places(self) -> np.ndarray:
         """Return where in memory each viewed element lies."""
         index = np.indices(self.shapes[-1], sparse=True)
-        places: np.ndarray = flat(self._source(index), self.shape)
+        places: np.ndarray = flat(self.source(index), self.shape)
         return np.broadcast_to(places, self.shapes[-1])
 
-    def _source(self, index: Sequence[Any]) -> list[Any]:
+    def source(self, index: Sequence[Any]) -> list[Any]:
         """Return the index in the tensor of the viewed element at ``index``."""
         at = list(index)
         steps = zip(reversed(self.steps), reversed(self.shapes[:-1]), strict=True)

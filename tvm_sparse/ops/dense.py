@@ -70,11 +70,15 @@ def _walked(c: Contraction, depth: int) -> tuple[int, ...]:
 
 @dataclass
 class DenseWeights:
-    """Group after group of neighbouring columns, each met by its activations in every lane."""
+    """Group after group of neighbouring columns, each met by its activations in every lane.
+
+    Weights have ``batch`` as leading axes where the first axes of the output have own ones.
+    """
 
     contraction: Contraction
     storage: DenseFormat
     operator: str = "dense"
+    batch: tuple[int, ...] = ()
     _values: Any = field(init=False, default=None)
 
     @property
@@ -96,7 +100,7 @@ class DenseWeights:
     def declare(self, engine: Engine) -> None:
         """Emit the parameter ``values``."""
         s = self.storage
-        shape = int64((s.row_blocks, s.groups, s.lanes * s.depth))
+        shape = int64((*self.batch, s.row_blocks, s.groups, s.lanes * s.depth))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
@@ -107,9 +111,10 @@ class DenseWeights:
         row = c.input_index(at.lead, [*taps, *[0] * (len(c.taps) - len(walked))])
         start = first_column(group, s.depth, s.segment_cols) + c.group_start(at.block * s.lanes)
         position = flat(taps, walked) * s.segment_groups + group
+        own = (*at.lead[: len(self.batch)], at.block, position)
         return Step(
-            reads=[whole(x), self._values[at.block, position, 0:wide]],
+            reads=[whole(x), self._values[(*own, slice(0, wide))]],
             vector=at.block,
-            weights=engine.weights(self._values[at.block, position, tirx.Ramp(0, 1, wide)]),
+            weights=engine.weights(self._values[(*own, tirx.Ramp(0, 1, wide))]),
             activations=engine.broadcast(x, row, start, s.lanes, s.segment_cols),
         )

@@ -79,11 +79,13 @@ class Weights(Protocol):
         """Return what the step ``at`` multiplies; ``x`` is the input."""
 
 
-def loop_nest(c: Contraction, weights: Weights, target: Target) -> tirx.PrimFunc:
+def loop_nest(
+    c: Contraction, weights: Weights, target: Target, *, centred: bool = True
+) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: the sums of all steps, stored as features side by side.
 
     Integers have a parameter ``Z`` before ``Y``: what :mod:`tvm_sparse.formats.offsets` makes of
-    zero points, to be added to each feature.
+    zero points, to be added to each feature. Sums that are not ``centred`` are left without it.
 
     Raises
     ------
@@ -97,7 +99,7 @@ def loop_nest(c: Contraction, weights: Weights, target: Target) -> tirx.PrimFunc
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         weights.declare(engine)
-        offsets = declare_offsets(c, engine)
+        offsets = declare_offsets(c, engine) if centred else None
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             shape = int64((*c.lead, blocks * members, lanes))

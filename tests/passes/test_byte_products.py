@@ -1,0 +1,90 @@
+"""Attention whose operands are quantised multiplies bytes, as onnxruntime's quantiser asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import tvm_sparse as ts
+from tests.frontends.onnx.graphs import graph, node
+from tests.quantised_networks import assert_near_onnxruntime, quantised_attention, typed
+
+FAST = ts.Config(measure=False)
+RNG = np.random.default_rng(3)
+SCALES = {"a": np.float32(0.02), "b": np.float32(0.03)}
+
+
+def kernels(library):
+    return " ".join(kernel.function for kernel in library.kernels)
+
+
+@pytest.mark.parametrize("activation", ["QUInt8", pytest.param("QInt8", marks=pytest.mark.slow)])
+def test_attention_is_that_of_onnxruntime(tmp_path, activation):
+    path = quantised_attention(tmp_path, activation)
+    library = ts.compile(path, config=FAST)
+    assert kernels(library).count("matmul_") == 2
+    assert "pack_bytes" in kernels(library)
+    assert_near_onnxruntime(path, library, RNG.standard_normal((1, 19, 24), np.float32))
+
+
+def product(folder, shapes, zeros, types, *, quantised="ab"):
+    """Write ``Y = A B``, of which the operands in ``quantised`` are."""
+    parts = {f"{n}_scale": scale for n, scale in SCALES.items()}
+    parts |= {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
+    nodes = []
+    for name in quantised:
+        numbers = f"{name}_scale {name}_zero"
+        nodes.append(node("QuantizeLinear", f"{name} {numbers}", f"{name}_q"))
+        nodes.append(node("DequantizeLinear", f"{name}_q {numbers}", f"{name}_d"))
+    operands = [f"{n}_d" if n in quantised else n for n in "ab"]
+    nodes.append(node("MatMul", " ".join(operands), "y"))
+    model = graph(nodes, dict(zip("ab", shapes, strict=True)), ["y"], parts, opset=17)
+    typed(model, len(shapes[0]))
+    path = folder / "product.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def steps(x, name, zero, dtype):
+    """Return the integers that count, as int64."""
+    limits = np.iinfo(dtype)
+    q = np.clip(np.rint(x / SCALES[name]) + zero, limits.min, limits.max)
+    return q.astype(np.int64) - zero
+
+
+@pytest.mark.parametrize(
+    ("types", "zeros"),
+    [
+        (("uint8", "uint8"), (3, 131)),
+        (("uint8", "uint8"), (0, 128)),
+        (("int8", "int8"), (-3, 0)),
+        (("uint8", "int8"), (255, 7)),
+    ],
+)
+def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
+    shapes = (2, 3, 5, 37), (2, 3, 37, 19)
+    library = ts.compile(product(tmp_path, shapes, zeros, types), config=FAST)
+    assert "matmul_" in kernels(library)
+    a, b = (RNG.uniform(-4, 4, shape).astype(np.float32) for shape in shapes)
+    sums = steps(a, "a", zeros[0], types[0]) @ steps(b, "b", zeros[1], types[1])
+    expected = sums.astype(np.float32) * (SCALES["a"] * SCALES["b"])
+    np.testing.assert_array_equal(library(a, b), expected)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "quantised"),
+    [
+        (((2, 3, 5, 8), (2, 3, 8, 4)), "a"),
+        (((2, 3, 5, 8), (8, 4)), "ab"),
+        (((2, 3, 5, 8), (1, 3, 8, 4)), "ab"),
+    ],
+)
+def test_other_products_stay_floats(tmp_path, shapes, quantised):
+    path = product(tmp_path, shapes, (3, 131), ("uint8", "uint8"), quantised=quantised)
+    library = ts.compile(path, config=FAST)
+    assert "pack_bytes" not in kernels(library)
+    a, b = (RNG.uniform(-2, 2, shape).astype(np.float32) for shape in shapes)
+    meant = [steps(x, n, z, "uint8") * SCALES[n] for x, n, z in ((a, "a", 3), (b, "b", 131))]
+    expected = meant[0] @ (meant[1] if "b" in quantised else b)
+    np.testing.assert_allclose(library(a, b), expected, rtol=1e-4, atol=1e-4)

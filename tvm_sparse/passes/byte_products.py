@@ -1,0 +1,77 @@
+"""Products of two quantised activations multiply their bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.target import Target
+
+from tvm_sparse.engine.registry import supported
+from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
+from tvm_sparse.ops.byte_products import ByteProduct, Centre, packed
+from tvm_sparse.passes.quantisation import Meaning, meaning_of
+from tvm_sparse.passes.rewrite import Rewriter, call_function, op_name, static_shape
+from tvm_sparse.passes.views import seen
+
+MOST_COLUMNS = 1 << 14
+"""Columns up to which sums of any bytes stay in 32 bits."""
+
+
+def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | None:
+    """Return ``call``, a product of two activations, in integers if both are what bytes mean.
+
+    before: ``matmul(dequantize(a), dequantize(b))``
+    after: ``meant(call_tir(matmul_uint8, (a, call_tir(pack_bytes, (b,)))), sums of rows, ...)``
+    """
+    meanings = [meaning_of(sweep, operand) for operand in call.args]
+    if None in meanings:
+        return None
+    left, right = meanings
+    product = _product(left, right)
+    view = seen(sweep, right.bytes)
+    if product is None or view is None or not supported(product.contraction.numerics, target):
+        return None
+    weight = sweep.builder_.emit_te(
+        lambda t: packed(t, view[0], product, target), view[1], primfunc_name_hint="pack_bytes"
+    )
+    sums = sweep.emit(
+        call_function(
+            sweep,
+            product.function(target),
+            [left.bytes, weight],
+            relax.TensorType(call.ty.shape, INTEGER_SUMS),
+            f"matmul_{product.dtype}",
+        )
+    )
+    centre = Centre.of(left.scale, right.scale, product.columns)
+    totals = [_total(sweep, left.bytes, -1)] if centre.of_rows else []
+    totals += [_total(sweep, right.bytes, -2)] if centre.of_columns else []
+    single = np.dtype(FLOAT_SUMS).type
+    factor = float(single(left.scale.scale) * single(right.scale.scale))
+    return sweep.builder_.call_te(
+        lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
+    )
+
+
+def _product(left: Meaning, right: Meaning) -> ByteProduct | None:
+    """Return what is multiplied, ``None`` if extents are unknown or leading ones differ."""
+    shapes = [static_shape(meaning.bytes) for meaning in (left, right)]
+    if None in shapes or len(shapes[0]) < 2 or shapes[0][:-2] != shapes[1][:-2]:
+        return None
+    (*batch, rows, columns), features = shapes[0], shapes[1][-1]
+    if not 0 < columns <= MOST_COLUMNS or 0 in (*batch, rows, features):
+        return None
+    return ByteProduct(tuple(batch), rows, columns, features, left.scale.dtype)
+
+
+def _total(sweep: Rewriter, values: Any, axis: int) -> Any:
+    """Emit the sums of bytes along ``axis``, of what was transposed before that."""
+    source, shape = sweep.resolve(values), static_shape(values)
+    if op_name(source) == "permute_dims" and source.attrs.axes is not None and shape is not None:
+        order = [int(a) % len(shape) for a in source.attrs.axes]
+        summed = order.pop(axis)
+        kept = [sorted(order).index(a) for a in order]
+        return sweep.emit(relax.op.permute_dims(_total(sweep, source.args[0], summed), kept))
+    return sweep.emit(relax.op.sum(sweep.emit(relax.op.astype(values, INTEGER_SUMS)), axis))

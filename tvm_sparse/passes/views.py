@@ -1,0 +1,64 @@
+"""Reshapes, transposes and slices as views of the tensor behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from tvm_sparse.ops.batch_matmul import View
+from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
+
+
+def seen(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
+    """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices."""
+    steps: list[tuple[str, tuple[int, ...]]] = []
+    shape = static_shape(operand)
+    while shape is not None:
+        source = sweep.resolve(operand)
+        step = step_of(sweep, source, shape)
+        if step is None:
+            return View(shape, tuple(reversed(steps))), operand
+        steps.append(step)
+        operand = source.args[0]
+        shape = static_shape(operand)
+    return None
+
+
+def step_of(
+    sweep: Rewriter, call: relax.Call, shape: tuple[int, ...]
+) -> tuple[str, tuple[int, ...]] | None:
+    """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one."""
+    name = op_name(call)
+    if name not in ("reshape", "permute_dims", "strided_slice"):
+        return None
+    before = static_shape(call.args[0])
+    if before is None:
+        return None
+    if name == "reshape":
+        return name, shape
+    if name == "permute_dims":
+        axes = call.attrs.axes
+        order = range(len(shape))[::-1] if axes is None else axes
+        return name, tuple(int(a) % len(shape) for a in order)
+    begins = _begins(call, before, shape)
+    return None if begins is None else (name, (*begins, *shape))
+
+
+def _begins(
+    call: relax.Call, before: tuple[int, ...], after: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown."""
+    axes, starts, _ends, *strides = (_numbers(a) for a in call.args[1:])
+    if None in (*axes, *starts) or any(set(s) != {1} for s in strides):
+        return None
+    begins = [0] * len(before)
+    for axis, start in zip(axes, starts, strict=True):
+        end = before[axis]
+        begins[axis] = min(max(start + end if start < 0 else start, 0), end)
+    inside = all(b + n <= e for b, n, e in zip(begins, after, before, strict=True))
+    return tuple(begins) if inside else None
+
+
+def _numbers(values: relax.Tuple) -> list[Any]:
+    return [int(v.value) if hasattr(v, "value") else None for v in values.fields]
