@@ -25,10 +25,9 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
     before: ``matmul(dequantize(a), dequantize(b))``
     after: ``meant(call_tir(matmul_uint8, (a, call_tir(pack_bytes, (b,)))), sums of rows, ...)``
     """
-    meanings = [meaning_of(sweep, operand) for operand in call.args]
-    if None in meanings:
+    left, right = (meaning_of(sweep, operand) for operand in call.args)
+    if left is None or right is None:
         return None
-    left, right = meanings
     product = _product(left, right)
     view = seen(sweep, right.bytes)
     if product is None or view is None or not supported(product.contraction.numerics, target):
@@ -57,10 +56,10 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
 
 def _product(left: Meaning, right: Meaning) -> ByteProduct | None:
     """Return what is multiplied, ``None`` if extents are unknown or leading ones differ."""
-    shapes = [static_shape(meaning.bytes) for meaning in (left, right)]
-    if None in shapes or len(shapes[0]) < 2 or shapes[0][:-2] != shapes[1][:-2]:
+    shape, other = (static_shape(meaning.bytes) for meaning in (left, right))
+    if shape is None or other is None or len(shape) < 2 or shape[:-2] != other[:-2]:
         return None
-    (*batch, rows, columns), features = shapes[0], shapes[1][-1]
+    (*batch, rows, columns), features = shape, other[-1]
     if not 0 < columns <= MOST_COLUMNS or 0 in (*batch, rows, features):
         return None
     return ByteProduct(tuple(batch), rows, columns, features, left.scale.dtype)

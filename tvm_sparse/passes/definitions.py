@@ -15,13 +15,11 @@ from typing import Any
 
 from tvm import relax, te, tirx
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
-from tvm.target import Target
 
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
-from tvm_sparse.ops.halves import HALF, rounded
 from tvm_sparse.ops.max_pool import max_pool
 from tvm_sparse.ops.quantise import Scale, dequantised, quantised
 from tvm_sparse.ops.reshape import reshape
@@ -207,14 +205,6 @@ def _quantise(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(lambda t: define(t, scale), x, primfunc_name_hint=define.__name__)
 
 
-def _astype(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define the rounding to bfloat16 on CPUs, which GPUs have an instruction for."""
-    types, target = (str(call.args[0].ty.dtype), str(call.ty.dtype)), Target.current()
-    if types != (FLOAT_SUMS, HALF) or (target is not None and target.kind.name != "llvm"):
-        return _stock(builder, call)
-    return builder.call_te(rounded, call.args[0], primfunc_name_hint="round_half")
-
-
 def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     """Define reshapes of static extents axis by axis."""
     before, after = static_shape(call.args[0]), static_shape(call)
@@ -224,7 +214,6 @@ def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
 
 
 DEFINITIONS: dict[str, Definition] = {
-    "relax.astype": _astype,
     "relax.reshape": _reshape,
     "relax.quantize": _quantise,
     "relax.dequantize": _quantise,

@@ -14,6 +14,7 @@ from tvm.target import Target
 from tvm_sparse.engine.registry import supported
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, Numerics
+from tvm_sparse.ops.halves import rounded
 from tvm_sparse.passes.convolution import CONVOLUTIONS, is_channels_last, numerics_of
 from tvm_sparse.passes.dynamic_meaning import dynamic_meaning_of
 from tvm_sparse.passes.quantisation import meaning_of
@@ -53,18 +54,18 @@ class _Rule:
             return relax.op.matmul(*operands, out_dtype=FLOAT_SUMS)
         return _convolution(call, *operands)
 
-    def _refused(self, call: relax.Call, rounded: np.ndarray) -> str:
-        """Return why ``call`` stays as it is, empty if it need not; ``rounded`` is its weight."""
-        if op_name(call) != "matmul" and int(call.attrs.groups) > 1 and rounded.shape[-1] == 1:
+    def _refused(self, call: relax.Call, value: np.ndarray) -> str:
+        """Return why ``call`` stays as it is, empty if it need not; ``value`` is its weight."""
+        if op_name(call) != "matmul" and int(call.attrs.groups) > 1 and value.shape[-1] == 1:
             return "a depthwise layer adds up too few products"
         if not supported(self.numerics, self.target):
             return f"no operator of {self.numerics.weight}"
-        return "" if np.isfinite(rounded).all() else "a weight is too large"
+        return "" if np.isfinite(value).all() else "a weight is too large"
 
     def _operand(self, sweep: Rewriter, x: Any) -> Any:
         """Return ``x`` rounded, once for all its readers."""
         if x not in self.rounded:
-            self.rounded[x] = sweep.emit(relax.op.astype(x, self.numerics.activation))
+            self.rounded[x] = sweep.builder_.emit_te(rounded, x, primfunc_name_hint="round_half")
         return self.rounded[x]
 
 
@@ -99,7 +100,7 @@ class RoundOperands:
     """Round what linear layers and convolutions multiply; sums and all else stay as they are.
 
     before: ``matmul(x, w)``
-    after: ``matmul(astype(x, bfloat16), w rounded, out_dtype=float32)``
+    after: ``matmul(call_tir(round_half, x), w rounded, out_dtype=float32)``
 
     The rounding is fused behind what makes ``x``, unless something else reads that too. ``note``
     takes a phrase for the reason of each layer.
