@@ -27,6 +27,10 @@ from tvm_sparse.frontends.refusals import refuse_random, refuse_state
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
 from tvm_sparse_runtime.structure import paths
 
+LEFT_FLOAT = "tvm_sparse.left_float"
+"""Where the graph module of a quantised program has the layers that stay float, with their losses
+in bytes."""
+
 
 def from_exported(
     program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None = None
@@ -55,6 +59,10 @@ def _imported(
     refuse_state(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec
+    notes = {
+        name: f"left float: in bytes its output would change by {loss:.1%}"
+        for name, loss in program.graph_module.meta.get(LEFT_FLOAT, {}).items()
+    }
     with quiet():
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)
@@ -73,7 +81,7 @@ def _imported(
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    model = build(module, weights, tuple(_output_names(structure.output)))
+    model = replace(build(module, weights, tuple(_output_names(structure.output))), notes=notes)
     _check_outputs(model, program)
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model

@@ -34,6 +34,8 @@ class Model:
         How the model nests them; None if it takes tensors and returns one, or a tuple of several.
     output_spec
         PyTorch's record of the classes of the output; None where ``structure`` is.
+    notes
+        What reports say of a layer besides, by its name.
     """
 
     module: tvm.IRModule = field(repr=False)
@@ -42,6 +44,7 @@ class Model:
     outputs: tuple[TensorSpec, ...]
     structure: Structure | None = None
     output_spec: Any = field(default=None, repr=False)
+    notes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def bounds(self) -> dict[str, tuple[int, int | None]]:

@@ -9,6 +9,7 @@ from torch.nn.utils import prune
 
 import tvm_sparse as ts
 from tests.zoo import package
+from tvm_sparse.frontends.exported import LEFT_FLOAT
 
 
 class Residual(nn.Module):
@@ -68,6 +69,52 @@ def test_layers_can_stay_float(model, batches):
     kernels = {k.layer: k.function for k in library.kernels if k.layer}
     assert "uint8" in kernels["stem"]
     assert "uint8" not in kernels["body"]
+
+
+class Uneven(nn.Module):
+    """Linear layers, the input of one of which has a channel far beyond the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain, self.uneven, self.head = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 8)
+
+    def forward(self, x):
+        y = torch.relu(self.plain(x))
+        return self.head(torch.relu(self.uneven(torch.cat([500 * y[:, :1], y[:, 1:]], 1))))
+
+
+@pytest.mark.parametrize("activations", ["static", "dynamic"])
+def test_layers_that_lose_most_stay_float(activations):
+    torch.manual_seed(0)
+    uneven, x = Uneven().eval(), [torch.randn(16, 32) for _ in range(2)]
+    with torch.no_grad():
+        uneven.uneven.weight[:, 0] = 0  # what is large does not count
+    program = ts.quantize(uneven, x, activations=activations, tolerance=0.03)
+    left = program.graph_module.meta[LEFT_FLOAT]
+    assert left.keys() == {"uneven"}
+    library = compiled(program)
+    reasons = {d.layer: d.reason for d in library.decisions}
+    told = f"left float: in bytes its output would change by {left['uneven']:.1%}"
+    assert reasons["uneven"].startswith(told)
+    assert not any("left float" in reasons[name] for name in ("plain", "head"))
+    names = [k.function for k in library.kernels if k.contraction]
+    assert sum("int8" in name for name in names) == 2
+    expected = uneven(x[0]).detach()
+    error = [
+        float((compiled(p)(x[0]) - expected).norm() / expected.norm())
+        for p in (program, ts.quantize(uneven, x, activations=activations))
+    ]
+    assert error[0] < 0.03 < min(left["uneven"], error[1])
+
+
+def test_losses_are_those_of_one_layer_alone(model, batches):
+    """A layer of which all else is float changes the output as much as its loss says."""
+    every = ts.quantize(model, batches, tolerance=1e-9).graph_module.meta[LEFT_FLOAT]
+    assert every.keys() == {"stem", "body", "head"}
+    alone = ts.quantize(model, batches, ignore=["stem", "body"])
+    outputs = [torch.cat([m(x).detach() for x in batches]) for m in (alone.module(), model)]
+    change = float((outputs[0] - outputs[1]).norm() / outputs[1].norm())
+    assert change == pytest.approx(every["head"], rel=0.05)
 
 
 def test_linear_layers_may_find_their_scales_when_they_run(model, batches):

@@ -145,6 +145,7 @@ def _compiled(
         config = replace(config, measure=False)
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
     chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
+    chooser.notes.update(source.notes)
     with build_context(resolved.target):
         with phases.next():
             canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))

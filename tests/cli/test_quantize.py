@@ -18,7 +18,15 @@ def test_the_program_compiles_to_bytes(call, call_json, here, batches):
     call_json("compile", "q.pt2", "-o", "q", "--no-measure", "--check")
     assert call_json(
         "quantize", "factories:small", "-o", "q.pt2", "--force", "--ignore", "0", *batches
-    ) == {"program": "q.pt2", "batches": 1}
+    ) == {"program": "q.pt2", "batches": 1, "left_float": {}}
+
+
+def test_layers_that_lose_more_than_the_tolerance_stay_float(call, call_json, here, batches):
+    options = ["factories:small", "-o", "q.pt2", "--tolerance", "1e-6", *batches]
+    left = call_json("quantize", *options)["left_float"]
+    assert left.keys() == {"0", "2"}
+    printed = call("quantize", *options, "--force").stdout
+    assert f"0 stays float: bytes would change its output by {left['0']:.1%}" in printed
 
 
 def test_scales_may_be_found_when_the_program_runs(call, call_json, here, batches):
@@ -35,6 +43,7 @@ def test_scales_may_be_found_when_the_program_runs(call, call_json, here, batche
         (["factories:small", "-o", "q.pt2", "--ignore", "7"], 1, "no module '7'"),
         (["factories:small", "-o", "q.pt2", "--activations", "fast"], 1, "static or dynamic"),
         (["factories:small", "-o", "there.pt2"], 1, "exists"),
+        (["factories:small", "-o", "q.pt2", "--tolerance", "0"], 1, "above zero"),
     ],
 )
 def test_what_cannot_be_done_is_refused(call, here, batches, arguments, status, message):

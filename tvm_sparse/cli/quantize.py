@@ -36,6 +36,14 @@ Ignore = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="A module that stays float.")
 ]
 
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        help="Leave layers float whose output bytes would change by more than this fraction.",
+    ),
+]
+
 
 def quantize_command(
     source: Factory,
@@ -45,6 +53,7 @@ def quantize_command(
     weights: Weights = None,
     activations: Activations = "static",
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
@@ -58,16 +67,25 @@ def quantize_command(
         check_factory(source)
         import torch
 
+        from tvm_sparse.frontends.exported import LEFT_FLOAT
         from tvm_sparse.frontends.safetensors import load_factory
         from tvm_sparse.quantization import quantize
 
         batches = [torch.from_numpy(read_array(path)) for path in calibration]
         program = quantize(
-            load_factory(source, weights), batches, activations=activations, ignore=ignore or ()
+            load_factory(source, weights),
+            batches,
+            activations=activations,
+            ignore=ignore or (),
+            tolerance=tolerance,
         )
+        left = program.graph_module.meta[LEFT_FLOAT]
         with outputs.whole(output) as temporary:
             torch.export.save(program, temporary)
         if json:
-            console.show_json({"program": str(output), "batches": len(batches)})
+            found = {"program": str(output), "batches": len(batches), "left_float": left}
+            console.show_json(found)
         else:
+            for name, loss in left.items():
+                console.show(f"{name} stays float: bytes would change its output by {loss:.1%}")
             console.show(f"wrote {output}")

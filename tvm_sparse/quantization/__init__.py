@@ -11,9 +11,11 @@ from torch import nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.exported import LEFT_FLOAT
 from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
+from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.rows import quantise_rows
 
 WHERE = "quantize"
@@ -32,6 +34,7 @@ def quantize(
     *,
     activations: str = "static",
     ignore: Sequence[str] = (),
+    tolerance: float | None = None,
 ) -> torch.export.ExportedProgram:
     """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
 
@@ -56,34 +59,55 @@ def quantize(
         ``"static"``, or ``"dynamic"`` for the inputs of linear layers.
     ignore
         Fully qualified names of modules that stay float.
+    tolerance
+        Leave layers float whose output would change by more than this fraction if their input and
+        weight were bytes, and all before them float (root of mean squares, on the calibration
+        data). ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses, which reports
+        show.
 
     Raises
     ------
     InputError
-        torchao is not installed, there is no batch, a name or a mode is unknown, or the model
-        cannot be traced.
+        torchao is not installed, there is no batch, a name or a mode is unknown, the tolerance is
+        not above zero, or the model cannot be traced.
     """
     require("quantize", WHERE)
     if activations not in MODES:
         raise InputError(WHERE, f"got activations '{activations}'", " or ".join(MODES))
+    if tolerance is not None and not tolerance > 0:
+        raise InputError(WHERE, f"got a tolerance of {tolerance}", "a number above zero")
     calls = [arguments(batch) for batch in batches]
     if not calls:
         raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")
     names = {name for name, _ in model.named_modules()}
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
     with quiet(), torch.no_grad():
-        plain = _traced(inference_copy(model), calls[0])
+        dynamic = activations == "dynamic"
+        whole = inference_copy(model)
+        plain, left = _traced(whole, calls[0]), dict[str, float]()
         try:
-            converted = _converted(plain, calls, ignore, dynamic=activations == "dynamic")
+            prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
+            if tolerance is not None:
+                found = losses(prepared, calls, dynamic=dynamic)
+                free = names - set(ignore)
+                left = {n: loss for n, loss in found.items() if loss > tolerance and n in free}
+            if left:
+                ignore = [*ignore, *left]
+                prepared = _prepared(_traced(whole, calls[0]), calls, ignore, dynamic=dynamic)
+            converted = convert_pt2e(prepared)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             todo = "give each use of a module its own, or quantise with another tool"
             raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
         _name_weights(converted)
-        if activations == "dynamic":
+        if dynamic:
             quantise_rows(converted, ignore)
-        return torch.export.export(converted, *calls[0])
+        program = torch.export.export(converted, *calls[0])
+        program.graph_module.meta[LEFT_FLOAT] = left
+        return program
 
 
 def _traced(model: nn.Module, call: Call) -> nn.Module:
@@ -102,11 +126,11 @@ def _traced(model: nn.Module, call: Call) -> nn.Module:
             raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
 
 
-def _converted(
+def _prepared(
     plain: nn.Module, calls: Sequence[Call], ignore: Sequence[str], *, dynamic: bool
 ) -> torch.fx.GraphModule:
-    """Return ``plain`` with the quantisation that torchao finds for ``calls``."""
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    """Return ``plain`` with torchao's observers, which have seen ``calls``."""
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
     quantizer = x86.X86InductorQuantizer()
@@ -118,7 +142,7 @@ def _converted(
     prepared = prepare_pt2e(plain, quantizer)
     for args, kwargs in calls:
         prepared(*args, **kwargs)
-    return convert_pt2e(prepared)
+    return prepared
 
 
 def _name_weights(program: torch.fx.GraphModule) -> None:

@@ -83,14 +83,33 @@ def _stored(program: fx.GraphModule, weight: fx.Node) -> tuple[fx.Node, ...]:
     """Emit the bytes of ``weight``, their sizes and zero points."""
     value = _float_weight(program, weight)
     assert value is not None
-    value = value.detach()
-    sizes = value.abs().amax(1).clamp(min=torch.finfo(torch.float32).eps) / 127
-    steps = torch.round(value / sizes[:, None]).clamp(*_WEIGHT_LIMITS[:2]).to(torch.int8)
+    steps, sizes = _steps(value.detach())
     name = f"_bytes_{weight.name}"
     parts = {name: steps, f"{name}_sizes": sizes, f"{name}_zeros": torch.zeros_like(sizes).long()}
     for part, tensor in parts.items():
         program.register_buffer(part, tensor)
     return tuple(program.graph.get_attr(part) for part in parts)
+
+
+def _steps(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the bytes of a weight, and what a step of each feature means."""
+    sizes = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).eps) / 127
+    steps = torch.round(weight / sizes[:, None]).clamp(*_WEIGHT_LIMITS[:2]).to(torch.int8)
+    return steps, sizes
+
+
+def weight_meant(weight: Tensor) -> Tensor:
+    """Return what the bytes of a weight mean."""
+    steps, sizes = _steps(weight)
+    return steps * sizes[:, None]
+
+
+def row_meant(x: Tensor) -> Tensor:
+    """Return what the bytes of each row of ``x`` mean."""
+    chosen = quantized.choose_qparams_per_token_asymmetric(x, torch.int8)
+    q = quantized.quantize_per_token(x, *chosen, *_LIMITS)
+    meant: Tensor = quantized.dequantize_per_token(q, *chosen, *_LIMITS, torch.float32)
+    return meant
 
 
 def _named_as(program: fx.GraphModule, weight: fx.Node, stored: fx.Node) -> None:
