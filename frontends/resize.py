@@ -23,14 +23,26 @@ Weights = Callable[..., Tensor]
 
 
 def _nearest(operator: Any) -> Weights:
-    return lambda rows, wanted, corners, factor: operator(rows[:, None], [wanted], factor)[:, 0]
+    return lambda rows, wanted, _corners, factor, apart=False: operator(
+        rows[:, None], [wanted], factor
+    )[:, 0]
 
 
 def _linear(operator: Any) -> Weights:
-    """Return lines resized as planes are, of height one."""
+    """Return lines resized as planes are, of height one.
 
-    def weights(rows: Tensor, wanted: int, corners: bool, factor: float | None) -> Tensor:
-        return operator(rows[:, None, None], [1, wanted], corners, None, factor)[:, 0, 0]
+    With ``apart`` they lie between rows of zeros, and all rows have a share in the result: one
+    without would make NaN of an infinite element, whatever the columns do.
+    """
+
+    def weights(
+        rows: Tensor, wanted: int, corners: bool, factor: float | None, apart: bool = False
+    ) -> Tensor:
+        if not apart:
+            return operator(rows[:, None, None], [1, wanted], corners, None, factor)[:, 0, 0]
+        planes = torch.zeros(len(rows), 1, 4, rows.shape[1])
+        planes[:, 0, 1] = rows
+        return operator(planes, [8, wanted], corners, None, factor)[:, 0, 3]
 
     return weights
 
@@ -74,8 +86,11 @@ def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
         for axis, (extent, wanted, factor) in enumerate(_steps(source, size, factors), 2):
             lines = torch.eye(extent)
             matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
-            if not np.array_equal(matrix, lines.numpy()):
-                source = _along(importer.block_builder.emit, source, axis, matrix)
+            if np.array_equal(matrix, lines.numpy()):
+                continue
+            infinite = torch.where(lines == 1, torch.inf, 0)
+            response = weights(infinite, wanted, bool(corners), factor, apart=True).T.numpy()
+            source = _along(importer.block_builder.emit, source, axis, (matrix, response))
         return source
 
 
@@ -90,9 +105,15 @@ def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float |
     return [(int(e), int(n), f) for e, n, f in zip(extents, size, given, strict=True)]
 
 
-def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) -> Any:
-    """Multiply ``matrix (wanted, extent)`` with an axis of ``x``: as few taps, or as a product."""
-    places, shares = _taps(matrix)
+def _along(
+    emit: Callable[[Any], Any], x: Any, axis: int, line: tuple[np.ndarray, np.ndarray]
+) -> Any:
+    """Multiply a matrix ``(wanted, extent)`` with an axis of ``x``: as few taps, or as a product.
+
+    ``line`` has the response to infinite elements, too.
+    """
+    matrix, response = line
+    places, shares = _taps(matrix, response)
     taps = places.shape[1]
     if taps == 1 and (shares == 1).all():
         return emit(relax.op.take(x, relax.const(places[:, 0], "int64"), axis))
@@ -114,20 +135,30 @@ def _along(emit: Callable[[Any], Any], x: Any, axis: int, matrix: np.ndarray) ->
     return result if dtype == "float32" else emit(relax.op.astype(result, dtype))
 
 
-def _taps(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _taps(matrix: np.ndarray, response: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return for each output the inputs that have a share in it, and their shares.
 
-    Outputs with fewer inputs than others have the next one, too, without a share, as in PyTorch:
-    one far away would count if it were infinite. Beyond the end, the last one's share is divided.
+    An input without a share counts where PyTorch multiplies it, too: by its ``response`` to an
+    infinite input. One that it multiplies by zero a second time is there twice. Outputs with fewer
+    inputs than others have their main one in parts.
     """
-    taps = max(1, int((matrix != 0).sum(1).max()))
-    order = np.argsort(-np.abs(matrix), 1, kind="stable")[:, :taps]
-    places, main = np.sort(order, 1), order[:, :1]
-    shares = np.take_along_axis(matrix, places, 1)
-    places = np.where(shares == 0, np.minimum(main + 1, matrix.shape[1] - 1), places)
-    alike = places == main
-    whole = np.take_along_axis(matrix, main, 1) / alike.sum(1, keepdims=True)
-    return places, np.where(alike, whole, shares).astype(matrix.dtype)
+    found = [_taps_of(shares, seen) for shares, seen in zip(matrix, response, strict=True)]
+    count = max(map(len, found))
+    for taps in found:
+        parts = 1 + count - len(taps)
+        place, share = max(taps, key=lambda tap: abs(tap[1]))
+        taps.remove((place, share))
+        taps.extend([(place, share / parts)] * parts)
+        taps.sort()
+    places, shares = np.moveaxis(np.array(found), -1, 0)
+    return places.astype(np.int64), shares.astype(matrix.dtype)
+
+
+def _taps_of(shares: np.ndarray, response: np.ndarray) -> list[tuple[int, float]]:
+    """Return the inputs that an output reads, each with its share."""
+    (places,) = np.nonzero((response != 0) | (shares != 0))
+    taps = [(int(place), float(shares[place])) for place in places]
+    return taps + [(p, 0.0) for p, share in taps if share and np.isnan(response[p])]
 
 
 for _table in (_NEAREST, _LINEAR):

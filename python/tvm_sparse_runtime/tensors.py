@@ -34,7 +34,7 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cp
         Wrong kind, device, dtype, rank or shape.
     """
     if device == "cpu" and _is_plain(value, spec):
-        return engine.tensor(value)
+        return engine.ffi().from_dlpack(value)
     tensor = _imported(value, spec, device)
     _check_shape(tuple(tensor.shape), spec, dims)
     return engine.aligned(tensor) if device == "cpu" else gpu.aligned(tensor)
@@ -52,7 +52,7 @@ def _is_plain(value: Any, spec: TensorSpec) -> bool:
         and value.is_cpu
         and value.shape == spec.shape
         and value.layout is torch.strided
-        and str(value.dtype).removeprefix("torch.") == spec.dtype
+        and value.dtype is getattr(torch, spec.dtype, None)
         and not value.requires_grad
         and value.is_contiguous()
         and not value.is_neg()

@@ -107,16 +107,28 @@ def test_planes_of_unknown_size_are_refused():
         ts.compile(program)
 
 
-@pytest.mark.parametrize(
-    ("corners", "row", "column"), [(False, 0, 0), (False, 8, 19), (True, 0, 0)]
-)
-def test_an_infinite_pixel_stays_where_it_counts(corners, row, column):
-    """The last one with aligned corners is left out: PyTorch multiplies it by zero, too."""
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 7), (8, 19)])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_an_infinite_pixel_counts_where_it_does_in_pytorch(mode, corners, row, column):
+    """PyTorch multiplies the last pixel by zero, too, where corners are aligned."""
     x = torch.rand(1, 2, 9, 20)
     x[0, 0, row, column] = torch.inf
 
     def resized(x):
-        return F.interpolate(x, (18, 39), mode="bilinear", align_corners=corners)
+        return F.interpolate(x, (18, 39), mode=mode, align_corners=corners)
 
-    assert wrong({"bilinear": resized}, x) == {}
+    assert wrong({mode: resized}, x) == {}
     assert resized(x).isfinite().float().mean() > 0.9
+
+
+@pytest.mark.parametrize("size", [5, 7, 13])
+@pytest.mark.parametrize("corners", [False, True])
+def test_an_infinite_last_plane(size, corners):
+    x = torch.rand(1, 2, 4, 4, 4)
+    x[..., -1] = torch.inf
+
+    def resized(x):
+        return F.interpolate(x, (size,) * 3, mode="trilinear", align_corners=corners)
+
+    assert wrong({"trilinear": resized}, x) == {}
