@@ -35,14 +35,30 @@ def test_what_turns_tiles(shape, axes, expected):
     assert Permutation.of(shape, axes).turns_tiles() is expected
 
 
-def check(shape, axes):
+@pytest.mark.parametrize(
+    "shape, axes, expected",
+    [
+        ((1, 3, 4, 4), (0, 2, 3, 1), True),
+        ((3, 16), (1, 0), True),
+        ((3, 15), (1, 0), False),
+        ((16, 16), (1, 0), False),
+        ((3, 20, 30), (2, 1, 0), False),
+        ((20, 3), (0, 1), False),
+    ],
+)
+def test_what_interleaves(shape, axes, expected):
+    assert Permutation.of(shape, axes).interleaves() is expected
+
+
+def check(shape, axes, dtype="float32"):
     plain = Permutation.of(shape, axes)
-    assert plain.turns_tiles()
-    x = te.placeholder(shape, "float32", "X")
+    assert plain.turns_tiles() != plain.interleaves()
+    x = te.placeholder(shape, dtype, "X")
     after = [shape[axis] for axis in axes]
     func = te.create_prim_func([x, permute(x, plain, after)])
-    value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    np.testing.assert_array_equal(run(func, [value], tuple(after)), value.transpose(axes))
+    value = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    found = run(func, [value], tuple(after), dtype=dtype)
+    np.testing.assert_array_equal(found, value.transpose(axes))
 
 
 @settings(deadline=None, max_examples=6)
@@ -52,5 +68,15 @@ def test_any_shape(shape):
     check(shape, (0, 3, 2, 1))
 
 
+@settings(deadline=None, max_examples=6)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(2, 15), st.integers(4, 9), st.integers(4, 9)),
+    st.sampled_from(["float32", "uint8", "int8"]),
+)
+def test_short_axes(shape, dtype):
+    check(shape, (0, 2, 3, 1), dtype)
+
+
 def test_threads():
+    check((2, 3, PARALLEL_POINTS // 4), (0, 2, 1), "uint8")
     check((2, PARALLEL_POINTS // 64 + 1, 33), (0, 2, 1))

@@ -23,6 +23,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.loop_nest import At, Step, loop_nest
 from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.transpose import interleaved
 
 COLUMNS, ROWS_TOGETHER = "depthwise_columns", "depthwise_rows"
 """Marks of the operator; of the second, :data:`SHARED` rows of output are computed together."""
@@ -110,7 +111,7 @@ class _Columns:
             reads=[whole(x), self._values[place, first * s.depth : first * s.depth + lanes]],
             vector=at.block,
             weights=engine.weights(self._values[place, tirx.Ramp(first * s.depth, 1, lanes)]),
-            activations=_interleaved([pixels[(*index, channels)] for index in places]),
+            activations=interleaved([pixels[(*index, channels)] for index in places]),
         )
 
     def _row(self, batch: Any, row: Any, pixel: Any, tap: Any, column: Any) -> tuple[Any, ...]:
@@ -123,10 +124,3 @@ class _Columns:
         if isinstance(highest, int) and isinstance(last, int) and highest <= last:
             return index
         return index[0], tirx.min(index[1], last), index[2]
-
-
-def _interleaved(vectors: list[Any]) -> Any:
-    """Return the first lanes of all ``vectors`` side by side, then the second ones, and so on."""
-    size = int(vectors[0].ty.dtype.lanes)
-    places = [lane + size * i for lane in range(size) for i in range(len(vectors))]
-    return tirx.Shuffle(vectors, [tirx.const(place, "int32") for place in places])

@@ -1,4 +1,4 @@
-"""Axes in another order where the contiguous one moves: 16 x 16 tiles turned in registers."""
+"""Axes in another order where the contiguous one moves: tiles move through registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.transpose import LANES, transpose_tile
+from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
 
 PARALLEL_POINTS = 1 << 17
 """Smallest tensor that is worth several threads."""
@@ -55,40 +55,77 @@ class Permutation:
         moves = rank > 1 and self.axes[-1] != rank - 1
         return moves and min(self.shape[-1], self.shape[self.axes[-1]]) >= LANES
 
+    def interleaves(self) -> bool:
+        """Whether a short axis comes behind the contiguous one, as the colours of an image do."""
+        rank = len(self.shape)
+        if rank < 2 or self.axes[-2] != rank - 1:
+            return False
+        return 1 < self.shape[self.axes[-1]] < LANES <= self.shape[-1]
+
 
 def permute(x: te.Tensor, plain: Permutation, extents: Sequence[Any]) -> te.Tensor:
-    """Return ``x`` transposed as ``plain`` says, of the shape ``extents``, by turning tiles.
+    """Return ``x`` transposed as ``plain`` says, of the shape ``extents``, by tiles.
 
     Tiles at the end of an axis begin earlier, so that they are whole. The function sees both
     tensors on the axes of ``plain``: a reshape outside of it would be fused with what is before.
     """
-    shape, axes, rank = plain.shape, plain.axes, len(plain.shape)
-    dtype = str(x.dtype)
-    last, rows = rank - 1, axes[-1]
-    others = [axis for axis in range(rank) if axis not in (last, rows)]
-    counts = (*(shape[axis] for axis in others), -(-shape[rows] // LANES))
+    shape, axes, dtype = plain.shape, plain.axes, str(x.dtype)
+    last, rows = len(shape) - 1, axes[-1]
+    others = [axis for axis in range(len(shape)) if axis not in (last, rows)]
+    tiles = 1 if plain.interleaves() else -(-shape[rows] // LANES)
+    counts = (*(shape[axis] for axis in others), tiles)
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
+    move = _interleave if plain.interleaves() else _turn
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
         with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
-            source = _seen(inputs[0], shape, dtype)
-            result = _seen(outputs[0], [shape[axis] for axis in axes], dtype)
             *outer, tile = unravel(n, counts)
-            row = _first(tile, shape[rows])
+            index = dict(zip(others, outer, strict=True))
+            source = _seen(inputs[0], shape, dtype)
             with T.serial(0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
-                column = _first(across, shape[last])
-                index = dict(zip(others, outer, strict=True))
-                tiles = []
-                for lane in lanes:
-                    index |= {rows: row + lane, last: tirx.Ramp(column, 1, LANES)}
-                    tiles.append(source[tuple(index[axis] for axis in range(rank))])
-                for lane, turned in zip(lanes, transpose_tile(tiles), strict=True):
-                    index |= {rows: tirx.Ramp(row, 1, LANES), last: column + lane}
-                    result[tuple(index[axis] for axis in axes)] = turned
+                move(plain, source, outputs[0], index, (tile, _first(across, shape[last])))
         return builder.get()
 
     return te.extern([list(extents)], [x], emit, name="permute", dtype=dtype)
+
+
+def _turn(plain: Permutation, source: Any, output: Any, at: dict[int, Any], tile: Any) -> None:
+    """Emit the move of 16 x 16 elements; ``at`` are the indices of the other axes."""
+    shape, axes = plain.shape, plain.axes
+    last, rows = len(shape) - 1, axes[-1]
+    result = _seen(output, [shape[axis] for axis in axes], str(output.dtype))
+    row, column = _first(tile[0], shape[rows]), tile[1]
+    lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
+    tiles = [
+        _loaded(plain, source, at | {rows: row + lane, last: tirx.Ramp(column, 1, LANES)})
+        for lane in lanes
+    ]
+    for lane, turned in zip(lanes, transpose_tile(tiles), strict=True):
+        index = at | {rows: tirx.Ramp(row, 1, LANES), last: column + lane}
+        result[tuple(index[axis] for axis in axes)] = turned
+
+
+def _interleave(
+    plain: Permutation, source: Any, output: Any, at: dict[int, Any], tile: Any
+) -> None:
+    """Emit the move of 16 elements of all rows, which then lie side by side."""
+    shape, axes = plain.shape, plain.axes
+    last, rows = len(shape) - 1, axes[-1]
+    count, column = shape[rows], tile[1]
+    vectors = [
+        _loaded(
+            plain, source, at | {rows: tirx.const(i, "int64"), last: tirx.Ramp(column, 1, LANES)}
+        )
+        for i in range(count)
+    ]
+    outer = [shape[axis] for axis in axes[:-2]]
+    result = _seen(output, [*outer, shape[last] * count], str(output.dtype))
+    place = [at[axis] for axis in axes[:-2]]
+    result[(*place, tirx.Ramp(column * count, 1, LANES * count))] = interleaved(vectors)
+
+
+def _loaded(plain: Permutation, source: Any, index: dict[int, Any]) -> Any:
+    return source[tuple(index[axis] for axis in range(len(plain.shape)))]
 
 
 def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:

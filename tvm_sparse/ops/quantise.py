@@ -43,16 +43,6 @@ class Scale:
         return int(found.min), int(found.max)
 
 
-def rescaled(sums: te.Tensor, factors: te.Tensor, bias: te.Tensor | None = None) -> te.Tensor:
-    """Return ``float(sums) * factors + bias``; both have one number for each feature."""
-
-    def value(*index: Any) -> Any:
-        scaled = tirx.Cast(FLOAT_SUMS, sums(*index)) * factors(index[-1])
-        return scaled if bias is None else scaled + bias(index[-1])
-
-    return te.compute(sums.shape, value, "rescale")
-
-
 def rescaled_rows(sums: te.Tensor, factors: te.Tensor, size: te.Tensor) -> te.Tensor:
     """Return ``float(sums) * size * factors``, of which ``size`` is one number or one a row."""
 
@@ -128,9 +118,13 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
 
 def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
-    return te.compute(
-        x.shape, lambda *i: tirx.Cast(FLOAT_SUMS, _inside(x(*i), scale)), "whole_steps"
-    )
+
+    def value(*index: Any) -> Any:
+        # Behind a look at its bits, so that TVM does not take the sum apart.
+        bits = tirx.reinterpret("int32", _rounded(x(*index), scale))
+        return tirx.reinterpret(FLOAT_SUMS, bits) - tirx.const(_WHOLE, FLOAT_SUMS)
+
+    return te.compute(x.shape, value, "whole_steps")
 
 
 def byte_of(steps: Any, scale: Scale) -> Any:
@@ -139,7 +133,13 @@ def byte_of(steps: Any, scale: Scale) -> Any:
 
 
 def _inside(steps: Any, scale: Scale) -> Any:
-    """Return the integer next to ``steps`` that a byte holds above the zero point.
+    """Return the integer next to ``steps`` that a byte holds above the zero point."""
+    bits = tirx.reinterpret("int32", _rounded(steps, scale))
+    return bits - tirx.const(int(np.dtype(FLOAT_SUMS).type(_WHOLE).view(np.int32)), "int32")
+
+
+def _rounded(steps: Any, scale: Scale) -> Any:
+    """Return that integer added to :data:`_WHOLE`.
 
     TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
     rounded to a whole one, half to even, which then stands in the low bits.
@@ -149,5 +149,4 @@ def _inside(steps: Any, scale: Scale) -> Any:
     # as long as it is.
     low, high = (tirx.const(float(limit - scale.zero_point), FLOAT_SUMS) for limit in scale.limits)
     near = tirx.min(tirx.max(steps, low), high)
-    bits = tirx.reinterpret("int32", near + tirx.const(_WHOLE, FLOAT_SUMS))
-    return bits - tirx.const(int(np.dtype(FLOAT_SUMS).type(_WHOLE).view(np.int32)), "int32")
+    return near + tirx.const(_WHOLE, FLOAT_SUMS)

@@ -61,6 +61,13 @@ def transpose_narrow(rows: list[Any]) -> list[Any]:
     return turned
 
 
+def interleaved(vectors: list[Any]) -> Any:
+    """Return the first lanes of all ``vectors`` side by side, then the second ones, and so on."""
+    size = int(vectors[0].ty.dtype.lanes)
+    places = [lane + size * i for lane in range(size) for i in range(len(vectors))]
+    return tirx.Shuffle(vectors, [tirx.const(place, "int32") for place in places])
+
+
 def _turn_quads(rows: list[Any]) -> list[Any]:
     """Transpose four rows within each quad: quad ``q`` of result ``c`` is their column 4q + c."""
     a, b, c, d = rows

@@ -1,4 +1,4 @@
-"""Transpositions that move the contiguous axis become functions that turn tiles in registers."""
+"""Transpositions that move the contiguous axis become functions that move tiles in registers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tvm import relax
 
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.permute import Permutation, permute
+from tvm_sparse.passes.quantisation import BYTES
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    if op_name(call) != "permute_dims" or str(call.ty.dtype) != FLOAT_SUMS:
+    if op_name(call) != "permute_dims" or str(call.ty.dtype) not in (FLOAT_SUMS, *BYTES):
         return None
     shape = static_shape(call.args[0])
     if shape is None or 0 in shape:
@@ -22,7 +23,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     axes = call.attrs.axes
     order = range(len(shape))[::-1] if axes is None else [int(a) % len(shape) for a in axes]
     plain = Permutation.of(shape, order)
-    if not plain.turns_tiles():
+    if not (plain.turns_tiles() if str(call.ty.dtype) == FLOAT_SUMS else plain.interleaves()):
         return None
     extents = call.ty.shape.values
     return sweep.builder_.call_te(
@@ -33,7 +34,9 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
 @tvm.transform.module_pass(opt_level=0, name="LowerPermutes")
 @dataclass(frozen=True)
 class LowerPermutes:
-    """Replace transpositions of whole tiles of fp32; others keep TVM's definition, which fuses.
+    """Replace transpositions of whole tiles of fp32, and of a few planes of bytes.
+
+    Others keep TVM's definition, which fuses.
 
     before: ``permute_dims(x, [0, 2, 3, 1])``
     after:  ``call_tir(permute, (x,))``

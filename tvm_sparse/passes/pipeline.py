@@ -18,6 +18,7 @@ from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.fold_scales import FoldScales
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.lift_weights import LiftWeights
@@ -76,7 +77,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         *_rounded(chooser),
         LowerContractions(chooser),
-        *([] if on_gpu else [ReadBytes(), QuantiseRows()]),
+        *([] if on_gpu else [FoldScales(), ReadBytes(), QuantiseRows()]),
         LowerRows(),
         *(
             [relax.backend.DispatchSortScan()]

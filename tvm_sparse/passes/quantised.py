@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from tvm import relax
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import supported
 from tvm_sparse.formats.offsets import MOST_MAGNITUDE
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS, INTEGERS
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.quantise import less_zero, rescaled, rescaled_rows
+from tvm_sparse.ops.quantise import less_zero, rescaled_rows
 from tvm_sparse.passes.dynamic_meaning import (
     DynamicMeaning,
     centred_bytes,
@@ -73,7 +74,7 @@ class Integers:
             return sums
         factors = constant(self.factors)
         if self.size is None:
-            return sweep.builder_.emit_te(rescaled, sums, factors)
+            return relax.op.multiply(sweep.emit(relax.op.astype(sums, FLOAT_SUMS)), factors)
         return sweep.builder_.emit_te(rescaled_rows, sums, factors, self.size)
 
 

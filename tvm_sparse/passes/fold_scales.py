@@ -1,0 +1,92 @@
+"""What a layer's sums mean, and in what steps its bytes count, become one factor a feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_sparse.memory import array_of
+from tvm_sparse.numerics import INTEGER_SUMS
+from tvm_sparse.passes.quantisation import dequantize, meaning_of, quantize, with_number, zero_of
+from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, rewrite
+
+
+class _Rule:
+    """The rule, with what reads what before the module is rewritten."""
+
+    def __init__(self, func: relax.Function) -> None:
+        self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        zero = zero_of(call) if op_name(call) == "quantize" else None
+        counted = sweep.original.args[0]
+        product = with_number(sweep, call.args[0], "multiply") if zero is not None else None
+        if zero is None or product is None or product[1] <= 0 or self.uses.get(counted) != 1:
+            return None
+        var = self.bound[counted].args[0]
+        if not self._takes(sweep, var):
+            return None
+        steps = sweep.emit(self._times(sweep, var, product[1]))
+        return quantize(steps, zero, str(call.ty.dtype))
+
+    def _takes(self, sweep: Rewriter, var: Any) -> bool:
+        """Whether a factor of ``var`` can be one of the constants that it is made with.
+
+        All that it is made of are integers, so nothing overflows on the way.
+        """
+        call = self.bound.get(var)
+        name = op_name(call)
+        if name == "dequantize":
+            return meaning_of(sweep, sweep.visit_expr(var)) is not None
+        if self.uses.get(var) != 1:
+            return False
+        if name == "multiply":
+            whole = op_name(self.bound.get(call.args[0])) == "astype"
+            whole = whole and str(self.bound[call.args[0]].args[0].ty.dtype) == INTEGER_SUMS
+            return whole and sweep.constant(call.args[1]) is not None
+        if name == "nn.relu":
+            return self._takes(sweep, call.args[0])
+        return name == "add" and all(
+            sweep.constant(a) is not None or self._takes(sweep, a) for a in call.args
+        )
+
+    def _times(self, sweep: Rewriter, expr: Any, factor: float) -> Any:
+        """Return ``expr`` times ``factor``."""
+        found = sweep.constant(expr)
+        if found is not None:
+            value = array_of(found)
+            return constant(value * value.dtype.type(factor))
+        call = self.bound[expr]
+        if op_name(call) == "dequantize":
+            meaning = meaning_of(sweep, sweep.visit_expr(expr))
+            assert meaning is not None
+            size = np.float32(meaning.scale.scale) * np.float32(factor)
+            return dequantize(meaning.bytes, replace(meaning.scale, scale=float(size)))
+        if op_name(call) == "multiply":
+            whole, own = call.args
+            return relax.op.multiply(sweep.visit_expr(whole), self._times(sweep, own, factor))
+        operands = [self._times(sweep, argument, factor) for argument in call.args]
+        emitted = [x if isinstance(x, GenericConst) else sweep.emit(x) for x in operands]
+        return relax.Call(call.op, emitted, call.attrs)
+
+
+@tvm.transform.module_pass(opt_level=0, name="FoldScales")
+@dataclass(frozen=True)
+class FoldScales:
+    """Count a quantised layer's result in steps of its bytes at once.
+
+    before: ``quantize(multiply(add(multiply(astype(sums), factors), bias), 1 / s))``
+    after:  ``quantize(add(multiply(astype(sums), factors / s), bias / s))``
+
+    Sums of two quantised tensors likewise. A result next to a half may be rounded to the other
+    byte than in two steps.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with fewer products."""
+        return rewrite(mod, _Rule(mod["main"]))
