@@ -5,8 +5,10 @@
     python -m benchmarks.cpu_kernels --quick --cases "linear 128x1024 to 1024"
 
     python -m benchmarks.cpu_kernels --quick --cpu haswell --name cpu_kernels_avx2
+    python -m benchmarks.cpu_kernels --numerics int8 --threads 2
 
-Writes ``results/cpu_kernels.json`` after every layer and pattern; rows that are there already are
+Writes ``results/cpu_kernels.json`` (of bytes and bfloat16 ``results/narrow_kernels.json``) after
+every layer and pattern; rows that are there already are
 kept, so that a run can be interrupted (``--again`` measures them anew). Every output is checked
 against float64 before anything is timed. Baselines that are not installed (extra ``bench``) are
 left out.
@@ -18,8 +20,6 @@ import argparse
 import json
 import os
 from typing import Any
-
-import numpy as np
 
 QUICK = "linear 128x1024 to 1024", "conv 3x3 14x14, 256 to 256", "depthwise 3x3 14x14, 576"
 
@@ -39,7 +39,7 @@ def main() -> None:
         for pattern in options.patterns or patterns(case):
             if pattern not in patterns(case):
                 continue
-            key = (case.name, pattern, options.threads)
+            key = (case.name, pattern, options.threads, options.numerics)
             if not options.again and any(_key(row) == key for row in rows):
                 continue
             fresh = measure(case, pattern, options)
@@ -53,7 +53,7 @@ def measure(case: Any, pattern: str, options: argparse.Namespace) -> list[dict[s
     """Return a row for each sparsity of ``pattern``; all run in turns with the libraries."""
     race = prepare(case, pattern, options.threads, options.cpu)
     race.run(options.rounds, options.seconds)
-    return rows_of(race, pattern)
+    return [row | {"numerics": options.numerics} for row in rows_of(race, pattern)]
 
 
 def prepare(case: Any, pattern: str, threads: int, cpu: str = "") -> Any:
@@ -65,7 +65,7 @@ def prepare(case: Any, pattern: str, threads: int, cpu: str = "") -> Any:
     race = Race(case, threads, cpu)
     race.add_dense()
     for sparsity in levels:
-        race.add_sparse(sparsity, masks(np.abs(race.weight), sparsity))
+        race.add_sparse(sparsity, masks(race.scores, sparsity))
     return race
 
 
@@ -118,23 +118,26 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _key(row: dict[str, Any]) -> tuple[str, str, int]:
-    return row["case"], row["pattern"], row["threads"]
+def _key(row: dict[str, Any]) -> tuple[str, str, int, str]:
+    # Older rows are of float32.
+    return row["case"], row["pattern"], row["threads"], row.get("numerics", "float32")
 
 
 def _chosen(options: argparse.Namespace) -> list[Any]:
-    from benchmarks.kernel_cases import CASES
+    from benchmarks.kernel_cases import cases
 
+    found = cases(options.numerics)
     if options.cases:
-        return [case for case in CASES if case.name in options.cases]
+        return [case for case in found if case.name in options.cases]
     if options.quick:
-        return [case for case in CASES if case.name in QUICK]
-    return [case for case in CASES if case.main or options.all]
+        return [case for case in found if case.name in QUICK]
+    return [case for case in found if case.main or options.all]
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--numerics", choices=("float32", "int8", "bfloat16"), default="float32")
     parser.add_argument("--cases", nargs="+", help="names of layers; default: the main ones")
     parser.add_argument("--cpu", default="", help="build ours for another CPU, such as haswell")
     parser.add_argument("--patterns", nargs="+", help="names of patterns; default: all")
@@ -143,10 +146,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="measure rows that exist anew")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, default=0.03, help="of each program in a round")
-    parser.add_argument("--name", default="cpu_kernels", help="of the result file")
+    parser.add_argument("--name", help="of the result file")
     options = parser.parse_args()
     if options.rounds is None:
         options.rounds = 5 if options.quick else 15
+    if options.name is None:
+        options.name = "cpu_kernels" if options.numerics == "float32" else "narrow_kernels"
     return options
 
 

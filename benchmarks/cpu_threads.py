@@ -37,8 +37,6 @@ def main() -> None:
 
 def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Return a row for each sparsity: medians in microseconds by threads, and their ratio."""
-    import numpy as np
-
     from benchmarks.common import THREADS, by_threads, environment
     from benchmarks.kernel_cases import patterns
     from benchmarks.kernel_race import Race
@@ -46,7 +44,7 @@ def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[s
     masks, levels = patterns(case)[pattern]
     race = Race(case, max(THREADS))
     for sparsity in levels:
-        race.add_sparse(sparsity, masks(np.abs(race.weight), sparsity), libraries=False)
+        race.add_sparse(sparsity, masks(race.scores, sparsity), libraries=False)
     programs = race.programs
     times = by_threads(programs, rounds, seconds)
     rows = []

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvm_sparse.numerics import BFLOATS, FLOAT32, INTEGERS, Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.unstructured import Unstructured
 
 LEVELS = (0.5, 0.75, 0.875, 0.9, 0.9375, 0.95)
+NARROW_LEVELS = (0.75, 0.875, 0.9375)
 BANK = 16
+REGISTER_BITS = 512
 DEPRUNE = 0.78
 """Share of taps that DEPrune removes from MobileNet-V2's depthwise layers."""
 
@@ -100,10 +103,44 @@ CASES = (
 )
 
 
+LINEARS = (
+    linear(128, 1024, 1024),
+    linear(128, 4096, 1024),
+    linear(16, 1024, 1024),
+    linear(4, 1024, 1024),
+    linear(1, 1024, 1024),
+    linear(1, 4096, 4096, cold=True),
+)
+WINDOWS = (
+    conv(14, 256, 256, 3),
+    conv(28, 128, 128, 3),
+    conv(14, 1024, 256, 1),
+    conv(28, 512, 128, 1),
+    depthwise(28, 192, 3),
+    depthwise(14, 576, 3),
+)
+
+NUMERICS: dict[str, tuple[Numerics, tuple[Case, ...]]] = {
+    "float32": (FLOAT32, CASES),
+    "int8": (INTEGERS[0], LINEARS + WINDOWS),
+    # No library here takes a packed convolution of bfloat16 with sums of float32.
+    "bfloat16": (BFLOATS[0], LINEARS),
+}
+"""Layers by the numbers that they are computed in."""
+
+
+def cases(numerics: str) -> list[Case]:
+    """Return the layers that are measured in ``numerics``, one of :data:`NUMERICS`."""
+    found, chosen = NUMERICS[numerics]
+    return [replace(case, contraction=replace(case.contraction, numerics=found)) for case in chosen]
+
+
 def patterns(case: Case) -> dict[str, tuple[Masks, tuple[float, ...]]]:
     """Return the patterns that a case is measured with, each with its sparsities."""
     if case.contraction.depthwise:
         return {"taps of 16 channels": (shared_taps, (DEPRUNE,))}
+    if case.contraction.numerics != FLOAT32:
+        return _narrow_patterns(REGISTER_BITS // case.contraction.numerics.bits)
     banks = tuple(level for level in LEVELS if level * BANK % 1 == 0)
     found: dict[str, tuple[Masks, tuple[float, ...]]] = {
         "balanced": (balanced, banks),
@@ -114,6 +151,18 @@ def patterns(case: Case) -> dict[str, tuple[Masks, tuple[float, ...]]]:
         found["block 4x4"] = (lambda w, s: Block(4, 4).project(w, s), LEVELS)
         found["unstructured"] = (lambda w, s: Unstructured().project(w, s), LEVELS)
     return found
+
+
+def _narrow_patterns(bank: int) -> dict[str, tuple[Masks, tuple[float, ...]]]:
+    """Return the patterns of numbers of which a register holds ``bank``."""
+    return {
+        "balanced": (
+            lambda w, s: Balanced(bank, round(bank * (1 - s))).project(w),
+            NARROW_LEVELS,
+        ),
+        "columns of 16 rows": (lambda w, s: Block(16, 1).project(w, s), NARROW_LEVELS),
+        "block 16x4": (lambda w, s: Block(16, 4).project(w, s), NARROW_LEVELS),
+    }
 
 
 def balanced(scores: np.ndarray, sparsity: float) -> np.ndarray:

@@ -14,7 +14,8 @@ from benchmarks.code_size import code_bytes
 from benchmarks.common import PAUSE, interleaved, relative_error
 from benchmarks.kernel_cases import Case
 from benchmarks.kernel_peers import as_array, copies, dense_peers, sparse_peers
-from tvm_sparse.numerics import samples
+from benchmarks.narrow_peers import bytes_peers, half_peers
+from tvm_sparse.numerics import FLOAT32, samples
 from tvm_sparse.ops.contraction import reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
@@ -22,7 +23,6 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.targets import parse_target
 
-TOLERANCE = 1e-4
 BEHIND = 1.5
 """Modelled cost over the best one beyond which a storage is not tried."""
 
@@ -31,6 +31,14 @@ OURS, LIBRARY = "ours", "library"
 Times = dict[str, float]
 DensePeers = Callable[[Case, np.ndarray, np.ndarray, int], dict[str, Callable[[], Any]]]
 
+PEERS: dict[str, tuple[DensePeers, float]] = {
+    "float32": (dense_peers, 1e-4),
+    "uint8": (bytes_peers, 1e-6),
+    "bfloat16": (half_peers, 0.01),
+}
+"""By the type of activations: the dense libraries, and how far results may differ, relative to the
+largest one."""
+
 
 class Race:
     """Programs that compute ``case`` on one input, each with a weight called by a key.
@@ -38,20 +46,15 @@ class Race:
     ``weight`` is the dense weight (``features``, ``taps * columns`` in ``hwi`` order), drawn at
     random. Ours are built for ``cpu`` (this machine's, if empty). A pruned weight runs in each of
     our storages that fits it and is not modelled far behind the best; the fastest counts, whatever
-    dense would take. ``peers`` returns the dense libraries;
-    results may differ by ``tolerance`` of the largest.
+    dense would take. ``peers`` returns the dense libraries, else those of :data:`PEERS`.
     """
 
     def __init__(
-        self,
-        case: Case,
-        threads: int = 1,
-        cpu: str = "",
-        peers: DensePeers = dense_peers,
-        tolerance: float = TOLERANCE,
+        self, case: Case, threads: int = 1, cpu: str = "", peers: DensePeers | None = None
     ) -> None:
         self.case, self.threads = case, threads
-        self.peers, self.tolerance = peers, tolerance
+        usual, self.tolerance = PEERS[case.contraction.dtype]
+        self.peers = peers or usual
         self.target = parse_target(f"cpu:{cpu}" if cpu else "cpu").target
         c = case.contraction
         rng = np.random.default_rng(0)
@@ -74,19 +77,24 @@ class Race:
             self._add(DENSE, LIBRARY, name, run, expected)
 
     def add_sparse(self, key: Hashable, mask: np.ndarray, libraries: bool = True) -> None:
-        """Add the layer pruned by ``mask``: ours, and the sparse libraries."""
-        matrix = self.weight * mask
+        """Add the layer pruned by ``mask``: ours, and the sparse libraries (of floats)."""
+        matrix = self.weight * mask.astype(self.weight.dtype)
         expected = self._expected[key] = reference(self.case.contraction, self.x, matrix)
         for candidate in self._storages(matrix):
             run = self._built(key, candidate, matrix)
             self._add(key, OURS, candidate.name, run, expected)
-        if libraries:
+        if libraries and self.case.contraction.numerics == FLOAT32:
             for name, run in sparse_peers(self.case, self.x, matrix).items():
                 self._add(key, LIBRARY, name, run, expected)
 
     def add_program(self, key: Hashable, name: str, run: Callable[[], Any]) -> None:
         """Add another library's program for the weight called ``key``, which is there already."""
         self._add(key, LIBRARY, name, run, self._expected[key])
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Magnitudes of :attr:`weight`, by which patterns prune."""
+        return np.abs(self.weight.astype(np.float32))
 
     @property
     def programs(self) -> dict[tuple[Hashable, str, str], Callable[[], Any]]:

@@ -16,7 +16,7 @@ from benchmarks import (
     kernel_pages,
     model_pages,
     model_zoo_pages,
-    narrow_kernels,
+    narrow_pages,
     one_shot_pages,
     tuning_pages,
     zoo_pages,
@@ -31,7 +31,7 @@ def main() -> None:
     model_pages.write(PAGES)
     int8_pages.write(PAGES)
     kernel_pages.write(PAGES)
-    narrow_kernels.write(PAGES)
+    narrow_pages.write(PAGES)
     zoo_pages.write(PAGES)
     dynamo_pages.write(PAGES)
     model_zoo_pages.write(PAGES)

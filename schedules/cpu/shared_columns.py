@@ -54,6 +54,8 @@ class SharedColumnsRule(ScheduleRule):
         simd.vectorise_tile(sch, epilogue, around, LANES, tunable)
         sch.compute_at(gather, near[-1], preserve_unit_loops=True)
         sch.compute_at(pack, tile, preserve_unit_loops=True)
+        *_, few_rows, few_columns = sch.get_loops(pack)
+        sch.reorder(few_columns, few_rows)  # lines of the cache are written whole
         if flops > cores.PARALLEL_FLOPS:
             tasks = sch.fuse(*far, tile) if far else tile
             sch.parallel(near[-1] if width == span else tasks)

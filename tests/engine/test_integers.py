@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from tests.integers import TARGETS, as_integers, assert_integers, sparse_bytes
 from tests.kernels import host
+from tests.machines import changed_machine
 from tests.ops.shapes import LEADS, WINDOWS, window
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.dense import DenseTapFormat
+from tvm_sparse.machine.x86_avx2 import AVX_VNNI
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.contraction import Contraction
@@ -105,6 +107,16 @@ ONCE = [pytest.param(name, marks=pytest.mark.slow) if name == "AVX" else name fo
 def test_every_storage_on_every_machine(machine, check, activation):
     c = as_integers(Contraction((3,), 128, 21), activation, zero_point=100)
     CHECKS[check](c, TARGETS[machine])
+
+
+@pytest.mark.isa("avx512vnni", "avx512vl")
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_storage_with_avx_vnni(check):
+    """AVX-512 has its product of 256 bits, too: the code is the same but for the encoding."""
+    names = ("register_bits", "sums", "widths", "lookups", "dots", "code")
+    with changed_machine(**{name: getattr(AVX_VNNI, name) for name in names}):
+        c = as_integers(Contraction((3,), 128, 21), "int8", zero_point=100)
+        CHECKS[check](c, host())
 
 
 @pytest.mark.parametrize("activation", ["uint8", "int8"])

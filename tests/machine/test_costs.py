@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,17 @@ def test_they_survive_json():
 def test_banks_that_no_register_holds_are_looked_up_in_memory():
     assert COSTS.of_lookup(32) == 0.9
     assert COSTS.of_lookup(64) == FROM_MEMORY
+
+
+def test_narrow_numbers_have_costs_of_their_own():
+    costs = replace(COSTS, bytes=((16, 0.75),))
+    assert [costs.of_lookup(16, bits) for bits in (32, 16, 8)] == [0.5, 0.5, 0.75]
+    assert costs.of_lookup(32, 8) == 0.9
+
+
+def test_records_of_the_first_release_have_no_narrow_numbers():
+    record = {k: v for k, v in COSTS.to_json().items() if k not in ("halves", "bytes")}
+    assert Costs.from_json(json.loads(json.dumps(record))) == COSTS
 
 
 @pytest.mark.parametrize(

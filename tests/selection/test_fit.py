@@ -24,7 +24,9 @@ def modelled(costs: Costs):
 
     def penalty(name, found):
         if name == "balanced":
-            return 1 + costs.of_lookup(found.storage.bank)
+            storage = getattr(found.storage, "inner", found.storage)
+            words = max(16, storage.bank // storage.depth)
+            return 1 + costs.of_lookup(words, 32 // storage.depth)
         if name == "joint":
             bank = found.storage.bank
             step = 1 + costs.of_lookup(bank) + dict(costs.table)[bank]
@@ -55,6 +57,8 @@ def test_costs_are_found_again(cpu):
     chip = replace(
         shipped,
         lookup=tuple((bank, 1.5 * cost) for bank, cost in shipped.lookup),
+        halves=((16, 0.4),),
+        bytes=((16, 0.7),),
         entry=tuple((bank, 2 * cost) for bank, cost in shipped.entry[: len(shipped.lookup)]),
         tap=((8, 2.5), (16, 1.1)),
         block=6.0,

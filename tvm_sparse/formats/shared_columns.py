@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.formats.arrays import finite_matrix, index_dtype, itemsize
+from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT32
 
@@ -27,7 +27,8 @@ class SharedColumnsFormat:
 
     * ``values`` ``(entries, group * depth)``, the matrix's dtype: the columns of a row lie side by
       side.
-    * ``columns`` ``(entries, depth)``, uint8 to int32.
+    * ``columns`` ``(entries, depth)`` int32: of narrower ones LLVM would make vectors, only to take
+      them apart for addresses, where shuffles are what takes time.
     * ``starts`` ``(groups + 1,)`` int32: first entry of each group.
 
     ``longest`` is the number of entries of the longest group. A matrix of zeros stores one entry
@@ -46,14 +47,9 @@ class SharedColumnsFormat:
         """Groups of rows; the last one may reach past the last row."""
         return -(-self.rows // self.group)
 
-    @property
-    def column_dtype(self) -> np.dtype:
-        """Type of ``columns``."""
-        return index_dtype(self.cols)
-
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
-        column = self.group * itemsize(dtype) + self.column_dtype.itemsize
+        column = self.group * itemsize(dtype) + 4
         return self.entries * self.depth * column + 4 * (self.groups + 1)
 
     @classmethod
@@ -85,7 +81,7 @@ class SharedColumnsFormat:
         rank = np.arange(len(group)) - (np.cumsum(kept) - kept)[group]
         place = starts[group] + rank // self.depth, rank % self.depth
         values = np.zeros((self.entries, self.depth, self.group), matrix.dtype)
-        columns = np.zeros((self.entries, self.depth), self.column_dtype)
+        columns = np.zeros((self.entries, self.depth), np.int32)
         values[place] = self._grouped(matrix)[group, :, column]
         columns[place] = column
         wide = np.ascontiguousarray(values.swapaxes(1, 2)).reshape(self.entries, -1)

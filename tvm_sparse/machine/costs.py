@@ -37,6 +37,10 @@ class Costs:
         A product of Winograd's operator, transformations apart.
     rows
         Factor on all that operators with lanes along the batch do.
+    halves, bytes
+        As ``lookup``, of numbers of 16 and of 8 bits, relative to the dense operator of such
+        numbers, by the sums that fill as many registers as the bank. Where a size is missing, that
+        of ``lookup`` counts.
     """
 
     source: str
@@ -48,10 +52,16 @@ class Costs:
     tap: By = ((8, 1.9), (16, 1.3))
     winograd: float = 1.05
     rows: float = 1.0
+    halves: By = ()
+    bytes: By = ()
 
-    def of_lookup(self, bank: int) -> float:
-        """Return the cost of a lookup in a bank; in one that no register holds, from memory."""
-        return dict(self.lookup).get(bank, FROM_MEMORY)
+    def of_lookup(self, bank: int, bits: int = 32) -> float:
+        """Return the cost of a lookup of numbers of ``bits`` in a bank; from memory if unknown.
+
+        ``bank`` counts numbers of 32 bits.
+        """
+        own = {16: self.halves, 8: self.bytes}.get(bits, ())
+        return (dict(self.lookup) | dict(own)).get(bank, FROM_MEMORY)
 
     def to_json(self) -> dict[str, Any]:
         """Return a plain dictionary."""
@@ -68,7 +78,8 @@ class Costs:
         """
         values: dict[str, Any] = {"source": str(record["source"])}
         for field in fields(cls)[1:]:
-            found = record[field.name]
+            # Records of the first release lack what may be empty.
+            found = record.get(field.name, []) if field.default == () else record[field.name]
             if isinstance(found, list):
                 values[field.name] = tuple((int(size), _cost(cost)) for size, cost in found)
             else:

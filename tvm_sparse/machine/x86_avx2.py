@@ -33,7 +33,7 @@ AVX2 = Machine(
     register_bits=256,
     sums=12,
     widths=(512,),  # LLVM cuts them in two
-    costs=Costs("shipped for AVX2", lookup=((16, 2.4),)),
+    costs=Costs("shipped for AVX2", ((16, 2.4),), halves=((16, 16.0),), bytes=((16, 0.75),)),
     lookups=(
         ("float32", 16, lookup_16),
         ("bfloat16", 16, plain_lookup(16)),
@@ -46,6 +46,7 @@ AVX_VNNI = replace(
     AVX2,
     name="AVX-VNNI",
     features=("avx2", "avxvnni"),
+    costs=replace(AVX2.costs, bytes=((16, 1.1),)),
     dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.256", 256)),),
     fused=("uint8",),
 )

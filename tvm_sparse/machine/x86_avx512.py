@@ -86,6 +86,7 @@ define <16 x float> @ts_dot_bfloat16(
 AVX512_BW = replace(
     AVX512,
     name="AVX-512 BW",
+    costs=replace(ZEN_4, halves=((16, 0.6),), bytes=((16, 0.7),)),
     features=("avx512f", "avx512bw"),
     lookups=(
         *AVX512.lookups,
@@ -99,6 +100,7 @@ AVX512_VNNI = replace(
     AVX512_BW,
     name="AVX-512 VNNI",
     features=("avx512f", "avx512bw", "avx512vnni"),
+    costs=replace(ZEN_4, halves=((16, 0.6),), bytes=((16, 0.8),)),
     dots=(("uint8", fused_dot("llvm.x86.avx512.vpdpbusd.512", 512)),),
     fused=("uint8",),
 )
@@ -107,6 +109,7 @@ AVX512_VBMI = replace(
     AVX512_VNNI,
     name="AVX-512 VNNI VBMI",
     features=("avx512f", "avx512bw", "avx512vnni", "avx512vbmi"),
+    costs=replace(ZEN_4, halves=((16, 0.6),)),
     lookups=(
         *(entry for entry in AVX512_VNNI.lookups if entry[0] != "uint8"),
         *(("uint8", bank, bytes_lookup(bank)) for bank in (16, 32, 64)),
@@ -117,6 +120,7 @@ AVX512_BF16 = replace(
     AVX512_VBMI,
     name="AVX-512 VNNI VBMI BF16",
     features=(*AVX512_VBMI.features, "avx512bf16"),
+    costs=ZEN_4,
     dots=(*AVX512_VBMI.dots, ("bfloat16", imported_dot("ts_dot_bfloat16"))),
     code=(("bfloat16", BFLOAT16_DOT),),
 )

@@ -10,8 +10,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.machine.vector import SUM_BITS
-from tvm_sparse.numerics import bits_of
+from tvm_sparse.machine.vector import SUM_BITS, VECTOR_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
 from tvm_sparse.ops.marks import flat, int64
@@ -19,6 +18,9 @@ from tvm_sparse.ops.transpose import LANES, transpose_narrow, transpose_tile
 
 VECTORS = "ts.vectors"
 """Block annotation: vectors of output rows of a tile."""
+
+QUAD_BITS = 128
+"""Shuffles within quads of 32 bits are cheap on every x86."""
 
 PACK = "pack"
 """Name of the block that transposes the input."""
@@ -60,12 +62,25 @@ class PackedRows:
 
     @property
     def packed_rows(self) -> int:
-        """Columns of all taps, those of each padded to whole vectors."""
-        return math.prod(self.c.taps) * self._tap_tiles * LANES
+        """Columns of all taps, those of each padded to whole tiles."""
+        return math.prod(self.c.taps) * self._tap_tiles * self._square[1]
+
+    @property
+    def _square(self) -> tuple[int, int]:
+        """Rows and columns that are transposed at once.
+
+        Of narrow numbers they are a register of columns: rows are often far apart, and each line of
+        the cache is then read once.
+        """
+        bits = self.c.numerics.bits
+        if bits == SUM_BITS:
+            return LANES, LANES
+        wide = VECTOR_BITS // bits
+        return QUAD_BITS // bits, wide if self.c.columns >= wide else LANES
 
     @property
     def _tap_tiles(self) -> int:
-        return -(-self.c.columns // LANES)
+        return -(-self.c.columns // self._square[1])
 
     def row(self, lead: list[Any]) -> Any:
         """Return the number of an output row."""
@@ -76,31 +91,32 @@ class PackedRows:
         return T.sblock_alloc_buffer(int64((self.packed_rows, self.width)), dtype)
 
     def pack(self, x: tirx.Buffer, packed: tirx.Buffer) -> None:
-        """Emit the block that transposes 16 rows of the input by 16 columns of one tap."""
-        c, viewed = self.c, self.engine.view(x)
-        whole_lanes = bits_of(str(packed.dtype)) == SUM_BITS
-        turn = transpose_tile if whole_lanes else transpose_narrow
-        with T.grid(*int64((self.tiles * self.vectors, self.packed_rows // LANES))) as axes:
+        """Emit the block that transposes a few rows of the input by a few columns of one tap."""
+        c, (high, wide), viewed = self.c, self._square, self.engine.view(x)
+        with T.grid(*int64((self.width // high, self.packed_rows // wide))) as axes:
             with T.sblock(PACK):
                 row, tile = T.axis.remap("SS", axes)
-                first, tap = row * LANES, tile // self._tap_tiles
-                column = tile % self._tap_tiles * LANES
-                if c.columns % LANES:
-                    column = tirx.min(column, tirx.const(c.columns - LANES, "int64"))
+                first, tap = row * high, tile // self._tap_tiles
+                column = tile % self._tap_tiles * wide
+                if c.columns % wide:
+                    column = tirx.min(column, tirx.const(c.columns - wide, "int64"))
                 T.reads(whole(x))
                 # The last tile of a tap begins earlier, where its own columns are; what comes next
                 # reads all rows of `packed`, so that the declared region need not say so.
-                T.writes(packed[tile * LANES : tile * LANES + LANES, first : first + LANES])
+                T.writes(packed[tile * wide : tile * wide + wide, first : first + high])
                 taps = unravel(tap, c.taps)
                 rows = []
-                for lane in range(LANES):
+                for lane in range(high):
                     n = first + lane
                     if self._ragged():
                         n = tirx.min(n, self.rows - 1)
                     index = c.input_index(unravel(n, c.lead), taps)
-                    rows.append(viewed[(*index, ramp(column))])
-                for i, vector in enumerate(turn(rows)):
-                    T.buffer_store(packed, vector, [tap * c.columns + column + i, ramp(first)])
+                    rows.append(viewed[(*index, tirx.Ramp(column, 1, wide))])
+                full = c.numerics.bits == SUM_BITS
+                turned = transpose_tile(rows) if full else transpose_narrow(rows, wide)
+                for i, vector in enumerate(turned):
+                    at = [tap * c.columns + column + i, tirx.Ramp(first, 1, high)]
+                    T.buffer_store(packed, vector, at)
 
     def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
         """Emit the block that copies results to the output, plus ``offsets`` if there are any.

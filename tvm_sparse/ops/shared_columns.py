@@ -18,11 +18,8 @@ from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.loop_nest import IMPORT, declare_offsets
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
-from tvm_sparse.ops.packed_rows import VECTORS, PackedRows, ramp
+from tvm_sparse.ops.packed_rows import QUAD_BITS, VECTORS, PackedRows, ramp
 from tvm_sparse.ops.transpose import LANES
-
-QUAD_BITS = 128
-"""Shuffles within quads of 32 bits are cheap on every x86."""
 
 
 def shared_columns(
@@ -72,7 +69,7 @@ class _Table:
     def declare(cls, s: SharedColumnsFormat, engine: Engine) -> _Table:
         """Emit them."""
         values = T.arg("V", T.Buffer(int64((s.entries, s.group * s.depth)), engine.held))
-        columns = T.arg("C", T.Buffer(int64((s.entries, s.depth)), str(s.column_dtype)))
+        columns = T.arg("C", T.Buffer(int64((s.entries, s.depth)), "int32"))
         return cls(s, values, columns, T.arg("S", T.Buffer(int64((s.groups + 1,)), "int32")))
 
     def entry(self, group: Any, step: Any) -> Any:

@@ -45,20 +45,30 @@ def transpose_tile(rows: list[Any]) -> list[Any]:
     return columns
 
 
-def transpose_narrow(rows: list[Any]) -> list[Any]:
-    """Return the same of lanes that are narrower than 32 bits: a register holds the vector.
+def transpose_narrow(rows: list[Any], lanes: int) -> list[Any]:
+    """Return the ``lanes`` columns of vectors of that many lanes, of which ``rows`` fill 128 bits.
 
-    Row ``i`` and row ``i + 8`` lane by lane, low halves, then high ones, are rows ``2 i`` and
-    ``2 i + 1`` of the next round: each of four rounds moves one bit of the row to the lane.
+    Squares that lie side by side turn together, and no shuffle leaves its quad of 32 bits. Row
+    ``i`` and row ``i + half`` lane by lane, the low halves of squares, then the high ones, are rows
+    ``2 i`` and ``2 i + 1`` of the next round: each round moves one bit of the row to the lane.
     """
-    half = LANES // 2
-    low = [lane + which for lane in range(half) for which in (0, LANES)]
-    high = [lane + half for lane in low]
+    size, half = len(rows), len(rows) // 2
+    squares = range(0, lanes, size)
+    orders = [
+        [
+            first + begin + at + which
+            for first in squares
+            for at in range(half)
+            for which in (0, lanes)
+        ]
+        for begin in (0, half)
+    ]
     turned = [T.bind(row) for row in rows]
-    for _ in range(LANES.bit_length() - 1):
+    for _ in range(size.bit_length() - 1):
         pairs = zip(turned[:half], turned[half:], strict=True)
-        turned = [_shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
-    return turned
+        turned = [_shuffle(a, b, order) for a, b in pairs for order in orders]
+    parts = [[tirx.const(first + i, "int32") for i in range(size)] for first in squares]
+    return [tirx.Shuffle([row], part) for part in parts for row in turned]
 
 
 def interleaved(vectors: list[Any]) -> Any:

@@ -6,11 +6,12 @@ import datetime
 import platform
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.engine.registry import engine_of, supported
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
@@ -18,7 +19,7 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import By, Costs
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT32
+from tvm_sparse.numerics import BFLOATS, FLOAT32, INTEGERS, Numerics
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.block import block
 from tvm_sparse.ops.depthwise_taps import depthwise_taps
@@ -30,6 +31,7 @@ from tvm_sparse.selection.covers import Cover
 from tvm_sparse.selection.cpu.block import penalty as block_penalty
 from tvm_sparse.selection.cpu.compressed_rows import compressed_candidate
 from tvm_sparse.selection.fit_bench import SIDE, Bench, Measure, linear, plane, timer, weight
+from tvm_sparse.selection.narrow import stored
 
 DENSITY = 1 / 4
 """Fraction of its weights that sparse operators keep."""
@@ -39,6 +41,9 @@ NOISE = 0.2
 
 LEAST = 0.05
 """No step is free: a smaller cost is noise."""
+
+LOOKUPS = {"lookup": FLOAT32, "halves": BFLOATS[0], "bytes": INTEGERS[0]}
+"""Costs of lookups, and the numbers that are looked up."""
 
 ENTRY_SLOTS = 2
 """Values of an entry of the joint operator that is timed."""
@@ -110,15 +115,27 @@ def _balanced_mask(bank: int, keep: int) -> np.ndarray:
 
 
 def _lookups(bench: Bench, costs: Costs) -> Costs:
-    found = []
-    for bank in _banks(bench.target):
-        matrix = weight(_balanced_mask(bank, int(bank * DENSITY)))
-        storage = BalancedFormat.of(matrix, bank=bank)
-        func = balanced(linear(), storage, bench.target)
-        one = Candidate("balanced", storage, func, storage.keep / storage.bank)
-        penalty = bench.penalties(linear(), matrix, [one])["balanced"]
-        found.append((bank, max(LEAST, penalty - 1)))
-    return replace(costs, lookup=tuple(found))
+    found: dict[str, Any] = {
+        name: _lookup(bench, numerics)
+        for name, numerics in LOOKUPS.items()
+        if supported(numerics, bench.target)
+    }
+    return replace(costs, **found)
+
+
+def _lookup(bench: Bench, numerics: Numerics) -> By:
+    """Return what lookups cost; of banks that fill as many registers the largest counts."""
+    c, found = replace(linear(), numerics=numerics), {}
+    engine = engine_of(numerics, bench.target)
+    for bank in engine.banks:
+        matrix = weight(_balanced_mask(bank, int(bank * DENSITY))).astype(numerics.weight)
+        matrix = matrix.astype(FLOAT32.weight) if numerics.floating else matrix
+        storage = BalancedFormat.of(matrix, bank=bank, depth=engine.depth)
+        func, held = balanced(c, storage, bench.target), stored(storage, c, bench.target)
+        one = Candidate("balanced", held, func, storage.keep / storage.bank)
+        penalty = bench.penalties(c, matrix, [one])["balanced"]
+        found[engine.words(bank)] = max(LEAST, float(penalty) - 1)
+    return tuple(found.items())
 
 
 def _entries(bench: Bench, costs: Costs) -> Costs:

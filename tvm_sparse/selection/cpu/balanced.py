@@ -77,5 +77,5 @@ def _work(storage: BalancedFormat) -> float:
 
 def _penalty(storage: BalancedFormat, engine: Engine, target: Target) -> float:
     """Return the cost of a multiply-add; rows that share columns look up once."""
-    lookup = costs_of(target).of_lookup(engine.words(storage.bank))
+    lookup = costs_of(target).of_lookup(engine.words(storage.bank), engine.numerics.bits)
     return 1 + lookup / storage.share

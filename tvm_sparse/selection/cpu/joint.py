@@ -107,6 +107,6 @@ def _step(c: Contraction, words: int, target: Target) -> float:
     With hardly any rows of input lookups are hidden behind the loads of weights and indices.
     """
     costs = costs_of(target)
-    lookup = costs.of_lookup(words)
+    lookup = costs.of_lookup(words, c.numerics.bits)
     few = output_rows(c) < LOOKUP_ROWS and lookup < 1
     return dict(costs.loaded)[words] if few else 1 + lookup
