@@ -18,8 +18,11 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+BALANCED = "75 %, balanced"
+"""Zeros as many in each bank of 16 columns, where a layer has so many."""
+
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2", "convnext_tiny")
-LEVELS = ("dense", "75 %")
+LEVELS = ("dense", "75 %", BALANCED)
 
 
 def main() -> None:
@@ -45,7 +48,7 @@ def _row(name: str, level: str) -> dict[str, Any]:
     from benchmarks.common import environment
     from benchmarks.layers_zoo import pruned
     from benchmarks.networks import NETWORKS as MEASURED
-    from benchmarks.networks import build
+    from benchmarks.networks import build, prune_balanced
     from benchmarks.zoo_networks import network
 
     if name in MEASURED:
@@ -53,7 +56,9 @@ def _row(name: str, level: str) -> dict[str, Any]:
         inputs: tuple[Any, ...] = (x,)
     else:
         model, inputs = network(name)
-    if level != "dense":
+    if level == BALANCED:
+        prune_balanced(model, 4)
+    elif level != "dense":
         pruned(model)
     start = _peak()
     began, used = time.perf_counter(), _processor_seconds()

@@ -9,6 +9,7 @@ from tvm import relax
 
 from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.frontends.operators import converter, emit, filled
+from tvm_sparse.ops.line_pool import fits, line_maxima
 from tvm_sparse.ops.window_maxima import Windows, window_maxima
 
 
@@ -17,6 +18,12 @@ def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
     extents = [int(e) for e in x.ty.shape][-len(counts) :]
     axes = [Windows.shares(e, c) for e, c in zip(extents, counts, strict=True)]
+    lines = all(axis.is_point() for axis in axes[:-1]) and fits(extents[-1], counts[-1])
+    if lines and not _reads_places(node):
+        call = importer.block_builder.call_te(
+            lambda x: line_maxima(x, counts[-1]), x, primfunc_name_hint="line_maxima"
+        )
+        return (emit(importer, call),)
     return _maxima(importer, x, axes)
 
 
@@ -25,7 +32,7 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
 
     Nothing is done where nothing reads the places.
     """
-    if not any(user.args[1] == 1 for user in node.users):
+    if not _reads_places(node):
         return pooled
     arguments: list[Any] = list(importer.retrieve_args(node))
     x, kernel, *rest = arguments
@@ -36,6 +43,11 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     extents = [int(e) for e in x.ty.shape][-rank:]
     axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]
     return _maxima(importer, x, axes)
+
+
+def _reads_places(node: torch.fx.Node) -> bool:
+    """Whether something reads the second result of ``node``, or both."""
+    return any(user.op != "call_function" or user.args[1:] != (0,) for user in node.users)
 
 
 def _maxima(importer: Any, x: Any, axes: list[Windows]) -> Any:

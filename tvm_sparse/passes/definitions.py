@@ -20,19 +20,15 @@ from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
-from tvm_sparse.ops.max_pool import max_pool
 from tvm_sparse.ops.quantise import Scale, dequantised, quantised
 from tvm_sparse.ops.reshape import reshape
 from tvm_sparse.ops.standardise import Statistics
+from tvm_sparse.passes.pooling import adaptive_mean, max_pool
 from tvm_sparse.passes.rewrite import op_name, static_shape
+from tvm_sparse.passes.stock import stock
 
 Definition = Callable[[relax.BlockBuilder, relax.Call], Any]
 Scalar = Callable[..., Any]
-
-
-def _stock(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Return TVM's own definition."""
-    return call.op.get_attr("FLegalize")(builder, call)
 
 
 def _elementwise(function: Scalar) -> Definition:
@@ -42,7 +38,7 @@ def _elementwise(function: Scalar) -> Definition:
         shape = call.ty.shape
         operands = [_scalar(argument) for argument in call.args]
         if shape is None or not any(isinstance(o, relax.Expr) for o in operands):
-            return _stock(builder, call)
+            return stock(builder, call)
 
         def compute(*values: Any) -> Any:
             def at(*index: Any) -> Any:
@@ -101,7 +97,7 @@ def _typed(
     def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         dtype = str(call.args[0].ty.dtype)
         own = floats if "float" in dtype else booleans if dtype == "bool" else integers
-        return (_stock if own is None else _elementwise(own))(builder, call)
+        return (stock if own is None else _elementwise(own))(builder, call)
 
     return define
 
@@ -116,7 +112,7 @@ def _filled(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     fill = _scalar(call.args[-1]) if op_name(call).startswith("full") else 0.0
     value = getattr(fill, "value", fill)
     if "float" not in dtype or shape is None or isinstance(value, relax.Expr):
-        return _stock(builder, call)
+        return stock(builder, call)
     hint, number = op_name(call), ieee.zero(dtype) if value == 0 else tirx.const(value, dtype)
 
     def compute() -> Any:
@@ -143,21 +139,6 @@ def _position(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         return position(MAX if name == "argmax" else MIN, x, axis, bool(attrs.keepdims), dtype)
 
     return builder.call_te(compute, call.args[0], primfunc_name_hint=name)
-
-
-def _max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    attrs, shape, layout = call.attrs, call.ty.shape, str(call.attrs.layout)
-    if shape is None or str(attrs.out_layout) not in ("", layout) or len(layout) != len(shape):
-        return _stock(builder, call)
-    spatial = [a for a, letter in enumerate(layout) if letter not in "NC"]
-    before = list(attrs.padding)[: len(spatial)]
-    lists = (attrs.pool_size, attrs.strides, attrs.dilation, before)
-    window, strides, dilation, padding = ([int(v) for v in values] for values in lists)
-
-    def compute(x: Any) -> Any:
-        return max_pool(x, spatial, window, strides, dilation, padding, list(shape.values))
-
-    return builder.call_te(compute, call.args[0], primfunc_name_hint=op_name(call)[3:])
 
 
 def _channel_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
@@ -209,7 +190,7 @@ def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     """Define reshapes of static extents axis by axis."""
     before, after = static_shape(call.args[0]), static_shape(call)
     if before is None or after is None or 0 in after:
-        return _stock(builder, call)
+        return stock(builder, call)
     return builder.call_te(lambda x: reshape(x, after), call.args[0], primfunc_name_hint="reshape")
 
 
@@ -246,7 +227,8 @@ DEFINITIONS: dict[str, Definition] = {
     **dict.fromkeys(("relax.full", "relax.full_like", "relax.zeros", "relax.zeros_like"), _filled),
     **dict.fromkeys(("relax.max", "relax.min"), _extremum),
     **dict.fromkeys(("relax.argmax", "relax.argmin"), _position),
-    **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), _max_pool),
+    "relax.nn.adaptive_avg_pool2d": adaptive_mean,
+    **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), max_pool),
     **dict.fromkeys(("relax.nn.group_norm", "relax.nn.instance_norm"), _channel_norm),
     "relax.nn.layer_norm": _layer_norm,
 }

@@ -1,0 +1,42 @@
+"""What pooling means: TVM's own definitions are scalar loops, and drop NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops import line_pool
+from tvm_sparse.ops import max_pool as windows
+from tvm_sparse.passes.rewrite import op_name, static_shape
+from tvm_sparse.passes.stock import stock
+
+
+def max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define max pooling over any number of axes."""
+    attrs, shape, layout = call.attrs, call.ty.shape, str(call.attrs.layout)
+    if shape is None or str(attrs.out_layout) not in ("", layout) or len(layout) != len(shape):
+        return stock(builder, call)
+    spatial = [a for a, letter in enumerate(layout) if letter not in "NC"]
+    before = list(attrs.padding)[: len(spatial)]
+    lists = (attrs.pool_size, attrs.strides, attrs.dilation, before)
+    window, strides, dilation, padding = ([int(v) for v in values] for values in lists)
+
+    def compute(x: Any) -> Any:
+        return windows.max_pool(x, spatial, window, strides, dilation, padding, list(shape.values))
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint=op_name(call)[3:])
+
+
+def adaptive_mean(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define adaptive averages of lines, planes of height one, by whole vectors."""
+    attrs, before, after = call.attrs, static_shape(call.args[0]), static_shape(call)
+    plain = str(attrs.layout) == "NCHW" and str(attrs.out_layout) in ("", "NCHW")
+    if before is None or after is None or not plain or str(call.ty.dtype) != FLOAT_SUMS:
+        return stock(builder, call)
+    if not before[-2] == after[-2] == 1 or not line_pool.fits(before[-1], after[-1]):
+        return stock(builder, call)
+    return builder.call_te(
+        lambda x: line_pool.line_means(x, after[-1]), call.args[0], primfunc_name_hint="line_means"
+    )
