@@ -24,9 +24,11 @@ class _Rule:
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         zero = zero_of(call) if op_name(call) == "quantize" else None
+        if zero is None:
+            return None
         counted = sweep.original.args[0]
-        product = with_number(sweep, call.args[0], "multiply") if zero is not None else None
-        if zero is None or product is None or product[1] <= 0 or self.uses.get(counted) != 1:
+        product = with_number(sweep, call.args[0], "multiply")
+        if product is None or product[1] <= 0 or self.uses.get(counted) != 1:
             return None
         var = self.bound[counted].args[0]
         if not self._takes(sweep, var):
