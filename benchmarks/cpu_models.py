@@ -8,7 +8,8 @@
 Compiled programs are kept in ``--place``, and ``results/cpu_models.json`` keeps the rows of
 networks measured before, so a run can be cut into parts and only timing needs a quiet machine.
 Outputs are verified against PyTorch before anything is timed. Baselines that are not installed
-(extra ``bench``) are left out by name. torch.compile stands for its ahead-of-time form
+(extra ``bench``) are left out by name, and so are those that end their process with a signal, which
+the row has. torch.compile stands for its ahead-of-time form
 (AOTInductor); it wants a C++ compiler and takes minutes for a network.
 """
 
@@ -66,10 +67,12 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     import numpy as np
 
     from benchmarks.common import PAUSE, by_threads, environment, interleaved
+    from benchmarks.crashes import crashes
     from benchmarks.kernel_sorts import microseconds
-    from benchmarks.model_programs import INPUT, facts_of, kernel_times, opened
+    from benchmarks.model_programs import INPUT, facts_of, kernel_times, opened, peers
 
-    programs = opened(place, options.threads)
+    crashed = crashes(peers(place), place / INPUT, options.threads)
+    programs = opened(place, options.threads, crashed)
     errors = verified(network, programs, options.precision)
     runs = {name: program for name, (program, _) in programs.items()}
     pause = PAUSE if options.threads > 1 else 0.0
@@ -103,6 +106,7 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
         "ratios": {n: times[best]["median_us"] / times[n]["median_us"] for n in facts},
         "two_over_one": {n: both[n, 1] / both[n, 2] for n in ours if both},
         "errors": errors,
+        "crashed": crashed,
         **{key: {n: f[key] for n, (_, f) in facts.items() if key in f} for key in noted},
         "kernels_us": {name: microseconds(kernels) for name, (kernels, _) in waterfalls.items()},
         "layers_total_us": {name: total for name, (_, total) in waterfalls.items()},
@@ -156,6 +160,7 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
         "precision": row["precision"],
         "best dense": f"{best} {row['times'][best]['median_us'] / 1e3:.2f} ms",
         **{n: f"{r:.2f}x" for n, r in row["ratios"].items()},
+        **row["crashed"],
     }
 
 

@@ -46,7 +46,8 @@ def _ratios(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     body = []
     for row in rows:
         float_us = row["times"][row["best_float"]]["median_us"]
-        cells = [_named(row, "best_dense"), _named(row, "best_float")]
+        ended = [f"{n}: {s}" for n, s in row.get("crashed", {}).items() if n.endswith("int8")]
+        cells = ["; ".join([_named(row, "best_dense"), *ended]), _named(row, "best_float")]
         for level in LEVELS:
             us = row["times"].get(level, {}).get("median_us")
             cells.append(f"{row['ratios'][level]:.2f} ({float_us / us:.1f})" if us else "")

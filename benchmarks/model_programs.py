@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -199,16 +199,26 @@ def kernel_times(
     return rows, total
 
 
-def opened(place: Path, threads: int) -> dict[str, tuple[Callable[[], Any], Path]]:
-    """Open every program in ``place``; each comes with the folder of its expected output."""
+def peers(place: Path) -> dict[str, Path]:
+    """Return the file of each dense runtime in ``place``."""
+    files = {name: place / BASELINES[name][1] for name in OPENERS}
+    return {name: file for name, file in files.items() if file.exists()}
+
+
+def opened(
+    place: Path, threads: int, without: Collection[str] = ()
+) -> dict[str, tuple[Callable[[], Any], Path]]:
+    """Open every program in ``place``; each comes with the folder of its expected output.
+
+    The dense runtimes ``without`` are left out.
+    """
     from tvm_sparse_runtime import load
 
     x = np.load(place / INPUT)
     found: dict[str, tuple[Callable[[], Any], Path]] = {}
-    for name, open_file in OPENERS.items():
-        file = place / BASELINES[name][1]
-        if file.exists():
-            found[name] = open_file(file, x, threads), place
+    for name, file in peers(place).items():
+        if name not in without:
+            found[name] = OPENERS[name](file, x, threads), place
     for folder, facts in facts_of(place).items():
         library = load(Path(folder, ARTIFACT), verify=False, threads=threads)
         found[f"ours {facts['level']}"] = partial(library, x), Path(folder)

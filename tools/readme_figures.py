@@ -24,6 +24,7 @@ def row(level: dict[str, Any], dense_accuracy: float) -> str:
     latency = {name: taken["median_us"] for name, taken in level["latency"].items()}
     cells = [
         f"{level['sparsity']:.1%}",
+        level["numbers"],
         f"{dense_accuracy:.1%}",
         f"{level['accuracy']['compiled']:.1%}",
         f"{level['max_abs_error']:.1e}",
@@ -36,9 +37,9 @@ def row(level: dict[str, Any], dense_accuracy: float) -> str:
 def figures(record: dict[str, Any]) -> str:
     """Return the table and the sentence below it for a result of ``tvm-sparse demo --json``."""
     lines = [
-        "| zeros | accuracy, dense | compiled | max abs error | sparse us | own dense us "
-        "| PyTorch eager us | over own dense |",
-        "|" + "---|" * 8,
+        "| zeros | numbers | accuracy, dense | compiled | max abs error | sparse us "
+        "| own dense float us | PyTorch eager us | over own dense |",
+        "|" + "---|" * 9,
         *(row(level, record["accuracy_dense"]) for level in record["levels"]),
     ]
     machine = record["environment"]
@@ -50,8 +51,8 @@ def figures(record: dict[str, Any]) -> str:
         f"One image a call, median of {calls} interleaved calls, {threads} threads, "
         f"{machine['cpu']}, torch {versions['torch']}, TVM {versions['apache-tvm']}; ratios "
         "travel between machines, microseconds do not. "
-        f"Artifact: {kib['sparse']} KiB, compiled dense {kib['dense']} KiB, "
-        f"PyTorch parameters {kib['model']} KiB."
+        f"Artifact: {kib['sparse']} KiB, in int8 {kib['int8']} KiB, "
+        f"compiled dense {kib['dense']} KiB, PyTorch parameters {kib['model']} KiB."
     )
     return "\n".join([*lines, "", text])
 

@@ -27,6 +27,12 @@ def test_page():
     assert "| net | 2.0% | 3.0% | 1.5% |  |  |  |" in text
 
 
+def test_runtimes_that_crash_are_named():
+    crashed = {"onnxruntime int8": "SIGSEGV", "torch.compile": "SIGABRT"}
+    text = int8_pages.page([quantised() | {"crashed": crashed}])
+    assert "| net | openvino int8 0.22; onnxruntime int8: SIGSEGV | openvino 0.60 |" in text
+
+
 def test_rows_of_other_precision_are_left_to_the_other_page(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.model_pages.load", lambda name: {"rows": [row(1, 2.0, 1.0)]})
     int8_pages.write(tmp_path)

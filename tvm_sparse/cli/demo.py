@@ -29,7 +29,7 @@ def demo_command(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train a small network on real digits, prune, compile, check, export and load it."""
+    """Train a small network on real digits, prune, compile, check, quantise, export and load it."""
     with console.errors(debug):
         require("demo", "tvm-sparse demo")
         from tvm_sparse.demo.run import run
@@ -45,9 +45,10 @@ def demo_command(
 
 
 def show(result: Result) -> None:
-    """Print the tables, and last the four lines that matter."""
+    """Print the tables, and last the lines that matter."""
     for level in result.levels:
-        title = f"{tables.percent(level.wanted)} asked, {tables.percent(level.sparsity)} pruned"
+        zeros = f"{tables.percent(level.wanted)} asked, {tables.percent(level.sparsity)} pruned"
+        title = f"{zeros}, {level.numbers}"
         console.show(tables.decision_table(level.decisions, title))
     console.show(
         accuracy_table(result), latency_table(result), size_table(result), *summary(result)
@@ -56,10 +57,14 @@ def show(result: Result) -> None:
 
 def accuracy_table(result: Result) -> Table:
     """Return the test accuracy on the way, one row a level."""
-    columns = ("sparsity", "dense", "pruned", "fine-tuned", "compiled", "same class as PyTorch")
+    columns = (
+        *("sparsity", "numbers", "dense", "pruned", "fine-tuned", "compiled"),
+        "same class as PyTorch",
+    )
     rows = [
         (
             tables.percent(level.sparsity),
+            level.numbers,
             tables.percent(result.accuracy_dense),
             tables.percent(level.accuracy["untuned"]),
             tables.percent(level.accuracy["pruned"]),
@@ -73,8 +78,14 @@ def accuracy_table(result: Result) -> Table:
 
 def latency_table(result: Result) -> Table:
     """Return the latency of one image by program, one row a level."""
-    columns = ("sparsity", "sparse us", "p99", "dense us", "p99", "PyTorch eager us", "p99")
-    rows = [(tables.percent(level.sparsity), *_latencies(level)) for level in result.levels]
+    columns = (
+        *("sparsity", "numbers", "sparse us", "p99", "dense float us", "p99"),
+        *("PyTorch eager us", "p99"),
+    )
+    rows = [
+        (tables.percent(level.sparsity), level.numbers, *_latencies(level))
+        for level in result.levels
+    ]
     calls = result.levels[0].latency["sparse"].calls
     return tables.table(columns, rows, f"Latency of one image (median of {calls}, interleaved)")
 
@@ -90,15 +101,17 @@ def size_table(result: Result) -> Table:
         "model": "PyTorch parameters",
         "dense": "artifact, all dense",
         "sparse": "artifact, sparse",
+        "int8": "artifact, sparse and int8",
     }
     rows = [(text, f"{result.size[name] / 1024:.0f}") for name, text in names.items()]
     return tables.table(("what", "KiB"), rows, "Size")
 
 
 def summary(result: Result) -> list[str]:
-    """Return the last lines: error, accuracy, speed-up, artifact."""
-    last = result.levels[-1]
+    """Return the last lines: error, accuracy, speed-up, bytes, artifact."""
+    *_, last, in_bytes = result.levels
     kept = 100 * (last.accuracy["compiled"] - result.accuracy_dense)
+    changed = 100 * (in_bytes.accuracy["compiled"] - last.accuracy["compiled"])
     eager = last.latency["pytorch"].median_us / last.latency["sparse"].median_us
     return [
         f"fresh process: loaded in {result.fresh['load_seconds']:.2f} s without torch and without "
@@ -108,5 +121,8 @@ def summary(result: Result) -> list[str]:
         f"{tables.percent(last.sparsity)} zeros ({kept:+.1f} points against the dense network)",
         f"speed-up:      {last.speedup:.2f}x over our own dense build, {eager:.2f}x over PyTorch "
         "eager",
+        f"in bytes:      {tables.percent(in_bytes.accuracy['compiled'])} ({changed:+.1f} points), "
+        f"{in_bytes.speedup:.2f}x over our own dense build of floats, "
+        f"{result.size['int8'] / result.size['sparse']:.2f} of the artifact's size",
         f"artifact:      {result.artifact}",
     ]

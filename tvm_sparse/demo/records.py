@@ -25,8 +25,10 @@ class Level:
         Largest difference to PyTorch over all outputs for all test ``images``; ``agreeing`` of
         them get the class that PyTorch gives.
     latency
-        One image a call: ``sparse``, ``dense`` (the same pipeline, every layer dense) and
+        One image a call: ``sparse``, ``dense`` (the same pipeline, every layer dense and float) and
         ``pytorch`` (eager).
+    numbers
+        What layers multiply. In bytes, outputs are compared with those of the quantised program.
     """
 
     wanted: float
@@ -38,16 +40,17 @@ class Level:
     images: int
     agreeing: int
     latency: dict[str, Latency]
+    numbers: str = "float32"
 
     @property
     def speedup(self) -> float:
-        """How many times faster the sparse build is than our own dense build."""
+        """How many times faster the sparse build is than our own dense build of floats."""
         return self.latency["dense"].median_us / self.latency["sparse"].median_us
 
 
 @dataclass(frozen=True)
 class Result:
-    """All levels, and the artifact of the last one.
+    """All levels, the last one a second time in bytes, and the artifact of its floats.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ class Result:
         Test accuracy before pruning.
     size
         Bytes of the ``model`` (PyTorch's parameters and buffers) and of the artifact directories
-        of our ``dense`` and ``sparse`` builds.
+        of our ``dense``, ``sparse`` and ``int8`` builds.
     fresh
         What the process that loaded the artifact with the runtime alone said about itself.
     environment

@@ -29,6 +29,12 @@ BATCH = 1
 TOLERANCE = 1e-4
 """Largest difference to PyTorch that passes, relative to the largest output."""
 
+BYTES_TOLERANCE = 0.03
+"""The same in bytes: what lies between two of them may become either."""
+
+CALIBRATION = 100
+"""Training images that decide what bytes mean."""
+
 
 def run(
     output: Path,
@@ -62,20 +68,23 @@ def run(
     built = [build_level(step, data, progress) for step in steps]
     _, sparse, dense = built[-1]
     sparse.export(output, force=force)
+    level_bytes, in_bytes = build_bytes(steps[-1], data, dense, progress)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         dense.export(folder / "dense")
+        in_bytes.export(folder / "int8")
         size = {
             "model": bytes_dense,
             "dense": directory_bytes(folder / "dense"),
             "sparse": directory_bytes(output),
+            "int8": directory_bytes(folder / "int8"),
         }
         logits, found = load_afresh(output, data.test_images, folder)
     expected = predict(sparse, data.test_images, BATCH)
     require_same(logits, expected, "fresh process", "the build it came from", 0.0)
     return Result(
         accuracy_dense,
-        [level for level, _, _ in built],
+        [*(level for level, _, _ in built), level_bytes],
         str(output),
         size,
         found,
@@ -110,19 +119,65 @@ def build_level(
     level = Level(
         step.wanted,
         step.sparsity,
-        {
-            "untuned": step.accuracy_untuned,
-            "pruned": step.accuracy,
-            "compiled": accuracy(sparse, data, BATCH),
-        },
+        _accuracies(step, outputs, data),
         detected.to_json(),
         list(sparse.decisions),
         error,
         len(outputs),
-        int((outputs.argmax(1) == reference.argmax(1)).sum()),
+        _agreeing(outputs, reference),
         race(_programs(sparse, dense, step.model, example)),
     )
     return level, sparse, dense
+
+
+def build_bytes(
+    step: StepResult, data: digits.Digits, dense: Any, progress: Progress | None = None
+) -> tuple[Level, Any]:
+    """Quantise and compile the network of one step; compare, and time it beside ``dense`` floats.
+
+    Returns
+    -------
+    level, library
+        The record and the library.
+    """
+    report = _reporter(progress, "compiling in bytes", 2)
+    images, example = data.test_images, torch.from_numpy(data.test_images[:BATCH])
+    calibration = torch.from_numpy(data.train_images[:CALIBRATION])
+    program = ts.quantize(step.model, calibration.split(BATCH))
+    report(1)
+    library = ts.compile(program, target="cpu")
+    report(2)
+    quantised, outputs = program.module(), predict(library, images, BATCH)
+    reference = predict(lambda x: quantised(torch.from_numpy(x)).detach(), images, BATCH)
+    error = require_same(outputs, reference, "build in bytes", "PyTorch", BYTES_TOLERANCE)
+    level = Level(
+        step.wanted,
+        step.sparsity,
+        _accuracies(step, outputs, data),
+        ts.inspect(program).to_json(),
+        list(library.decisions),
+        error,
+        len(outputs),
+        _agreeing(outputs, reference),
+        race(_programs(library, dense, step.model, example)),
+        "int8",
+    )
+    return level, library
+
+
+def _accuracies(step: StepResult, outputs: Images, data: digits.Digits) -> dict[str, float]:
+    """Return the test accuracy on the way; ``outputs`` are those of the compiled network."""
+    right = outputs.argmax(1) == data.test_labels
+    return {
+        "untuned": step.accuracy_untuned,
+        "pruned": step.accuracy,
+        "compiled": float(right.mean()),
+    }
+
+
+def _agreeing(outputs: Images, reference: Images) -> int:
+    """Return how many images get the class that the reference gives them."""
+    return int((outputs.argmax(1) == reference.argmax(1)).sum())
 
 
 def require_same(
