@@ -31,7 +31,8 @@ def demo_command(
 ) -> None:
     """Train a small network on real digits, prune, compile, check, quantise, export and load it."""
     with console.errors(debug):
-        require("demo", "tvm-sparse demo")
+        for extra in ("demo", "quantize"):  # the one brings the other
+            require(extra, "tvm-sparse demo")
         from tvm_sparse.demo.run import run
 
         with bars() as progress:
