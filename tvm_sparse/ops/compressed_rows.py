@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import single_engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops import lane_sums
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.marks import OUT_FUSABLE, int64
+from tvm_sparse.ops.lane_sums import lane_sums
 from tvm_sparse.ops.packed_rows import PackedRows, ramp
 
 
@@ -30,20 +27,8 @@ def compressed_rows(
     Between them, ``contract`` walks the slots of the storage with ``group * vectors`` accumulators
     in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
     """
-    c = contraction
-    plan = _Plan(c, single_engine_of(c.numerics, target), vectors, storage)
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        stored = lane_sums.declare(storage, plan.engine, str(storage.column_dtype))
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
-        with T.sblock("root"):
-            packed = plan.alloc(c.dtype)
-            plan.pack(x, packed)
-            acc = lane_sums.emit(plan, packed, stored)
-            plan.store(acc, None, y)
-    return builder.get()
+    engine = single_engine_of(contraction.numerics, target)
+    return lane_sums(_Plan(contraction, engine, vectors, storage), str(storage.column_dtype))
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
-from tvm_sparse.ops.marks import OPERATOR, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.packed_rows import VECTORS, ramp
 from tvm_sparse.ops.transpose import LANES, transpose_tile
 
@@ -45,6 +46,15 @@ class Plan(Protocol):
     def tiles(self) -> Any:
         """Tiles of output rows."""
 
+    def alloc(self, dtype: str) -> Any:
+        """Emit the buffer of the transposed input."""
+
+    def pack(self, x: tirx.Buffer, packed: tirx.Buffer) -> None:
+        """Emit the block that transposes the input."""
+
+    def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
+        """Emit the block that copies results to the output."""
+
     def read(self, packed: tirx.Buffer, row_tile: Any, first: Any) -> Any:
         """Return the region of ``packed`` that a row tile reads for rows from ``first`` on."""
 
@@ -55,25 +65,35 @@ class Plan(Protocol):
         """
 
 
-def declare(s: CompressedRowsFormat, engine: Engine, columns: str) -> list[Any]:
-    """Declare the parameters of the storage's arrays; ``columns`` is the type of the second."""
+def lane_sums(plan: Plan, columns: str) -> tirx.PrimFunc:
+    """Return ``f(X, values, columns, starts[, groups], Y)``; ``columns`` is the second's type."""
+    c = plan.c
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        stored = _declare(plan.s, plan.engine, columns)
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        width, features = plan.tiles * plan.span, plan.s.row_tiles * plan.s.tile_rows
+        with T.sblock("root"):
+            packed, dtype = plan.alloc(c.dtype), c.numerics.accumulate
+            lanes = T.sblock_alloc_buffer(int64((features, width)), dtype)
+            acc = T.sblock_alloc_buffer(int64((width, features)), dtype)
+            plan.pack(x, packed)
+            _contract(plan, packed, stored, lanes)
+            _turn(plan, features // LANES, lanes, acc)
+            plan.store(acc, None, y)
+    return builder.get()
+
+
+def _declare(s: CompressedRowsFormat, engine: Engine, columns: str) -> list[Any]:
+    """Declare the parameters of the storage's arrays."""
     values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), engine.held))
     places = T.arg("C", T.Buffer(int64((s.entries,)), columns))
     starts = T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32"))
     if s.tile_groups == 1:
         return [values, places, starts]
     return [values, places, starts, T.arg("G", T.Buffer(int64((s.slots,)), str(s.group_dtype)))]
-
-
-def emit(plan: Plan, packed: tirx.Buffer, stored: list[Any]) -> Any:
-    """Emit the blocks that multiply; return the buffer of sums, ``(row, feature)``."""
-    width, features = plan.tiles * plan.span, plan.s.row_tiles * plan.s.tile_rows
-    dtype = plan.c.numerics.accumulate
-    lanes = T.sblock_alloc_buffer(int64((features, width)), dtype)
-    acc = T.sblock_alloc_buffer(int64((width, features)), dtype)
-    _contract(plan, packed, stored, lanes)
-    _turn(plan, features // LANES, lanes, acc)
-    return acc
 
 
 def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) -> None:

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.engine.registry import single_engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
-from tvm_sparse.ops import lane_sums
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
-from tvm_sparse.ops.marks import OUT_FUSABLE, int64
+from tvm_sparse.ops.lane_sums import lane_sums
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.packed_rows import PACK, PackedRows, ramp
 from tvm_sparse.ops.plane import Plane
 from tvm_sparse.ops.transpose import LANES, transpose_tile
@@ -36,20 +35,10 @@ def shifted_rows(
     of the vector that is loaded. An entry's place says channel, plane and shift at once. Lanes at
     positions without an output, one border's width in each row, are computed in vain.
     """
-    c = contraction
-    plan = _Plan(c, single_engine_of(c.numerics, target), vectors, storage, Plane(c, vectors))
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        stored = lane_sums.declare(plan.s, plan.engine, "int32")
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
-        with T.sblock("root"):
-            packed = plan.alloc(c.dtype)
-            plan.pack(x, packed)
-            acc = lane_sums.emit(plan, packed, stored)
-            plan.store(acc, None, y)
-    return builder.get()
+    engine = single_engine_of(contraction.numerics, target)
+    return lane_sums(
+        _Plan(contraction, engine, vectors, storage, Plane(contraction, vectors)), "int32"
+    )
 
 
 @dataclass(frozen=True)
