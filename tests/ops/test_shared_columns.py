@@ -20,6 +20,7 @@ from tvm_sparse.numerics import BFLOATS
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.shared_columns import shared_columns
 from tvm_sparse.schedules.build import build_function
+from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.selection.narrow import stored
 
 pytestmark = pytest.mark.isa
@@ -70,9 +71,10 @@ def test_every_machine(machine):
     check(as_integers(Contraction((18,), 24, 21), "int8", 3), 0.5, target=TARGETS[machine])
 
 
-def test_layers_that_are_worth_threads():
-    for rows in (128, 70):
-        check(as_integers(Contraction((rows,), 256, 512)), 0.7, 4)
+@pytest.mark.parametrize("rows", [128, 70, 20])
+def test_layers_that_are_worth_threads(rows, monkeypatch):
+    monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
+    check(as_integers(Contraction((rows,), 256, 512)), 0.7, 4)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_few_rows_and_groups_of_channels_have_none(c):
 
 
 @pytest.mark.parametrize(
-    ("rows", "cores", "vectors"), [(1, 1, 1), (128, 1, 4), (128, 2, 4), (64, 2, 2), (80, 1, 1)]
+    ("rows", "cores", "vectors"), [(1, 1, 1), (128, 1, 4), (128, 2, 2), (64, 2, 1), (80, 1, 1)]
 )
 def test_tiles_are_hardly_idle(rows, cores, vectors):
     target = Target({"kind": "llvm", "num-cores": cores})
