@@ -10,6 +10,7 @@ from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.passes.quantisation import dequantize, quantize
 from tvm_sparse.passes.read_bytes import ReadBytes
+from tvm_sparse.passes.rewrite import op_name
 
 LEFT, RIGHT = Scale("uint8", 0.02, 100), Scale("int8", 0.03, -5)
 SHAPE = (3, 40)
@@ -64,3 +65,18 @@ def test_another_zero_point_means_something_else():
     legal = relax.transform.LegalizeOps(DEFINITIONS)(after)
     expected = meant(x, LEFT) + np.float32(0.02) + y
     np.testing.assert_allclose(evaluate(legal, x, y), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_bytes_that_are_never_made_mean_something_where_they_were():
+    """TVM fuses a sum behind what comes first, as far as that reaches without the other operand."""
+
+    def body(x, y):
+        builder = relax.BlockBuilder.current()
+        early = builder.emit(quantize(x, LEFT.zero_point, LEFT.dtype))
+        late, _ = emitted(builder.emit(relax.op.exp(y)), RIGHT)
+        return relax.op.add(late, builder.emit(dequantize(early, LEFT)))
+
+    after = ReadBytes()(module(body, SHAPE, SHAPE))
+    values = [binding.value for binding in after["main"].body.blocks[0].bindings]
+    names = [op_name(value) for value in values if isinstance(value, relax.Call)]
+    assert names == ["call_tir", "multiply", "exp", "quantize", "call_tir"]

@@ -30,21 +30,28 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class _Rule:
-    """The rule; ``unmade`` are the ``quantize`` whose bytes are never made."""
+    """The rule; ``unmade`` are the ``quantize`` whose bytes are never made, and their sizes."""
 
     def __init__(self, func: relax.Function) -> None:
         self.unmade = _unmade(func)
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
-        if name == "quantize" and any(sweep.original.same_as(found) for found in self.unmade):
+        size = self._unmade(sweep.original) if name == "quantize" else None
+        if size is not None:
             scale = Scale(str(call.ty.dtype), 1.0, zero_of(call) or 0)
-            return sweep.builder_.call_te(
+            steps = sweep.builder_.emit_te(
                 lambda t: whole_steps(t, scale), call.args[0], primfunc_name_hint="steps"
             )
+            # Here, not where they are read: TVM fuses what comes first with its layer first.
+            return relax.op.multiply(steps, size)
         if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
-            return relax.op.multiply(call.args[0], call.args[1])
+            return call.args[0]
         return _combined(sweep, call) if _adds(call) else None
+
+    def _unmade(self, call: relax.Call) -> Any | None:
+        """Return what a step of ``call`` means if its bytes are never made."""
+        return next((size for found, size in self.unmade if call.same_as(found)), None)
 
 
 def _adds(call: Any) -> bool:
@@ -54,8 +61,8 @@ def _adds(call: Any) -> bool:
     )
 
 
-def _unmade(func: relax.Function) -> list[relax.Call]:
-    """Return each ``quantize`` that only a sum in the same kernel reads, as floats.
+def _unmade(func: relax.Function) -> list[tuple[relax.Call, Any]]:
+    """Return each ``quantize`` that only a sum in the same kernel reads, as floats, with its size.
 
     A sum is fused behind the layer whose bytes come first; what the other one makes is stored.
     """
@@ -63,7 +70,7 @@ def _unmade(func: relax.Function) -> list[relax.Call]:
     order = [binding.var for block in func.body.blocks for binding in block.bindings]
     found = []
     for call in filter(_adds, bound.values()):
-        made = []
+        made = {}
         for argument in call.args:
             source = bound.get(argument)
             if op_name(source) == "dequantize" and uses.get(argument) == 1:
@@ -71,9 +78,10 @@ def _unmade(func: relax.Function) -> list[relax.Call]:
                 maker = bound.get(var)
                 plain = op_name(maker) == "quantize" and uses.get(var) == 1
                 if plain and zero_of(maker) == _zero(source):
-                    made.append(var)
+                    made[var] = source.args[1]
         if made:
-            found.append(bound[min(made, key=order.index)])
+            first = min(made, key=order.index)
+            found.append((bound[first], made[first]))
     return found
 
 
