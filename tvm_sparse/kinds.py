@@ -12,7 +12,6 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
-from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
@@ -63,5 +62,5 @@ BUILT_IN = (
     _built_in(Joint, CompressedBanksFormat),
     _built_in(DepthwiseTaps, CompressedRowsFormat, DepthwiseTapsFormat),
     _built_in(FilterPruned),
-    _built_in(Unstructured, CompressedRowsFormat, ShiftedRowsFormat),
+    _built_in(Unstructured, CompressedRowsFormat),
 )

@@ -11,8 +11,15 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.memory import array_of
-from tvm_sparse.numerics import INTEGER_SUMS
-from tvm_sparse.passes.quantisation import dequantize, meaning_of, quantize, with_number, zero_of
+from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.passes.quantisation import (
+    dequantize,
+    is_whole,
+    meaning_of,
+    quantize,
+    with_number,
+    zero_of,
+)
 from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, rewrite
 
 
@@ -48,8 +55,7 @@ class _Rule:
         if self.uses.get(var) != 1:
             return False
         if name == "multiply":
-            whole = op_name(self.bound.get(call.args[0])) == "astype"
-            whole = whole and str(self.bound[call.args[0]].args[0].ty.dtype) == INTEGER_SUMS
+            whole = is_whole(self.bound.get(call.args[0]))
             return whole and sweep.constant(call.args[1]) is not None
         if name == "nn.relu":
             return self._takes(sweep, call.args[0])
@@ -67,8 +73,9 @@ class _Rule:
         if op_name(call) == "dequantize":
             meaning = meaning_of(sweep, sweep.visit_expr(expr))
             assert meaning is not None
-            size = np.float32(meaning.scale.scale) * np.float32(factor)
-            return dequantize(meaning.bytes, replace(meaning.scale, scale=float(size)))
+            single = np.dtype(FLOAT_SUMS).type
+            size = float(single(meaning.scale.scale) * single(factor))
+            return dequantize(meaning.bytes, replace(meaning.scale, scale=size))
         if op_name(call) == "multiply":
             whole, own = call.args
             return relax.op.multiply(sweep.visit_expr(whole), self._times(sweep, own, factor))

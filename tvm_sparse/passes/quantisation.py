@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_sparse.memory import array_of
-from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
 from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.passes.rewrite import Rewriter, op_name
 
@@ -54,6 +54,11 @@ def zero_of(call: relax.Call) -> int | None:
     size, zero = (array_of(argument).reshape(-1) for argument in call.args[1:])
     plain = len(size) == len(zero) == 1 and size[0] == 1
     return int(zero[0]) if plain else None
+
+
+def is_whole(call: Any) -> bool:
+    """Whether ``call`` makes floats of the sums of integers."""
+    return op_name(call) == "astype" and str(call.args[0].ty.dtype) == INTEGER_SUMS
 
 
 def inverse(factor: float) -> float:
