@@ -107,6 +107,7 @@ def test_a_symbolic_batch():
         np.testing.assert_array_equal(out.numpy(), reference(own, x, matrix))
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(
     rows=st.integers(1, 80),

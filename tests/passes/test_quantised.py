@@ -170,7 +170,12 @@ def test_any_number_of_rows():
 
 
 @pytest.mark.parametrize(
-    ("activation", "form"), [("QUInt8", "QDQ"), ("QInt8", "QDQ"), ("QUInt8", "QOperator")]
+    ("activation", "form"),
+    [
+        ("QUInt8", "QDQ"),
+        pytest.param("QInt8", "QDQ", marks=pytest.mark.slow),
+        ("QUInt8", "QOperator"),
+    ],
 )
 def test_networks_of_onnxruntime(tmp_path, activation, form):
     path = quantised_by_onnxruntime(tmp_path, activation, form)
