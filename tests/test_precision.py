@@ -11,6 +11,7 @@ from torch import nn
 import tvm_sparse as ts
 from tests.test_compiler import prune_banks
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.tuning.tuner import Settings
 
 pytestmark = pytest.mark.isa("avx512bf16", "avx512vbmi")
 FAST = ts.Config(measure=False)
@@ -160,3 +161,19 @@ def test_chips_without_such_products_are_refused(target):
 def test_other_types_are_refused():
     with pytest.raises(InputError, match=r"precision.*float16.*'bfloat16'"):
         ts.compile(nn.Linear(8, 8), (torch.zeros(1, 8),), precision="float16")
+
+
+@pytest.mark.slow
+def test_layers_are_tuned_and_records_say_what_they_multiply(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 16)).eval()
+    config = ts.Config(measure=False, precision="bfloat16")
+    records = tmp_path / "records.jsonl"
+    small = Settings(batch=2, population=4, rounds=1, finalists=1)
+    x = torch.randn(8, 64)
+    report = ts.tune(model, (x,), trials=4, database=records, config=config, settings=small)
+    assert not report.skipped
+    assert {layer for task in report.tasks for layer in task.layers} == {"0", "2"}
+    lines = records.read_text(encoding="utf-8").splitlines()
+    assert lines
+    assert all("bfloat16" in line for line in lines)

@@ -95,6 +95,20 @@ def test_files_hold_everything(tmp_path):
     assert all((a == b).all() for a, b in zip(arrays, loaded, strict=True))
 
 
+@pytest.mark.parametrize("dtype", operands.HALVES)
+def test_half_precision_comes_back_from_files(tmp_path, dtype):
+    n = te.placeholder((4, 8), dtype, "X")
+    func = te.create_prim_func([n, te.compute(n.shape, lambda i, j: n[i, j] + n[i, j], "Y")])
+    assert operands.unmeasurable(func) is None
+    arrays = operands.operands(func, {}, outputs=1)
+    operands.save(tmp_path / "task", arrays, [operands.spec(func.params[-1])])
+    (loaded,), specs = operands.load(tmp_path / "task")
+    assert specs == [((4, 8), dtype)]
+    assert loaded.dtype == arrays[0].dtype
+    assert operands.same(loaded, arrays[0])
+    assert not operands.same(loaded * loaded.dtype.type(1.1), arrays[0])
+
+
 def test_variable_extents_count_as_one():
     func = balanced(Contraction((tirx.Var("n", "int64"),), 64, 32), STORAGE, host())
     assert operands.unmeasurable(func) is None
@@ -103,7 +117,10 @@ def test_variable_extents_count_as_one():
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "word"),
-    [((lambda n: (n * 2,)), "float32", "expressions"), ((lambda n: (n,)), "bfloat16", "bfloat16")],
+    [
+        ((lambda n: (n * 2,)), "float32", "expressions"),
+        ((lambda n: (n,)), "float8_e4m3fn", "float8"),
+    ],
 )
 def test_what_no_array_can_be_made_for(shape, dtype, word):
     n = te.var("n", "int64")

@@ -71,8 +71,8 @@ def check(module: Any, tensors: Tensors, directory: Path) -> None:
     _blank(outputs)
     module["main"](*inputs, *outputs)
     for i, out in enumerate(outputs):
-        expected = np.load(directory / EXPECTED.format(i))
         got = out.numpy()
+        expected = operands.read(directory / EXPECTED.format(i), got.dtype.name)
         if not operands.same(got, expected):
             worst = float(np.nanmax(np.abs(got - expected), initial=np.nan))
             raise WrongResultError(f"output {i} differs by up to {worst:g}")
@@ -84,7 +84,7 @@ def save_expected(function: Any, tensors: Tensors, directory: Path) -> None:
     _blank(outputs)
     function(*inputs, *outputs)
     for i, out in enumerate(outputs):
-        np.save(directory / EXPECTED.format(i), out.numpy())
+        operands.write(directory / EXPECTED.format(i), out.numpy())
 
 
 def _blank(outputs: list[Any]) -> None:

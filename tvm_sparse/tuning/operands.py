@@ -8,23 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tvm import tirx
 
-from tvm_sparse.numerics import samples
+from tvm_sparse.numerics import HALVES, is_float, samples
 
 LARGEST = 4
 SCALE = 2.0**-5
 """Values are multiples of this, up to ``LARGEST`` of them: sums of their products are exact in any
 order, and small enough for sigmoids and the like not to saturate."""
 
-OUTPUTS = "outputs.json"
+SPECS = "specs.json"
 
 Spec = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 
-DTYPES = frozenset(np.dtype(d).name for d in "bBhHiIqQefd")
-"""What NumPy files can hold."""
+DTYPES = frozenset(np.dtype(d).name for d in "bBhHiIqQefd").union(HALVES)
+"""What files hold: NumPy's types, and the bits of those that it has from another package."""
 
 
 def operands(
@@ -75,16 +76,28 @@ def save(directory: Path, inputs: list[np.ndarray], outputs: list[Spec]) -> None
     """Write arguments where :func:`load` finds them."""
     directory.mkdir(parents=True, exist_ok=True)
     for i, array in enumerate(inputs):
-        np.save(directory / f"input{i}.npy", array)
-    (directory / OUTPUTS).write_text(json.dumps(outputs), encoding="utf-8")
+        write(directory / f"input{i}.npy", array)
+    specs = {"inputs": [array.dtype.name for array in inputs], "outputs": outputs}
+    (directory / SPECS).write_text(json.dumps(specs), encoding="utf-8")
 
 
 def load(directory: Path) -> tuple[list[np.ndarray], list[Spec]]:
     """Return the inputs, and shape and dtype of the outputs."""
-    count = len(list(directory.glob("input*.npy")))
-    inputs = [np.load(directory / f"input{i}.npy") for i in range(count)]
-    specs = json.loads((directory / OUTPUTS).read_text(encoding="utf-8"))
-    return inputs, [(tuple(shape), dtype) for shape, dtype in specs]
+    specs = json.loads((directory / SPECS).read_text(encoding="utf-8"))
+    inputs = [read(directory / f"input{i}.npy", t) for i, t in enumerate(specs["inputs"])]
+    return inputs, [(tuple(shape), dtype) for shape, dtype in specs["outputs"]]
+
+
+def write(path: Path, array: np.ndarray) -> None:
+    """Write an array, or its bits if NumPy's files do not know its type."""
+    foreign = array.dtype.kind == "V"
+    np.save(path, array.view(f"u{array.itemsize}") if foreign else array)
+
+
+def read(path: Path, dtype: str) -> np.ndarray:
+    """Return the array of ``dtype`` that :func:`write` wrote."""
+    found: np.ndarray = np.load(path).view(dtype)
+    return found
 
 
 def same(got: np.ndarray, expected: np.ndarray) -> bool:
@@ -93,16 +106,18 @@ def same(got: np.ndarray, expected: np.ndarray) -> bool:
     The contraction itself is exact with :func:`operands`, so the bound is a few units in the last
     place of the largest result; one product too many or too few is far above it.
     """
-    if not np.issubdtype(expected.dtype, np.floating):
+    if not is_float(expected.dtype.name):
         return bool((got == expected).all())
+    unit = float(ml_dtypes.finfo(expected.dtype).eps)
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
     largest = float(np.nanmax(np.abs(expected), initial=0.0))
-    tolerance = min(64 * float(np.finfo(expected.dtype).eps), 0.02) * max(largest, SCALE**2)
+    tolerance = min(64 * unit, 0.02) * max(largest, SCALE**2)
     return bool(np.allclose(got, expected, rtol=0, atol=tolerance, equal_nan=True))
 
 
 def _is_number(dtype: Any) -> bool:
     """Whether an array of ``dtype`` holds weights: no index is a signed byte."""
-    return bool(np.issubdtype(dtype, np.floating) or dtype == np.int8)
+    return is_float(np.dtype(dtype).name) or bool(dtype == np.int8)
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: bool) -> np.ndarray:
@@ -113,7 +128,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, first: b
     number = np.dtype(dtype)
     if not _is_number(number) and not (first and number == np.uint8):
         return np.zeros(shape, number)
-    if not np.issubdtype(number, np.floating):
+    if not is_float(dtype):
         return samples(rng, shape, dtype)
     values = rng.integers(-LARGEST, LARGEST, math.prod(shape), endpoint=True).reshape(shape)
     return np.asarray((values * SCALE).astype(number))
