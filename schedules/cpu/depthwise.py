@@ -65,7 +65,8 @@ class DepthwiseRule(ScheduleRule):
         epilogue = b.isolate(sch, anchor)
         loops = sch.get_loops(anchor)
         spatial = b.spatial_count(sch, anchor)
-        lead, channels, taps = *_cut(loops[:spatial], 2 if in_vectors else 1), loops[spatial:]
+        first_channel = spatial - (2 if in_vectors else 1)
+        lead, channels, taps = loops[:first_channel], loops[first_channel:spatial], loops[spatial:]
         first = _input_width(sch, anchor, axis) > MAX_WIDTH
         extent = b.extent(sch, lead[axis]) or 1
         strips = b.divisors(extent, 2 * STRIP)
@@ -102,11 +103,6 @@ class DepthwiseRule(ScheduleRule):
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         simd.finish(sch)
         return sch
-
-
-def _cut(loops: list[LoopRV], last: int) -> tuple[list[Any], list[Any]]:
-    """Return all ``loops`` but the ``last`` few, and those."""
-    return loops[:-last], loops[-last:]
 
 
 def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:

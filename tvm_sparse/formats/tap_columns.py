@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.numerics import bits_of
+from tvm_sparse.formats.arrays import itemsize
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TapColumnsFormat:
     def nbytes(self, dtype: npt.DTypeLike = "int8") -> int:
         """Return the bytes of ``values`` of ``dtype``."""
         count = self.shared * self.words * self.taps[1] * self.channels * self.depth
-        return count * bits_of(str(np.dtype(dtype))) // 8
+        return count * itemsize(dtype)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the array of ``matrix`` ``(channels, kh * kw)``."""
