@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tvm_ffi
@@ -81,8 +81,16 @@ def domain(sch: s_tir.Schedule, block: BlockRV) -> list[str]:
 
 def flops(sch: s_tir.Schedule, block: BlockRV) -> float:
     """Return two operations for each point of a block's domain; symbolic axes count once."""
-    extents = (v.dom.extent for v in sch.get(block).iter_vars)
-    return 2.0 * math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+    return 2.0 * _product(v.dom.extent for v in sch.get(block).iter_vars)
+
+
+def elements(buffer: Any) -> int:
+    """Return the elements of a buffer; symbolic axes count once."""
+    return _product(buffer.ty.shape)
+
+
+def _product(extents: Iterable[Any]) -> int:
+    return math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
 
 
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:

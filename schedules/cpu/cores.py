@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -83,8 +81,7 @@ def split_plane(
     position = block.iter_vars[axis].var
     weights, activations = 0, 0
     for region in (*block.reads, *block.writes):
-        extents = region.source.ty.shape
-        size = math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+        size = b.elements(region.source)
         used = (v for part in region.region for v in tirx.analysis.undefined_vars(part.min))
         if any(v.same_as(position) for v in used):
             activations += size

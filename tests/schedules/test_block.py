@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from tvm import s_tir
 
 import tvm_sparse as ts
 from tests.schedules.layers import (
@@ -16,7 +17,13 @@ from tests.schedules.layers import (
     prune,
     squeeze_excite,
 )
-from tvm_sparse.schedules.cpu.block import default_rows
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.machine.record import Caches
+from tvm_sparse.numerics import INTEGERS
+from tvm_sparse.ops.block import block
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.schedules.cpu.block import default_rows, leave_room
+from tvm_sparse.targets import parse_target
 
 
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
@@ -57,3 +64,24 @@ def test_dynamic_batch():
 )
 def test_default_rows(extent, vectors, rows):
     assert default_rows(extent, vectors, 16) == rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "kept", "first", "rows"),
+    [
+        (4096, 64, 32 << 10, 4),
+        (2048, 64, 32 << 10, 8),  # eight rows leave half of the cache
+        (4096, 64, 48 << 10, 8),  # a larger one
+        (8192, 64, 32 << 10, 8),  # four rows fill it, too
+        (4096, 4096, 32 << 10, 8),  # weights that the second cache does not hold
+    ],
+)
+def test_rows_leave_room_in_the_first_cache(columns, kept, first, rows):
+    c = Contraction((128,), columns, 256, numerics=INTEGERS[0])
+    matrix = np.zeros((256, columns), np.int8)
+    matrix[:, :kept] = 1
+    storage = CompressedRowsFormat.of(matrix, group=16, run=4, tile_rows=16, depth=4)
+    schedule = s_tir.Schedule(block(c, storage, parse_target("cpu:znver4").target))
+    anchor = schedule.get_sblock("contract")
+    caches = Caches(first=first, second=1 << 20)
+    assert leave_room(schedule, anchor, 8, caches) == rows
