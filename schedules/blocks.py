@@ -113,13 +113,13 @@ def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:
     if len(writes) != 1:
         return False
     body, readers = sch.get(block).body, [sch.get(c).body for c in sch.get_consumers(block)]
-    loads = [load for reader in readers for load in _found(reader, ir.TensorLoad)]
+    loads = [load for reader in readers for load in nodes(reader, ir.TensorLoad)]
     places = sum(load.source.same_as(writes[0].source) for load in loads)
-    size = len(_found(body, ir.TensorLoad)) + len(_found(body, tirx.Let))
+    size = len(nodes(body, ir.TensorLoad)) + len(nodes(body, tirx.Let))
     return places > 1 and places * size > MOST_REPEATED
 
 
-def _found(body: Any, wanted: type) -> list[Any]:
+def nodes(body: Any, wanted: type) -> list[Any]:
     """Return the nodes of a type in ``body``."""
     found: list[Any] = []
     tvm_ffi.structural_walk(body, (wanted, found.append))

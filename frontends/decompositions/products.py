@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.machine.vector import LANES
 
 
 def _sum(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -38,7 +39,20 @@ def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: 
 
 
 _BILINEAR = [[1, 3], [0], [1, 2], [2, 3]]
-"""The axes of ``y[n, o] = sum of x1[n, i] * w[o, i, j] * x2[n, j]``: a linear layer on products."""
+"""The axes of ``y[n, o] = sum of x1[n, i] * w[o, i, j] * x2[n, j]``."""
+
+
+def _bilinear(x1: Tensor, weight: Tensor, x2: Tensor) -> Tensor:
+    """Return a linear layer on products of inputs, or, for few features, products of one's results.
+
+    The latter has ``o * i`` features, and no lane of a vector is idle.
+    """
+    features, first, second = weight.shape
+    if features < min(LANES, first):
+        parts = aten.linear.default(x2, weight.reshape(-1, second)).unflatten(1, (-1, first))
+        return (parts * x1.unsqueeze(1)).sum(-1)
+    pairs = (x1.unsqueeze(2) * x2.unsqueeze(1)).reshape(x1.shape[0], -1)
+    return aten.linear.default(pairs, weight.reshape(features, -1))
 
 
 @rule(aten._trilinear.default)
@@ -54,8 +68,7 @@ def _trilinear(  # noqa: PLR0917 (the operator's own signature)
 ) -> Tensor:
     axes_of_all = [list(axes) for axes in (expand1, expand2, expand3, sumdim)]
     if axes_of_all == _BILINEAR and i2.is_floating_point():
-        pairs = (i1.unsqueeze(2) * i3.unsqueeze(1)).reshape(i1.shape[0], -1)
-        return aten.linear.default(pairs, i2.reshape(i2.shape[0], -1))
+        return _bilinear(i1, i2, i3)
     operands = []
     for operand, axes in ((i1, expand1), (i2, expand2), (i3, expand3)):
         wide = operand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
@@ -17,6 +17,11 @@ from tvm_sparse.schedules.rule import ScheduleRule
 
 _SUMS = 4 * LANES
 """Partial results of a long row: additions of four vectors overlap, one would wait for itself."""
+
+_RESHAPES = ("reshape", "T_reshape")
+"""Names of blocks that only move elements to other axes: our definition's and TVM's."""
+
+_PARTS = (tirx.FloorDiv, tirx.FloorMod)
 
 _LONG = 2048
 """Elements of a row from which on that is worth more partial results to combine at the end."""
@@ -55,7 +60,7 @@ def _inlined(func: tirx.PrimFunc) -> s_tir.Schedule:
     sch = s_tir.Schedule(func)
     b.inline(sch)
     blocks = b.all_blocks(sch)
-    if len(blocks) != 1 or not sch.get(blocks[0]).name_hint.startswith("T_reshape"):
+    if len(blocks) != 1 or not sch.get(blocks[0]).name_hint.startswith(_RESHAPES):
         return sch
     if b.is_reduction(sch, blocks[0]) or _contiguous(sch, blocks[0]):
         return sch
@@ -87,13 +92,16 @@ def _elementwise(sch: s_tir.Schedule, block: BlockRV) -> None:
 
 
 def _contiguous(sch: s_tir.Schedule, block: BlockRV) -> bool:
-    """Whether the innermost axis is innermost in every buffer: a transposition is not."""
+    """Whether the innermost axis is innermost wherever a buffer is read: a transposition is not.
+
+    Nor is a remainder, beyond which the next element lies elsewhere.
+    """
     body = sch.get(block)
     var = body.iter_vars[-1].var
-    for region in body.reads:
-        extents = list(region.region)
-        outer = any(uses(e.min, var) for e in extents[:-1])
-        if extents and outer:
+    for load in b.nodes(body.body, ir.TensorLoad):
+        outer, last = load.indices[:-1], load.indices[-1:]
+        cut = [part for i in last for kind in _PARTS for part in b.nodes(i, kind)]
+        if any(uses(part, var) for part in (*outer, *cut)):
             return False
     return True
 

@@ -57,9 +57,14 @@ def test_attention_without_a_mask_is_two_products_and_a_softmax():
     ]
 
 
-def test_a_bilinear_layer_is_a_linear_one_on_products():
-    module, inputs = nn.Bilinear(5, 7, 3), (torch.randn(4, 5), torch.randn(4, 7))
-    assert "matmul" in operators(module, *inputs)
+@pytest.mark.parametrize("features, sums", [(9, 0), (3, 1)])
+def test_a_bilinear_layer_is_a_linear_one_on_products_or_of_few_features_before_them(
+    features, sums
+):
+    module, inputs = nn.Bilinear(5, 7, features), (torch.randn(4, 5), torch.randn(4, 7))
+    found = operators(module, *inputs)
+    assert "matmul" in found
+    assert found.count("sum") == sums
     model = from_exported(torch.export.export(module, inputs))
     assert largest_difference(model, module, *inputs) < 1e-5
 

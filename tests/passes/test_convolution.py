@@ -141,3 +141,13 @@ def test_depthwise_reads_each_channel_as_often_as_features_want(rank, times):
     layer = LAYERS[rank](16, 16 * times, 3, padding=1, groups=16)
     (decision,) = exact(layer, (2, 16, 6, 7, 5)[: rank + 2]).decisions
     assert decision.operator == "depthwise"
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+def test_channels_are_repeated_behind_the_borders_by_shuffles(channels):
+    found = exact(
+        nn.Conv2d(channels, 6 * channels, 3, padding=1, groups=channels), (2, channels, 9, 8)
+    )
+    names = [kernel.function for kernel in found.kernels]
+    assert not any("repeat" in name for name in names)
+    assert "take" in names

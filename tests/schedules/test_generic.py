@@ -8,6 +8,7 @@ import tvm
 from tvm import relax, te, topi
 
 from tests.passes.modules import evaluate, module
+from tvm_sparse.ops.reshape import reshape
 from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.schedules.build import build_function, rules_for
 from tvm_sparse.schedules.cpu.generic import GenericRule
@@ -95,14 +96,18 @@ def test_a_whole_sum_beside_another_block():
     np.testing.assert_allclose(evaluate(after, x), x.mean() * x, rtol=1e-6)
 
 
-def test_outer_products_that_are_reshaped_keep_vectors():
-    x = te.placeholder((8, 32), name="x")
-    pairs = te.compute((8, 32, 32), lambda i, j, k: x[i, j] * x[i, k], name="pairs")
-    func = te.create_prim_func([x, topi.reshape(pairs, (8, 1024))])
+@pytest.mark.parametrize("width", [32, 36])
+@pytest.mark.parametrize("move", [topi.reshape, reshape])
+def test_outer_products_that_are_reshaped_keep_vectors(move, width):
+    x = te.placeholder((8, width), name="x")
+    pairs = te.compute((8, width, width), lambda i, j, k: x[i, j] * x[i, k], name="pairs")
+    func = te.create_prim_func([x, move(pairs, (8, width * width))])
     target = parse_target("cpu").target
-    assert "T.vectorized" in GenericRule().apply(func, target, tunable=False).mod.script()
-    values = np.random.default_rng(0).standard_normal((8, 32)).astype(np.float32)
-    found = tvm.runtime.tensor(np.zeros((8, 1024), np.float32))
+    script = GenericRule().apply(func, target, tunable=False).mod.script()
+    assert "T.vectorized" in script
+    assert "% T.int64(36)" not in script  # 36 are no whole vectors of the new axis
+    values = np.random.default_rng(0).standard_normal((8, width)).astype(np.float32)
+    found = tvm.runtime.tensor(np.zeros((8, width * width), np.float32))
     build_function(func, target)["main"](tvm.runtime.tensor(values), found)
     expected = (values[:, :, None] * values[:, None]).reshape(8, -1)
     np.testing.assert_array_equal(found.numpy(), expected)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from tvm import relax, tirx
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.rewrite import op_name, shape_of
+from tvm_sparse.ops.near_columns import chunks_of
+from tvm_sparse.passes.rewrite import Rewriter, constant, op_name, shape_of, static_shape
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,22 @@ def convolution(
         groups=1 if depthwise else groups // joined,
         numerics=numerics_of(call),
     )
+
+
+def repeated(sweep: Rewriter, x: Any, kernel: tuple[int, ...], groups: int, *, on_gpu: bool) -> Any:
+    """Return ``x`` with each channel as often as features read it, where each reads a single one.
+
+    The convolution with a weight of the shape ``kernel`` is then depthwise. CPUs repeat channels by
+    shuffles of vectors.
+    """
+    features, columns = kernel[0], kernel[-1]
+    if columns != 1 or groups in (1, features):
+        return x
+    times = features // groups
+    places = np.repeat(np.arange(groups), times)
+    if on_gpu or static_shape(x) is None or chunks_of(places.tolist(), groups) is None:
+        return sweep.emit(relax.op.repeat(x, times, axis=-1))
+    return sweep.emit(relax.op.take(x, constant(places), axis=-1))
 
 
 def joined_groups(features: int, groups: int) -> int:

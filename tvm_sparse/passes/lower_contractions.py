@@ -22,6 +22,7 @@ from tvm_sparse.passes.convolution import (
     extent,
     is_channels_last,
     numerics_of,
+    repeated,
 )
 from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import Integers, integers_of, whole_integers_of
@@ -113,11 +114,12 @@ class _Lower:
         integers = self._integers(sweep, call, layer_name(weight), value)
         if integers is None and self._numerics(call, weight, name) is None:
             return None
-        x = _repeated(sweep, integers.x if integers else call.args[0], value, groups)
+        x = integers.x if integers else call.args[0]
         padding = [int(p) for p in call.attrs.padding]
         # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
         borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
         x = x if borders else _pad(sweep, x, padding, integers)
+        x = repeated(sweep, x, value.shape, groups, on_gpu=self._on_gpu)
         contraction = convolution(call, x, value.shape, borders)
         if contraction is None:
             return None
@@ -188,17 +190,6 @@ class _Lower:
         ]
         known.append((value, choice.candidate, arrays))
         return choice.candidate, arrays
-
-
-def _repeated(sweep: Rewriter, x: Any, weight: np.ndarray, groups: int) -> Any:
-    """Return ``x`` with each channel as often as features read it, where each reads a single one.
-
-    The convolution is then depthwise.
-    """
-    features, columns = weight.shape[0], weight.shape[-1]
-    if columns != 1 or groups in (1, features):
-        return x
-    return sweep.emit(relax.op.repeat(x, features // groups, axis=-1))
 
 
 def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None) -> Any:
