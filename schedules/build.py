@@ -113,12 +113,14 @@ def splitting(target: Target) -> list[Any]:
 
 def after_scheduling(target: Target) -> list[Any]:
     """Return the passes over scheduled functions that see them as they will run."""
+    from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
     from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
 
-    if target.kind.name == "llvm" and threads_of(target) == 1:
-        return [OverlapTiles(), SerialLoops()]
-    return [OverlapTiles()]
+    if target.kind.name != "llvm":
+        return [OverlapTiles()]
+    serial = [SerialLoops()] if threads_of(target) == 1 else []
+    return [OverlapTiles(), *serial, LowerHalves()]
 
 
 def scheduled(

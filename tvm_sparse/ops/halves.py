@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS, bits_of
@@ -30,7 +31,7 @@ def half_of(x: Any) -> Any:
     fails where a variable is bound in it.
     """
 
-    def half(value: Any) -> Any:
+    def bits_of_half(value: Any) -> Any:
         def upper(bits: Any) -> Any:
             odd = tirx.bitwise_and(_shifted(bits), tirx.const(1, _WORD))
             up = bits + (odd + tirx.const((1 << (_DROPPED - 1)) - 1, _WORD))
@@ -38,9 +39,26 @@ def half_of(x: Any) -> Any:
             chosen = tirx.Select(is_number(value), up, quiet)
             return tirx.Cast(_HALF_WORD, _shifted(chosen))
 
-        return tirx.reinterpret(HALF, let(tirx.reinterpret(_WORD, value), upper))
+        return let(tirx.reinterpret(_WORD, value), upper)
 
-    return let(x, half)
+    return tirx.reinterpret(HALF, let(x, bits_of_half))
+
+
+def single_of(x: Any) -> Any:
+    """Return a number of bfloat16 in single precision."""
+    return tirx.reinterpret(FLOAT_SUMS, tirx.Cast(_WORD, _bits(x)) << tirx.const(_DROPPED, _WORD))
+
+
+def chosen_half(choose: Callable[..., Any], condition: Any, *values: Any) -> Any:
+    """Return ``choose(condition, *values)`` of numbers of bfloat16, which are not rounded."""
+    return tirx.reinterpret(HALF, choose(condition, *map(_bits, values)))
+
+
+def _bits(x: Any) -> Any:
+    """Return the bits of a number of bfloat16; TVM knows those of variables only."""
+    if isinstance(x, tirx.FloatImm):
+        return tirx.const(int(np.array(x.value, HALF).view(_HALF_WORD)), _HALF_WORD)
+    return tirx.reinterpret(_HALF_WORD, x)
 
 
 def by_bits(x: te.Tensor, move: Callable[[te.Tensor], te.Tensor]) -> te.Tensor:
@@ -50,7 +68,7 @@ def by_bits(x: te.Tensor, move: Callable[[te.Tensor], te.Tensor]) -> te.Tensor:
     """
     if str(x.dtype) != HALF:
         return move(x)
-    bits = te.compute(x.shape, lambda *i: tirx.reinterpret(_HALF_WORD, x(*i)), "bits")
+    bits = te.compute(x.shape, lambda *i: _bits(x(*i)), "bits")
     moved = move(bits)
     return te.compute(moved.shape, lambda *i: tirx.reinterpret(HALF, moved(*i)), "of_bits")
 

@@ -25,11 +25,23 @@ class Block(nn.Module):
         return x + self.down(torch.relu(self.up(x))) * scale
 
 
+class Pure(Block):
+    """Leaves its input alone, and counts its runs."""
+
+    runs = 0
+
+    def forward(self, x, *, scale):
+        self.runs += 1
+        return super().forward(x.clone(), scale=scale)
+
+
 class Tower(nn.Module):
+    block = Block
+
     def __init__(self, order):
         super().__init__()
         self.stem, self.blocks, self.order = nn.Linear(8, 8), nn.ModuleList(), order
-        self.blocks.extend(Block() for _ in range(3))
+        self.blocks.extend(self.block() for _ in range(3))
 
     def forward(self, x):
         x = self.stem(x)
@@ -43,6 +55,26 @@ class Borrowed(Tower):
 
     def forward(self, x):
         return super().forward(self.blocks[1].up(x)[..., :8])
+
+
+class PureTower(Tower):
+    """Reads what blocks returned again at its end, as a U-Net does."""
+
+    block = Pure
+
+    def forward(self, x):
+        x = self.stem(x)
+        results = [x]
+        for index in self.order:
+            results.append(self.blocks[index](results[-1] + results[0], scale=0.5))
+        return sum(results)
+
+
+class PureBorrowed(PureTower):
+    """Calls a layer of its last block in front of the first."""
+
+    def forward(self, x):
+        return super().forward(self.blocks[2].up(x)[..., :8])
 
 
 def networks(kind=Tower, order=(0, 1, 2)):
@@ -67,7 +99,16 @@ def statistics(model, dense, batches):
 
 
 @pytest.mark.parametrize(
-    ("kind", "order"), [(Tower, (0, 1, 2)), (Tower, (0, 1, 1, 2)), (Borrowed, (0, 1, 2))]
+    ("kind", "order"),
+    [
+        (Tower, (0, 1, 2)),
+        (Tower, (0, 1, 1, 2)),
+        (Borrowed, (0, 1, 2)),
+        (PureTower, (0, 1, 2)),
+        (PureTower, (2, 0, 1)),
+        (PureTower, (0, 1, 1, 2)),
+        (PureBorrowed, (0, 1, 2)),
+    ],
 )
 def test_they_equal_those_of_whole_runs(kind, order, monkeypatch):
     model, dense, batches = networks(kind, order)
@@ -94,3 +135,36 @@ def test_inputs_that_are_too_large_are_not_kept(monkeypatch):
     model, dense, batches = networks()
     _, modules = statistics(model, dense, batches)
     assert all(m is model for m in modules)
+
+
+def test_a_block_runs_for_its_own_stages_and_once_more():
+    model, dense, batches = networks(PureTower)
+    statistics(model, dense, batches)
+    # Three batches, two stages: 6 runs; 3 for what it returns, which nobody asks of the last block;
+    # one that finds the stages; one of the first batch for each block whose inputs are looked for.
+    assert [block.runs for block in model.blocks] == [6 + 3 + 1 + 1, 6 + 3 + 1 + 2, 6 + 1 + 3]
+
+
+def test_blocks_that_change_while_others_are_looked_at_are_run_with_their_new_weights():
+    model, dense, batches = networks(PureTower)
+    begins = Starts(model, dense, batches)
+    stages, _ = stages_of(model, select(model).layers, batches[0])
+    for stage in stages:
+        found = {key: value.matrices() for key, value in collect(stage, begins).items()}
+        afresh = {
+            key: value.matrices()
+            for key, value in collect(stage, Starts(model, dense, batches)).items()
+        }
+        for key, pair in found.items():
+            assert all(torch.equal(a, b) for a, b in zip(pair, afresh[key], strict=True)), key
+        with torch.no_grad():  # as pruning does, when the stage has been seen
+            for layer in stage.layers:
+                layer.module.weight.mul_(0.5)
+
+
+def test_blocks_have_their_own_forward_again():
+    model, dense, batches = networks(PureTower)
+    before = model.blocks[0].forward = model.blocks[0].forward
+    statistics(model, dense, batches)
+    assert vars(model.blocks[0])["forward"] is before
+    assert "forward" not in vars(model.blocks[1])

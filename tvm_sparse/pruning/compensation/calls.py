@@ -65,6 +65,13 @@ def watch(
             handle.remove()
 
 
+def returned(module: nn.Module, call: Call) -> Any:
+    """Return what ``module`` returns to ``call``, computed by its modules, without gradients."""
+    args, kwargs = call
+    with torch.no_grad(), _by_modules():
+        return module(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def _by_modules() -> Iterator[None]:
     """Keep transformer layers from their fused path, which calls none of their modules."""

@@ -1,0 +1,89 @@
+"""Arithmetic on bfloat16 as arithmetic in single precision, rounded once an operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.halves import HALF, chosen_half, half_of, single_of
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.Max, tirx.Min)
+_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+_REINTERPRET, _CHOICE = map(ir.Op.get, ("tirx.reinterpret", "prim.if_then_else"))
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerHalves")
+class LowerHalves:
+    """Compute in single precision where operands are bfloat16, and round each result.
+
+    before: ``a + b`` --> after: ``half_of(single_of(a) + single_of(b))``
+
+    TVM's own pass passes over what is bound to a variable, which then computes with bits as if
+    they were numbers. It rounds what is stored only, with the operand written twice, and makes
+    infinities of some NaN. After this pass it finds nothing to do.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` without arithmetic on bfloat16."""
+        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc):
+                body = tvm_ffi.structural_map(func.body, _RULES)
+                result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+        return result
+
+
+def _arithmetic(node: Any) -> Any:
+    if not _is_half(node):
+        return node
+    return half_of(type(node)(single_of(node.a), single_of(node.b)))
+
+
+def _comparison(node: Any) -> Any:
+    return type(node)(single_of(node.a), single_of(node.b)) if _is_half(node.a) else node
+
+
+def _choice(node: tirx.Select) -> Any:
+    if not _is_half(node):
+        return node
+    return chosen_half(tirx.Select, node.condition, node.true_value, node.false_value)
+
+
+def _cast(node: tirx.Cast) -> Any:
+    to, source = str(node.ty.dtype), str(node.value.ty.dtype)
+    if HALF not in (to, source) or to == source:
+        return node
+    value = single_of(node.value) if source == HALF else node.value
+    return half_of(_as(FLOAT_SUMS, value)) if to == HALF else _as(to, value)
+
+
+def _as(dtype: str, value: Any) -> Any:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
+def _call(node: ir.Call) -> Any:
+    if node.op.same_as(_REINTERPRET) or not any(map(_is_half, (node, *node.args))):
+        return node
+    if node.op.same_as(_CHOICE):
+        return chosen_half(tirx.if_then_else, *node.args)
+    args = [single_of(a) if _is_half(a) else a for a in node.args]
+    if not _is_half(node):
+        return ir.Call(node.op, args, ret_ty=node.ty)
+    return half_of(ir.Call(node.op, args, ret_ty=FLOAT_SUMS))
+
+
+def _is_half(x: Any) -> bool:
+    return isinstance(x, ir.Expr) and str(getattr(x.ty, "dtype", "")) == HALF
+
+
+_RULES = (
+    (_ARITHMETIC, _arithmetic),
+    (_COMPARISONS, _comparison),
+    (tirx.Select, _choice),
+    (tirx.Cast, _cast),
+    (ir.Call, _call),
+)
