@@ -38,6 +38,7 @@ from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
+from tvm_sparse.passes.unfold_lines import UnfoldLines
 from tvm_sparse.passes.view_reshapes import ViewReshapes
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
@@ -72,7 +73,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     on_gpu = chooser.target.kind.name == "cuda"
     return [
-        *([] if on_gpu else [SplitBatch(machine_of(chooser.target).caches.near // 2)]),
+        *(
+            []
+            if on_gpu
+            else [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
+        ),
         *smaller,
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         *_rounded(chooser),

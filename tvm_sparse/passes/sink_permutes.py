@@ -27,8 +27,8 @@ from tvm_sparse.passes.rewrite import (
 def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
     if name == "permute_dims":
-        return _merged(sweep, call)
-    return _sunk(sweep, call) if name in ELEMENTWISE else None
+        return merged(sweep, call)
+    return sunk(sweep, call) if name in ELEMENTWISE else None
 
 
 def _axes(call: relax.Call) -> list[int]:
@@ -37,7 +37,7 @@ def _axes(call: relax.Call) -> list[int]:
     return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
 
 
-def _merged(sweep: Rewriter, call: relax.Call) -> Any | None:
+def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     """Join two transpositions; one that moves only axes of extent one is a reshape."""
     axes, source = _axes(call), call.args[0]
     inner = sweep.resolve(source)
@@ -53,7 +53,7 @@ def _merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     return relax.op.permute_dims(source, axes) if source is not call.args[0] else None
 
 
-def _sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
+def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
     """``relu(permute_dims(x))`` --> ``permute_dims(relu(x))``, with constants permuted back."""
     moved = [sweep.resolve(a) for a in call.args]
     found = [m for m in moved if op_name(m) == "permute_dims"]

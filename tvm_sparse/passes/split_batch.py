@@ -232,6 +232,8 @@ def _matmul(call: relax.Call, flags: list[bool]) -> bool:
     left, right = (len(shape_of(arg) or ()) for arg in call.args)
     if flags == [True, False]:
         return left >= 2 and right <= 2
+    if flags == [False, True]:
+        return left == 2 and right >= 3
     return all(flags) and left == right >= 3
 
 
