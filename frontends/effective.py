@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import parametrize, prune
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tvm_sparse.errors import InputError
 
@@ -91,7 +92,9 @@ def is_sparse(tensor: torch.Tensor) -> bool:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return ``tensor`` with its zeros written out."""
+    """Return ``tensor`` with its zeros written out; what it means, if torchao has quantised it."""
+    if is_traceable_wrapper_subclass(tensor) and hasattr(tensor, "qdata"):
+        return tensor.dequantize()
     return tensor.to_dense() if is_sparse(tensor) else tensor
 
 

@@ -18,6 +18,8 @@ QUANTISED = ("quantized_decomposed", "torchao")
 """Namespaces of the operators between floats and integers."""
 
 _TRANSPOSED = "conv_transpose"
+_PRODUCT = "_int_mm"
+"""What torchao makes of a linear layer: its right operand has features last."""
 
 
 def is_quantised(module: Any) -> bool:
@@ -36,7 +38,7 @@ def quantised_layers(module: fx.GraphModule) -> list[LayerWeight]:
     found: dict[fx.Node, LayerWeight] = {}
     for node in module.graph.nodes:
         operator = getattr(node.target, "__name__", "").partition(".")[0]
-        if operator != "linear" and not operator.startswith("conv"):
+        if operator not in ("linear", _PRODUCT) and not operator.startswith("conv"):
             continue
         weight = node.args[1]
         stored = next(_stored(weight), None) if isinstance(weight, fx.Node) else None
@@ -70,6 +72,8 @@ def _layer(
 
     def read() -> np.ndarray:
         whole = to_numpy(_value(module, weight), name)
+        if operator == _PRODUCT:
+            return whole.T
         return outputs_first(whole, groups) if transposed else whole
 
     return LayerWeight(layer_of(name), name, kind, read)

@@ -18,7 +18,7 @@ def layer_of(tensor: str) -> str:
 
     A tensor that is not called ``weight`` is a layer of its own.
     """
-    plain = tensor.removesuffix("_orig")
+    plain = _PARAMETRIZED.sub(r"\1", tensor).removesuffix("_orig")
     return plain.removesuffix(".weight") or plain
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 
-from tvm_sparse.frontends.decompositions.table import rule
+from tvm_sparse.frontends.decompositions.table import aten, rule
 
 quantized = torch.ops.quantized_decomposed
 
@@ -90,3 +90,8 @@ def _along(parameter: Tensor, x: Tensor, axis: int) -> Tensor:
 
 def _by_row(parameter: Tensor, x: Tensor) -> Tensor:
     return parameter.reshape([*x.shape[:-1], 1])
+
+
+@rule(aten._int_mm.default)
+def _product_of_bytes(x: Tensor, other: Tensor) -> Tensor:
+    return torch.mm(x.to(torch.int32), other.to(torch.int32))

@@ -10,6 +10,7 @@ import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
+from tvm_sparse.frontends.decompositions.torchao import torchao_rules
 from tvm_sparse.frontends.resize import RESIZES
 
 aten = torch.ops.aten
@@ -34,7 +35,7 @@ def decompositions(known: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
     Operators whose names are not ``known`` to the importer are taken apart as PyTorch's compiler
     does it, where it does.
     """
-    return dict(_table(frozenset(known)))
+    return {**_table(frozenset(known)), **torchao_rules()}
 
 
 @functools.cache

@@ -25,6 +25,9 @@ class LowerHalves:
     TVM's own pass passes over what is bound to a variable, which then computes with bits as if
     they were numbers. It rounds what is stored only, with the operand written twice, and makes
     infinities of some NaN. After this pass it finds nothing to do.
+
+    Tensors of bfloat16 inside of a function are an exception: TVM makes them single precision.
+    Such a function is TVM's, with variables replaced by what is bound to them.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -32,9 +35,25 @@ class LowerHalves:
         result = tvm.IRModule(mod.functions, attrs=mod.attrs)
         for name, func in mod.functions_items():
             if isinstance(func, tirx.PrimFunc):
-                body = tvm_ffi.structural_map(func.body, _RULES)
+                rules = _INLINED if _has_inner(func) else _RULES
+                body = tvm_ffi.structural_map(func.body, rules)
                 result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
         return result
+
+
+def _has_inner(func: tirx.PrimFunc) -> bool:
+    """Whether a tensor of bfloat16 that ``func`` reads or writes is none of its parameters."""
+    read: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (ir.TensorLoad, lambda node: read.append(node.source)))
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda node: read.append(node.buffer)))
+    halves = [tensor for tensor in read if str(tensor.dtype) == HALF]
+    return any(not any(p.same_as(tensor) for p in func.params) for tensor in halves)
+
+
+def _inline(node: tirx.Let) -> Any:
+    return tvm_ffi.structural_map(
+        node.body, (tirx.Var, lambda var: node.value if var.same_as(node.var) else var)
+    )
 
 
 def _arithmetic(node: Any) -> Any:
@@ -66,7 +85,7 @@ def _as(dtype: str, value: Any) -> Any:
 
 
 def _call(node: ir.Call) -> Any:
-    if node.op.same_as(_REINTERPRET) or not any(map(_is_half, (node, *node.args))):
+    if node.op.same_as(_REINTERPRET) or not (_is_half(node) or _is_condition(node)):
         return node
     if node.op.same_as(_CHOICE):
         return chosen_half(tirx.if_then_else, *node.args)
@@ -74,6 +93,11 @@ def _call(node: ir.Call) -> Any:
     if not _is_half(node):
         return ir.Call(node.op, args, ret_ty=node.ty)
     return half_of(ir.Call(node.op, args, ret_ty=FLOAT_SUMS))
+
+
+def _is_condition(call: ir.Call) -> bool:
+    """Whether ``call`` asks something about numbers of bfloat16."""
+    return str(getattr(call.ty, "dtype", "")) == "bool" and any(map(_is_half, call.args))
 
 
 def _is_half(x: Any) -> bool:
@@ -87,3 +111,4 @@ _RULES = (
     (tirx.Cast, _cast),
     (ir.Call, _call),
 )
+_INLINED = ((tirx.Let, _inline),)

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
-from tvm_sparse.passes.quantisation import BYTES
+from tvm_sparse.passes.quantisation import BYTES, with_number
 from tvm_sparse.passes.rewrite import Rewriter, op_name, same_shape, shape_of
 from tvm_sparse.passes.row_numbers import number_in
 
@@ -71,12 +71,36 @@ def centred_bytes(sweep: Rewriter, expr: Any) -> tuple[Any, Any] | None:
         call = sweep.resolve(expr)
     if op_name(call) == "astype" and str(call.ty.dtype) == INTEGER_SUMS:
         expr = call.args[0]
+    if isinstance(zero, int):
+        expr, above = _signed(sweep, expr)
+        zero -= above
     dtype = str(expr.ty.dtype)
     if dtype not in BYTES:
         return None
     limits = np.iinfo(dtype)
     known = isinstance(zero, int)
     return (expr, zero) if not known or limits.min <= zero <= limits.max else None
+
+
+def _signed(sweep: Rewriter, expr: Any) -> tuple[Any, int]:
+    """Return signed bytes, and how far ``expr`` is above them: unsigned ones may be 128 higher.
+
+    So torchao makes operands of the instruction that multiplies unsigned bytes with signed ones.
+    """
+    call, above = sweep.resolve(expr), -int(np.iinfo(np.int8).min)
+    if op_name(call) != "astype" or str(call.ty.dtype) != "uint8":
+        return expr, 0
+    wide, shift = with_number(sweep, call.args[0], "add") or (call, 0)
+    signed = _widened(sweep, wide) if shift == above else None
+    return (expr, 0) if signed is None else (signed, above)
+
+
+def _widened(sweep: Rewriter, expr: Any) -> Any | None:
+    """Return the signed bytes that ``expr`` is, in 32 bits."""
+    call = sweep.resolve(expr)
+    if op_name(call) != "astype" or str(call.ty.dtype) != INTEGER_SUMS:
+        return None
+    return call.args[0] if str(call.args[0].ty.dtype) == "int8" else None
 
 
 def is_one(number: Any) -> bool:

@@ -89,6 +89,8 @@ class _Fold:
         name = op_name(call)
         if name == "concat":
             return _joined(sweep, call)
+        if name == "sum":
+            return _summed(sweep, call)
         traits = ELEMENTWISE.get(name)
         if name in _SHAPED:
             operands = list(call.args)[:1]
@@ -129,6 +131,15 @@ def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
     names = {name_of(c).partition("[")[0] for c in constants}
     value = np.concatenate([array_of(c) for c in constants], axis)
     return constant(value, names.pop() if len(names) == 1 else "")
+
+
+def _summed(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return the sums of a constant of integers, which are exact in any order."""
+    found, dtype = sweep.constant(call.args[0]), str(call.ty.dtype)
+    if found is None or "int" not in dtype:
+        return None
+    axes = None if call.attrs.axis is None else tuple(int(a) for a in call.attrs.axis)
+    return constant(array_of(found).sum(axes, dtype=dtype, keepdims=bool(call.attrs.keepdims)))
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")

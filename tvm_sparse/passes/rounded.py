@@ -10,6 +10,7 @@ from tvm import relax
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.passes.quantisation import quantize, with_number
 from tvm_sparse.passes.rewrite import Rewriter, op_name
+from tvm_sparse.passes.row_numbers import number_in
 
 
 def rounded(sweep: Rewriter, call: relax.Call, dtype: str) -> Any | None:
@@ -20,8 +21,7 @@ def rounded(sweep: Rewriter, call: relax.Call, dtype: str) -> Any | None:
     below = above and with_number(sweep, above[0], "maximum")
     if not above or not below:
         return None
-    shifted = with_number(sweep, below[0], "add")
-    steps, zero = shifted or (below[0], 0.0)
+    steps, zero = _above(sweep, below[0])
     whole, limits = sweep.resolve(steps), np.iinfo(dtype)
     low, high = below[1], above[1]
     inside = limits.min <= low <= high <= limits.max and limits.min <= zero <= limits.max
@@ -33,3 +33,10 @@ def rounded(sweep: Rewriter, call: relax.Call, dtype: str) -> Any | None:
     if high < limits.max:
         counted = sweep.emit(relax.op.minimum(counted, relax.const(high - zero, FLOAT_SUMS)))
     return quantize(counted, int(zero), dtype)
+
+
+def _above(sweep: Rewriter, expr: Any) -> tuple[Any, float]:
+    """Return the operand of an addition of a number, or of a tensor filled with it; the number."""
+    call = sweep.resolve(expr)
+    found = number_in(sweep.resolve, call.args[1]) if op_name(call) == "add" else None
+    return (expr, 0.0) if found is None else (call.args[0], float(found))
