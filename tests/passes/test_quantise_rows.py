@@ -120,3 +120,59 @@ def test_many_rows_are_shared_between_threads():
     model, x = Rows("symmetric", 512), torch.randn(200, 512)
     library = compiled(model, x)
     np.testing.assert_array_equal(library(x)[1], model(x)[1])
+
+
+def kept(storage, features, columns):
+    """Return where weights are no zeros, as ``storage`` has them."""
+    rng = np.random.default_rng(3)
+    groups = -(-features // 16)
+    if storage == "balanced":
+        return (rng.random((features, columns // 16, 16)).argsort(-1) < 4).reshape(features, -1)
+    if storage == "block":
+        return (rng.random((groups, columns // 4)) < 0.3).repeat(16, 0).repeat(4, 1)
+    if storage == "shared columns":
+        return (rng.random((groups, columns)) < 0.25).repeat(16, 0)
+    if storage == "joint":
+        banks = (rng.random((groups, columns // 16)) < 0.6).repeat(16, 0).repeat(16, 1)
+        return banks & (rng.random(banks.shape) < 0.3)
+    return rng.random((features, columns)) < {"dense": 1, "unstructured": 0.1}[storage]
+
+
+@pytest.mark.parametrize(
+    ("storage", "chosen", "choice", "rows"),
+    [
+        ("block", "block", "asymmetric", 70),
+        ("shared columns", "block", "asymmetric", 70),
+        ("joint", "joint", "symmetric", 6),
+        ("unstructured", "balanced", "asymmetric", 6),
+        *(
+            pytest.param(*case, choice, rows, marks=pytest.mark.slow)
+            for case in (
+                ("dense", "dense"),
+                ("balanced", "balanced"),
+                ("block", "block"),
+                ("shared columns", "block"),
+                ("joint", "joint"),
+                ("unstructured", "balanced"),
+            )
+            for choice in CHOICES
+            for rows in (1, 70)
+        ),
+    ],
+)
+def test_every_storage_is_exact(storage, chosen, choice, rows):
+    """Sums are integers, and scales of few bits are found as they are: no bit may differ."""
+    rng = np.random.default_rng(0)
+    model, x = Rows(choice, 128), torch.from_numpy(rng.standard_normal((rows, 128), np.float32) * 3)
+    weight = rng.integers(-127, 128, (48, 128)) * kept(storage, 48, 128)
+    model.weight = torch.from_numpy(weight.astype(np.int8))
+    model.scales, model.bias = torch.from_numpy(rng.integers(1, 9, 48) / 1024).float(), None
+    library = compiled(model, x, force={"*": chosen})
+    result, q, size = (t.numpy() for t in library(x))
+    sizes, zeros = (t.numpy() for t in model.choose(x, torch.int8))
+    np.testing.assert_array_equal(size, sizes)
+    assert_bytes(q, x.numpy(), sizes, zeros)
+    sums = (q.astype(np.int32) - zeros.astype(np.int32)) @ weight.T
+    expected = sums.astype(np.float32) * size.astype(np.float32) * model.scales.numpy()
+    np.testing.assert_array_equal(result, np.maximum(expected, 0))
+    assert [d.chosen for d in library.decisions] == [chosen]
