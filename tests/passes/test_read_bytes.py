@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
@@ -80,3 +81,46 @@ def test_bytes_that_are_never_made_mean_something_where_they_were():
     values = [binding.value for binding in after["main"].body.blocks[0].bindings]
     names = [op_name(value) for value in values if isinstance(value, relax.Call)]
     assert names == ["call_tir", "multiply", "exp", "quantize", "call_tir"]
+
+
+def test_bytes_that_only_one_operator_reads_are_never_made():
+    factors = RNG.standard_normal(SHAPE[1], np.float32)
+
+    def body(x):
+        return relax.op.multiply(emitted(x, LEFT)[0], relax.const(factors))
+
+    after = ReadBytes()(module(body, SHAPE))
+    assert operators(after) == {"call_tir": 1, "multiply": 2}
+    x = RNG.standard_normal(SHAPE, np.float32) * 200
+    x[0, :3] = np.nan, np.inf, -np.inf
+    legal = relax.transform.LegalizeOps(DEFINITIONS)(after)
+    expected = meant(np.nan_to_num(x, nan=-np.inf), LEFT) * factors
+    np.testing.assert_allclose(evaluate(legal, x), expected, rtol=1e-6)
+
+
+def test_bytes_behind_which_rows_are_added_up_are_made():
+    def body(x):
+        return relax.op.sum(emitted(x, LEFT)[0], axis=1)
+
+    before = module(body, SHAPE)
+    assert operators(ReadBytes()(before)) == operators(before)
+
+
+def test_concatenations_read_bytes():
+    def body(x, y, z):
+        return relax.op.concat([emitted(x, LEFT)[0], y, emitted(z, RIGHT)[0]], 1)
+
+    shapes = SHAPE, (3, 5), (3, 17)
+    before = module(body, *shapes)
+    after = ReadBytes()(before)
+    assert operators(before) == {"quantize": 2, "dequantize": 2, "concat": 1}
+    assert operators(after) == {"quantize": 2, "call_tir": 1}
+    x, y, z = (RNG.standard_normal(shape, np.float32) * 200 for shape in shapes)
+    legal = relax.transform.LegalizeOps(DEFINITIONS)(after)
+    expected = np.concatenate([meant(x, LEFT), y, meant(z, RIGHT)], 1)
+    np.testing.assert_allclose(evaluate(legal, x, y, z), expected, rtol=1e-6)
+
+
+def test_concatenations_of_floats_stay():
+    before = module(lambda x, y: relax.op.concat([x, y], 1), SHAPE, SHAPE)
+    tvm.ir.assert_structural_equal(ReadBytes()(before), before, True)

@@ -13,6 +13,7 @@ from tvm.ir import GenericConst
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.passes.quantisation import (
+    Meaning,
     dequantize,
     is_whole,
     meaning_of,
@@ -46,22 +47,32 @@ class _Rule:
     def _takes(self, sweep: Rewriter, var: Any) -> bool:
         """Whether a factor of ``var`` can be one of the constants that it is made with.
 
-        All that it is made of are integers, so nothing overflows on the way.
+        All that it is made of are integers or what bytes mean, so nothing overflows on the way.
         """
         call = self.bound.get(var)
         name = op_name(call)
         if name == "dequantize":
-            return meaning_of(sweep, sweep.visit_expr(var)) is not None
+            return self._meaning(sweep, var) is not None
         if self.uses.get(var) != 1:
             return False
         if name == "multiply":
+            if sweep.constant(call.args[1]) is None:
+                return False
             whole = is_whole(self.bound.get(call.args[0]))
-            return whole and sweep.constant(call.args[1]) is not None
+            return whole or self._meaning(sweep, call.args[0]) is not None
+        if name == "concat" and isinstance(call.args[0], relax.Tuple):
+            return all(self._takes(sweep, piece) for piece in call.args[0].fields)
         if name == "nn.relu":
             return self._takes(sweep, call.args[0])
         return name == "add" and all(
             sweep.constant(a) is not None or self._takes(sweep, a) for a in call.args
         )
+
+    def _meaning(self, sweep: Rewriter, var: Any) -> Meaning | None:
+        """Return the bytes whose meaning ``var`` is."""
+        if op_name(self.bound.get(var)) != "dequantize":
+            return None
+        return meaning_of(sweep, sweep.visit_expr(var))
 
     def _times(self, sweep: Rewriter, expr: Any, factor: float) -> Any:
         """Return ``expr`` times ``factor``."""
@@ -71,14 +82,21 @@ class _Rule:
             return constant(value * value.dtype.type(factor))
         call = self.bound[expr]
         if op_name(call) == "dequantize":
-            meaning = meaning_of(sweep, sweep.visit_expr(expr))
-            assert meaning is not None
+            meaning = self._meaning(sweep, expr)
             single = np.dtype(FLOAT_SUMS).type
             size = float(single(meaning.scale.scale) * single(factor))
             return dequantize(meaning.bytes, replace(meaning.scale, scale=size))
         if op_name(call) == "multiply":
-            whole, own = call.args
-            return relax.op.multiply(sweep.visit_expr(whole), self._times(sweep, own, factor))
+            whole, own = call.args[0], call.args[1]
+            if (meaning := self._meaning(sweep, whole)) is not None:
+                factor *= meaning.scale.scale
+                steps = sweep.emit(dequantize(meaning.bytes, replace(meaning.scale, scale=1.0)))
+            else:
+                steps = sweep.visit_expr(whole)
+            return relax.op.multiply(steps, self._times(sweep, own, factor))
+        if op_name(call) == "concat":
+            pieces = [sweep.emit(self._times(sweep, piece, factor)) for piece in call.args[0].fields]
+            return relax.op.concat(pieces, call.attrs.axis)
         operands = [self._times(sweep, argument, factor) for argument in call.args]
         emitted = [x if isinstance(x, GenericConst) else sweep.emit(x) for x in operands]
         return relax.Call(call.op, emitted, call.attrs)
@@ -92,7 +110,7 @@ class FoldScales:
     before: ``quantize(multiply(add(multiply(astype(sums), factors), bias), 1 / s))``
     after:  ``quantize(add(multiply(astype(sums), factors / s), bias / s))``
 
-    Sums of two quantised tensors likewise. A result next to a half may be rounded to the other
+    Sums and concatenations of quantised tensors likewise. A result next to a half may be rounded to the other
     byte than in two steps.
     """
 

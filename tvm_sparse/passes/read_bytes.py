@@ -8,10 +8,14 @@ from typing import Any
 
 import tvm
 from tvm import relax, te
+from tvm.ir import GenericConst
 
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.concatenate import concatenate
 from tvm_sparse.ops.quantise import Scale, dequantised_at, whole_steps
+from tvm_sparse.passes.elementwise import ELEMENTWISE
+from tvm_sparse.passes.lower_concatenate import joined
 from tvm_sparse.passes.quantisation import meaning_of, zero_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -47,7 +51,7 @@ class _Rule:
             return relax.op.multiply(steps, size)
         if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
             return call.args[0]
-        return _combined(sweep, call) if _adds(call) else None
+        return _combined(sweep, call) if _adds(call) else _joined(sweep, call)
 
     def _unmade(self, call: relax.Call) -> Any | None:
         """Return what a step of ``call`` means if its bytes are never made."""
@@ -61,15 +65,23 @@ def _adds(call: Any) -> bool:
     )
 
 
-def _unmade(func: relax.Function) -> list[tuple[relax.Call, Any]]:
-    """Return each ``quantize`` that only a sum in the same kernel reads, as floats, with its size.
+def _elementwise(call: Any) -> bool:
+    """Whether TVM fuses ``call`` behind what makes one of its operands, of its own shape."""
+    return op_name(call) in ELEMENTWISE and all(
+        isinstance(a, GenericConst) or same_shape(shape_of(a), shape_of(call)) for a in call.args
+    )
 
-    A sum is fused behind the layer whose bytes come first; what the other one makes is stored.
+
+def _unmade(func: relax.Function) -> list[tuple[relax.Call, Any]]:
+    """Return each ``quantize`` that only an operator in the same kernel reads, with its size.
+
+    The operator reads floats. One of two tensors is fused behind the layer whose bytes come first;
+    what the other one makes is stored.
     """
     uses, bound = count_uses(func), relax.analysis.get_var2val(func)
     order = [binding.var for block in func.body.blocks for binding in block.bindings]
     found = []
-    for call in filter(_adds, bound.values()):
+    for call in filter(_elementwise, bound.values()):
         made = {}
         for argument in call.args:
             source = bound.get(argument)
@@ -109,6 +121,23 @@ def _combined(sweep: Rewriter, call: relax.Call) -> Any | None:
     return sweep.builder_.call_te(combined, *operands, primfunc_name_hint=f"{name}_bytes")
 
 
+def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return the concatenation of bytes where pieces are what these mean."""
+    found = joined(sweep, call)
+    if found is None:
+        return None
+    pieces, axis = found
+    meanings = [meaning_of(sweep, piece) for piece in pieces]
+    if not any(meanings):
+        return None
+    scales = [m.scale if m else None for m in meanings]
+    return sweep.builder_.call_te(
+        lambda *tensors: concatenate(tensors, axis, lambda i, t, at: _value(t, scales[i], at)),
+        *(m.bytes if m else p for m, p in zip(meanings, pieces, strict=True)),
+        primfunc_name_hint="concatenate_bytes",
+    )
+
+
 def _value(tensor: te.Tensor, scale: Scale | None, index: tuple[Any, ...]) -> Any:
     return tensor(*index) if scale is None else dequantised_at(tensor, scale, index)
 
@@ -116,12 +145,12 @@ def _value(tensor: te.Tensor, scale: Scale | None, index: tuple[Any, ...]) -> An
 @tvm.transform.module_pass(opt_level=0, name="ReadBytes")
 @dataclass(frozen=True)
 class ReadBytes:
-    """Let sums and products of tensors read quantised operands themselves.
+    """Let sums, products and concatenations of tensors read quantised operands themselves.
 
     before: ``add(y, dequantize(q))`` --> after: ``call_tir(add_bytes, (y, q))``
 
     Fused with the layer that writes ``q``, a ``dequantize`` of its own would store floats. Bytes
-    that only this operator reads, in the kernel that makes them, are never made:
+    that only an element-wise operator reads, in the kernel that makes them, are never made:
 
     before: ``add(dequantize(quantize(y)), dequantize(q))``
     after: ``call_tir(add_bytes, (multiply(call_tir(steps, (y,)), size), q))``
