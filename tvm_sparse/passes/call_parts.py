@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
-from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.concatenate import concatenate
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.passes.split_batch import parts_of
 
 

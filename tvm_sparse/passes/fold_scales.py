@@ -23,6 +23,9 @@ from tvm_sparse.passes.quantisation import (
 )
 from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, rewrite
 
+_LINEAR = ("add", "nn.relu", "concat")
+"""Operators that a positive factor may pass."""
+
 
 class _Rule:
     """The rule, with what reads what before the module is rewritten."""
@@ -56,16 +59,11 @@ class _Rule:
         if self.uses.get(var) != 1:
             return False
         if name == "multiply":
-            if sweep.constant(call.args[1]) is None:
-                return False
             whole = is_whole(self.bound.get(call.args[0]))
-            return whole or self._meaning(sweep, call.args[0]) is not None
-        if name == "concat" and isinstance(call.args[0], relax.Tuple):
-            return all(self._takes(sweep, piece) for piece in call.args[0].fields)
-        if name == "nn.relu":
-            return self._takes(sweep, call.args[0])
-        return name == "add" and all(
-            sweep.constant(a) is not None or self._takes(sweep, a) for a in call.args
+            whole = whole or self._meaning(sweep, call.args[0]) is not None
+            return whole and sweep.constant(call.args[1]) is not None
+        return name in _LINEAR and all(
+            sweep.constant(a) is not None or self._takes(sweep, a) for a in _operands(call)
         )
 
     def _meaning(self, sweep: Rewriter, var: Any) -> Meaning | None:
@@ -94,12 +92,17 @@ class _Rule:
             else:
                 steps = sweep.visit_expr(whole)
             return relax.op.multiply(steps, self._times(sweep, own, factor))
-        if op_name(call) == "concat":
-            pieces = [sweep.emit(self._times(sweep, piece, factor)) for piece in call.args[0].fields]
-            return relax.op.concat(pieces, call.attrs.axis)
-        operands = [self._times(sweep, argument, factor) for argument in call.args]
+        operands = [self._times(sweep, operand, factor) for operand in _operands(call)]
         emitted = [x if isinstance(x, GenericConst) else sweep.emit(x) for x in operands]
+        if op_name(call) == "concat":
+            return relax.op.concat(emitted, call.attrs.axis)
         return relax.Call(call.op, emitted, call.attrs)
+
+
+def _operands(call: relax.Call) -> list[Any]:
+    """Return the tensors that ``call`` computes with."""
+    first = call.args[0]
+    return list(first.fields if isinstance(first, relax.Tuple) else call.args)
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldScales")
@@ -110,8 +113,8 @@ class FoldScales:
     before: ``quantize(multiply(add(multiply(astype(sums), factors), bias), 1 / s))``
     after:  ``quantize(add(multiply(astype(sums), factors / s), bias / s))``
 
-    Sums and concatenations of quantised tensors likewise. A result next to a half may be rounded to the other
-    byte than in two steps.
+    Sums and concatenations of quantised tensors likewise. A result next to a half may be rounded
+    to the other byte than in two steps.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
