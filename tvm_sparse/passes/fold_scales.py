@@ -81,6 +81,7 @@ class _Rule:
         call = self.bound[expr]
         if op_name(call) == "dequantize":
             meaning = self._meaning(sweep, expr)
+            assert meaning is not None
             single = np.dtype(FLOAT_SUMS).type
             size = float(single(meaning.scale.scale) * single(factor))
             return dequantize(meaning.bytes, replace(meaning.scale, scale=size))
