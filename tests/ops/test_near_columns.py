@@ -30,6 +30,10 @@ def test_resizing(extent, wanted, dtype):
     check((2, 3, extent), [j * extent // wanted for j in range(wanted)], dtype)
 
 
+def test_the_two_vectors_of_a_chunk_may_be_far_apart():
+    check((2, 3, 56), [54, 55, *range(56), 0, 1])
+
+
 def test_many_rows_are_shared_by_threads():
     check((4096, 20), [j // 2 for j in range(40)])
 

@@ -1,4 +1,4 @@
-"""Columns of a tensor at places known when compiling, neighbours from neighbours, by shuffles."""
+"""Columns of a tensor at places known when compiling, from one vector or two, by shuffles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def _chunk(start: int, sources: Sequence[int], extent: int, width: int) -> Chunk
     One is enough for results from its own lanes, unless they are more.
     """
     first = min(*sources, extent - width)
-    loads = [first, min(first + width, extent - width)]
+    beyond = min((s for s in sources if s >= first + width), default=first + width)
+    loads = [first, min(beyond, extent - width)]
     lanes = [s - loads[0] if s < first + width else width + s - loads[1] for s in sources]
     if max(lanes) >= 2 * width:
         return None

@@ -37,6 +37,7 @@ from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.tabulate_bytes import TabulateBytes
+from tvm_sparse.passes.take_places import TakePlaces
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.unfold_lines import UnfoldLines
 from tvm_sparse.passes.view_reshapes import ViewReshapes
@@ -87,7 +88,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *(
             [relax.backend.DispatchSortScan()]
             if on_gpu
-            else [LowerLines(), LowerConcatenate(), LowerPermutes()]
+            else [TakePlaces(), LowerLines(), LowerConcatenate(), LowerPermutes()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.AnnotateTIROpPattern(),

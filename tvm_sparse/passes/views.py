@@ -41,11 +41,11 @@ def step_of(
         axes = call.attrs.axes
         order = range(len(shape))[::-1] if axes is None else axes
         return name, tuple(int(a) % len(shape) for a in order)
-    begins = _begins(call, before, shape)
+    begins = begins_of(call, before, shape)
     return None if begins is None else (name, (*begins, *shape))
 
 
-def _begins(
+def begins_of(
     call: relax.Call, before: tuple[int, ...], after: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown."""
