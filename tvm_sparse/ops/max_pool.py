@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from tvm import te, tirx, topi
+from tvm import te, topi
 
 from tvm_sparse.ops.extrema import MAX, lowest
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The windows along the axis ``axis`` of ``extent`` elements, one for each of ``count``."""
-
-    axis: int
-    extent: Any
-    count: Any
-    size: int
-    stride: int
-    dilation: int
-    border: int
-
-    def touched(self) -> Any:
-        """Return the end of the last window, counted from the border's first element."""
-        return (self.count - 1) * self.stride + (self.size - 1) * self.dilation + 1
-
-    def is_near(self) -> bool:
-        """Whether each window has neighbours, and at least one of them is an element."""
-        if not all(isinstance(n, int | tirx.IntImm) for n in (self.extent, self.count)):
-            return False
-        last = (int(self.count) - 1) * self.stride - self.border
-        return self.dilation == 1 and self.border < self.size and last < int(self.extent)
-
-    def nearest(self, window: Any, tap: Any) -> Any:
-        """Return a place in the window of near elements; beyond the ends it is the last one."""
-        place = window * self.stride + tap - self.border
-        if self.border:
-            place = tirx.max(place, 0)
-        if int(self.touched()) - self.border > int(self.extent):
-            place = tirx.min(place, self.extent - 1)
-        return place
+from tvm_sparse.ops.windows import Axis
 
 
 def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
@@ -62,14 +29,14 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
     columns at a time, and then the columns of each window.
     """
     numbers = zip(spatial, window, strides, dilation, padding, strict=True)
-    axes = [_Axis(axis, x.shape[axis], shape[axis], *rest) for axis, *rest in numbers]
+    axes = [Axis(axis, x.shape[axis], shape[axis], *rest) for axis, *rest in numbers]
     columns = axes[-1]
     rows = [axis for axis in axes[:-1] if axis.size > 1 or axis.stride > 1]
     apart = all(axis.size <= axis.stride and not axis.border for axis in axes)
     near = all(axis.is_near() for axis in axes)
     if columns.axis == len(shape) - 1 and rows and near and not apart:
-        largest = _reduced(x, rows, "max_pool_rows", _Axis.nearest)
-        return _reduced(largest, [columns], "max_pool", _Axis.nearest)
+        largest = _reduced(x, rows, "max_pool_rows", Axis.nearest)
+        return _reduced(largest, [columns], "max_pool", Axis.nearest)
     low, high = [0] * len(shape), [0] * len(shape)
     for axis in axes:
         low[axis.axis] = axis.border
@@ -83,7 +50,7 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
 
 
 def _reduced(
-    x: te.Tensor, axes: Sequence[_Axis], name: str, place: Callable[[_Axis, Any, Any], Any]
+    x: te.Tensor, axes: Sequence[Axis], name: str, place: Callable[[Axis, Any, Any], Any]
 ) -> te.Tensor:
     """Return the largest element of each window over ``axes``, whose elements ``place`` finds."""
     taps = [te.reduce_axis((0, axis.size), f"k{axis.axis}") for axis in axes]

@@ -9,6 +9,8 @@ from tvm import relax
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import line_pool
 from tvm_sparse.ops import max_pool as windows
+from tvm_sparse.ops.avg_pool import avg_pool
+from tvm_sparse.ops.windows import Axis
 from tvm_sparse.passes.rewrite import op_name, static_shape
 from tvm_sparse.passes.stock import stock
 
@@ -27,6 +29,34 @@ def max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         return windows.max_pool(x, spatial, window, strides, dilation, padding, list(shape.values))
 
     return builder.call_te(compute, call.args[0], primfunc_name_hint=op_name(call)[3:])
+
+
+def mean_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define average pooling of floats where windows overlap and columns lie side by side."""
+    attrs, before, after = call.attrs, static_shape(call.args[0]), static_shape(call)
+    layout = str(attrs.layout)
+    rank = len(layout) - 2
+    if before is None or after is None or rank < 2 or not layout.startswith("NC"):
+        return stock(builder, call)
+    if str(attrs.out_layout) not in ("", layout) or str(call.ty.dtype) != FLOAT_SUMS:
+        return stock(builder, call)
+    lists = (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)
+    numbers = zip(range(2, 2 + rank), *([int(v) for v in values] for values in lists), strict=False)
+    axes = [Axis(a, before[a], after[a], *rest) for a, *rest in numbers]
+    behind = [int(p) for p in attrs.padding][rank:]
+    whole = all(
+        int(axis.touched()) <= axis.border + axis.extent + last
+        for axis, last in zip(axes, behind, strict=True)
+    )
+    apart = all(axis.size <= axis.stride and not axis.border for axis in axes)
+    if apart or not whole or not all(axis.is_near() for axis in axes):
+        return stock(builder, call)
+    counts = bool(attrs.count_include_pad)
+    return builder.call_te(
+        lambda x: avg_pool(x, axes, counts_borders=counts),
+        call.args[0],
+        primfunc_name_hint=op_name(call)[3:],
+    )
 
 
 def adaptive_mean(builder: relax.BlockBuilder, call: relax.Call) -> Any:

@@ -1,0 +1,54 @@
+"""Average pooling of planes and volumes whose windows overlap: rows in vectors, then columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from tvm_sparse.ops.windows import Axis
+
+
+def avg_pool(x: te.Tensor, axes: Sequence[Axis], *, counts_borders: bool) -> te.Tensor:
+    """Return the mean of each window over ``axes``, the last of which is that of ``x``.
+
+    Borders are zeros. They are elements of a window if ``counts_borders``; no window reaches
+    beyond them.
+    """
+    *rows, columns = axes
+    sums = _summed(x, [axis for axis in rows if axis.size > 1 or axis.stride > 1], "avg_pool_rows")
+    sums = _summed(sums, [columns], "avg_pool_columns")
+
+    def mean(*index: Any) -> Any:
+        if counts_borders:
+            elements: Any = tirx.const(math.prod(axis.size for axis in axes), "int64")
+        else:
+            elements = math.prod(axis.inside(index[axis.axis]) for axis in axes)
+        return sums(*index) / tirx.Cast(str(x.dtype), elements)
+
+    return te.compute(sums.shape, mean, name="avg_pool")
+
+
+def _summed(x: te.Tensor, axes: Sequence[Axis], name: str) -> te.Tensor:
+    """Return the sums of the elements of each window over ``axes``."""
+    if not axes:
+        return x
+    taps = [te.reduce_axis((0, axis.size), f"k{axis.axis}") for axis in axes]
+    counts = {axis.axis: axis.count for axis in axes}
+
+    def at(*index: Any) -> Any:
+        source, inside = list(index), []
+        for axis, tap in zip(axes, taps, strict=True):
+            window = index[axis.axis]
+            source[axis.axis] = axis.nearest(window, tap.var)
+            place = window * axis.stride + tap.var - axis.border
+            inside += [place >= 0] if axis.border else []
+            inside += [place < axis.extent] if axis.reaches_beyond() else []
+        value = x(*source)
+        if inside:
+            value = tirx.Select(tirx.all(*inside), value, tirx.const(0, str(x.dtype)))
+        return te.sum(value, axis=taps)
+
+    return te.compute([counts.get(i, extent) for i, extent in enumerate(x.shape)], at, name=name)
