@@ -27,6 +27,13 @@ def test_page():
     assert "| net | 2.0% | 3.0% | 1.5% |  |  |  |" in text
 
 
+def test_networks_of_which_every_runtime_loses_much_are_named():
+    lost = quantised() | {"network": "lost", "errors": dict.fromkeys(ERRORS, 0.4)}
+    text = int8_pages.page([quantised(), lost])
+    assert "Every runtime loses much of lost, whose weights are random" in text
+    assert "loses much" not in int8_pages.page([quantised()])
+
+
 def test_runtimes_that_crash_are_named():
     crashed = {"onnxruntime int8": "SIGSEGV", "torch.compile": "SIGABRT"}
     text = int8_pages.page([quantised() | {"crashed": crashed}])
