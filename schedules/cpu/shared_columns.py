@@ -7,7 +7,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.packed_rows import PACK, VECTORS
+from tvm_sparse.ops.packed_rows import PACK
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -19,12 +19,16 @@ layer of 16 x 1024 to 1024 took twice as long on two threads."""
 
 
 class SharedColumnsRule(ScheduleRule):
-    """Keep a group's columns of a tile of output rows in cache, their sums in registers.
+    """Keep a tile of output rows in cache, its sums of 16 features in registers.
 
-    before: pack --> gather --> contract --> store --> element-wise blocks
-    after:  for row tile: { pack; for group: { gather; for rows: { init; for entry: unrolled
-    multiply-adds; epilogue } } }
+    before: pack --> gather --> contract --> turn --> store --> element-wise blocks
+    after:  for row tile: { pack; for 16 features: { init; for entry: { gather; unrolled
+    multiply-adds }; turn; epilogue } }
+
+    Where fewer sums fit the registers, what is gathered waits in cache for all of a group.
     """
+
+    version = 2
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
@@ -36,31 +40,25 @@ class SharedColumnsRule(ScheduleRule):
         contract = b.marked(sch, ("shared_columns",))
         if contract is None:
             return None
-        span = LANES * int(sch.get(contract).annotations[VECTORS])
         flops = b.flops(sch, contract) * LANES
-        (gather,) = sch.get_producers(contract)
+        (gather,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
         (pack,) = sch.get_producers(gather)
-        epilogue = b.isolate(sch, contract, keep=(PACK, "gather"))
+        epilogue = b.isolate(sch, turn, keep=(PACK, "gather", "contract"))
         b.number_rows(sch, epilogue)
-        n, group, member, entry = sch.get_loops(contract)
-        most = max(1, machine_of(target).accumulators // b.extent(sch, member))
-        options = b.divisors(span, min(most, LANES))
-        rows = choose(sch, options, max(options), tunable)
-        width = b.extent(sch, n)
-        tile, sub, row = sch.split(n, [None, span // rows, rows])
-        far, near = near_and_far(sch, group, tunable and width != span, near=None)
-        sch.reorder(*far, tile, *near, sub, entry, row, member)
-        for loop in (row, member):
-            sch.unroll(loop)
-        sch.set_scope(contract, 0, "local")
-        sch.reverse_compute_at(epilogue, sub, preserve_unit_loops=True)
-        around = len(far) + len(near) + 2
-        simd.vectorise_tile(sch, epilogue, around, LANES, tunable)
-        sch.compute_at(gather, near[-1], preserve_unit_loops=True)
+        tile, group, feature, entry = sch.get_loops(contract)
+        alone = b.extent(sch, tile) == 1
+        options = b.divisors(LANES, min(machine_of(target).accumulators, LANES))
+        few = choose(sch, options, max(options), tunable)
+        member, part, some = sch.split(feature, [None, LANES // few, few])
+        far, near = near_and_far(sch, group, tunable and not alone, near=None)
+        sch.reorder(*far, tile, *near, member, part, entry, some)
+        sch.unroll(some)
+        sch.reverse_compute_at(turn, member, preserve_unit_loops=True)
+        sch.reverse_compute_at(epilogue, member, preserve_unit_loops=True)
+        simd.vectorise_tile(sch, epilogue, len(far) + len(near) + 2, LANES, tunable)
+        inside = max(options) == LANES
+        sch.compute_at(gather, entry if inside else near[-1], preserve_unit_loops=True)
         sch.compute_at(pack, tile, preserve_unit_loops=True)
-        *_, few_rows, few_columns = sch.get_loops(pack)
-        sch.reorder(few_columns, few_rows)  # lines of the cache are written whole
-        alone = width == span
         if flops > cores.PARALLEL_FLOPS * (ALONE if alone else 1):
             tasks = sch.fuse(*far, tile) if far else tile
             sch.parallel(near[-1] if alone else tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import ml_dtypes
@@ -32,11 +33,12 @@ def shared(shape, sparsity, group=16):
     return kept.repeat(group, 0)[: shape[0]]
 
 
-def check(c, sparsity, vectors=2, group=16, target=None):
+def check(c, sparsity, group=16, target=None):
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.1)
     matrix *= shared(matrix.shape, sparsity, group)
-    storage = SharedColumnsFormat.of(matrix, group=group, depth=4)
-    assert_integers(c, matrix, storage, lambda c, s, t: shared_columns(c, s, t, vectors), target)
+    taps = math.prod(c.taps)
+    storage = SharedColumnsFormat.of(matrix, group=group, depth=4, taps=taps)
+    assert_integers(c, matrix, storage, shared_columns, target)
 
 
 @pytest.mark.parametrize("lead", LEADS, ids=str)
@@ -56,11 +58,6 @@ def test_every_sparsity_and_group(sparsity, group):
     check(as_integers(Contraction((33,), 64, 128)), sparsity, group=group)
 
 
-@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
-def test_tiles(vectors):
-    check(as_integers(Contraction((70,), 64, 32)), 0.7, vectors)
-
-
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_convolutions(extents):
     check(as_integers(window(extents, 21, 24), "uint8", 77), 0.8)
@@ -74,18 +71,17 @@ def test_every_machine(machine):
 @pytest.mark.parametrize("rows", [128, 70, 20])
 def test_layers_that_are_worth_threads(rows, monkeypatch):
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
-    check(as_integers(Contraction((rows,), 256, 512)), 0.7, 4)
+    check(as_integers(Contraction((rows,), 256, 512)), 0.7)
 
 
-@pytest.mark.parametrize(
-    ("numerics", "vectors"), [(BFLOATS[0], 1), (BFLOATS[0], 4), (BFLOATS[1], 2)]
-)
-def test_halves(numerics, vectors):
-    c = replace(Contraction((70,), 40, 48), numerics=numerics)
+@pytest.mark.parametrize("numerics", BFLOATS, ids=lambda n: n.output)
+@pytest.mark.parametrize("columns", [20, 40, 64])
+def test_halves(numerics, columns):
+    c = replace(Contraction((70,), columns, 48), numerics=numerics)
     matrix = integers(np.random.default_rng(0), c.matrix_shape) * shared(c.matrix_shape, 0.6)
     inner = SharedColumnsFormat.of(matrix, depth=2)
     x = integers(np.random.default_rng(1), c.input_shape).astype(ml_dtypes.bfloat16)
-    func = shared_columns(c, inner, host(), vectors)
+    func = shared_columns(c, inner, host())
     operands = [x, *stored(inner, c, host()).encode(matrix).values()]
     got = run(func, operands, c.output_shape, dtype=c.out_dtype)
     expected = reference(c, x.astype(np.float32), matrix).astype(got.dtype)
@@ -98,7 +94,7 @@ def test_a_symbolic_batch():
     matrix = sparse_bytes(np.random.default_rng(0), (32, 32), 0.1) * shared((32, 32), 0.5)
     inner = SharedColumnsFormat.of(matrix, depth=4)
     arrays = stored(inner, c, host()).encode(matrix).values()
-    built = build_function(shared_columns(c, inner, host(), 1), host())["main"]
+    built = build_function(shared_columns(c, inner, host()), host())["main"]
     for batch in (1, 3):
         own = replace(c, lead=(batch, 16))
         x = np.random.default_rng(1).integers(0, 256, own.input_shape, np.uint8)
@@ -113,10 +109,9 @@ def test_a_symbolic_batch():
     rows=st.integers(1, 80),
     columns=st.integers(16, 90),
     features=st.integers(1, 70),
-    vectors=st.sampled_from([1, 2, 4]),
     sparsity=st.floats(0, 1),
     activation=st.sampled_from(["uint8", "int8"]),
 )
-def test_any_shape(rows, columns, features, vectors, sparsity, activation):
+def test_any_shape(rows, columns, features, sparsity, activation):
     c = as_integers(Contraction((rows,), columns, features), activation, 5)
-    check(c, sparsity, vectors)
+    check(c, sparsity)

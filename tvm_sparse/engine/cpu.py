@@ -93,20 +93,27 @@ class Engine(ABC):
         Of a row of fewer ``columns`` the others are zero.
         """
         x, depth = self.view(x), self.depth
-        if depth == 1:
-            return tirx.Broadcast(x[(*row, column)], lanes)
         if columns is None or columns >= depth:
-            bits = bits_of(self.numerics.activation)
-            word = tirx.reinterpret(f"uint{depth * bits}", x[(*row, tirx.Ramp(column, 1, depth))])
-        else:
-            word = _joined([x[(*row, column + i)] for i in range(columns)], depth)
-        whole = tirx.Broadcast(word, lanes)
-        dtype = str(x[(*row, column)].ty.dtype)
-        return tirx.reinterpret(f"{dtype}x{lanes * depth}", whole)
+            return self.spread(x, row, column, lanes)
+        values = [x[(*row, column + i)] for i in range(columns)]
+        return _repeated(_joined(values, depth), str(values[0].ty.dtype), lanes * depth, lanes)
+
+    def spread(self, buffer: Any, row: tuple[Any, ...], column: Any, lanes: int) -> Vector:
+        """Return for every lane :attr:`depth` neighbours of ``buffer[row]``, as they are."""
+        if self.depth == 1:
+            return tirx.Broadcast(buffer[(*row, column)], lanes)
+        values = buffer[(*row, tirx.Ramp(column, 1, self.depth))]
+        word = tirx.reinterpret(f"uint{self.depth * self.numerics.bits}", values)
+        return _repeated(word, str(values.ty.dtype).partition("x")[0], lanes * self.depth, lanes)
 
     def lookup(self, x: Any, row: tuple[Any, ...], start: Any, index: Vector, bank: int) -> Vector:
         """Return, for each lane, the activation of ``x[row]`` at ``start + index`` in a bank."""
         return self.machine.lookup(self.numerics.activation, bank)(x, row, start, index)
+
+
+def _repeated(word: Any, dtype: str, elements: int, lanes: int) -> Vector:
+    """Return ``word`` in each of ``lanes`` lanes, as ``elements`` of ``dtype``."""
+    return tirx.reinterpret(f"{dtype}x{elements}", tirx.Broadcast(word, lanes))
 
 
 def _joined(values: list[Any], depth: int) -> Any:

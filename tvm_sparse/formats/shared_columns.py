@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
-from tvm_sparse.machine.vector import LANES
+from tvm_sparse.formats.squares import Squares
+from tvm_sparse.machine.vector import LANES, SUM_BITS
 from tvm_sparse.numerics import FLOAT32
 
 WHERE = "shared columns"
@@ -20,15 +21,15 @@ class SharedColumnsFormat:
     """Groups of ``group`` rows that share columns anywhere; an entry is ``depth`` of them.
 
     Runs of columns side by side need no such table: see ``CompressedRowsFormat``. Where a group has
-    no multiple of ``depth`` columns, its last entry names the first column of the matrix, too, with
-    the value zero.
+    no multiple of ``depth`` columns, its last entry names another one, too, with the value zero.
+    The columns are those of ``taps`` taps of a window, one after the other.
 
     Arrays of :meth:`encode`:
 
     * ``values`` ``(entries, group * depth)``, the matrix's dtype: the columns of a row lie side by
       side.
-    * ``columns`` ``(entries, depth)`` int32: of narrower ones LLVM would make vectors, only to take
-      them apart for addresses, where shuffles are what takes time.
+    * ``columns`` ``(entries, depth)`` int32, by :meth:`Squares.place`: of narrower ones LLVM would
+      make vectors, only to take them apart for addresses.
     * ``starts`` ``(groups + 1,)`` int32: first entry of each group.
 
     ``longest`` is the number of entries of the longest group. A matrix of zeros stores one entry
@@ -41,6 +42,12 @@ class SharedColumnsFormat:
     longest: int
     group: int = LANES
     depth: int = 1
+    taps: int = 1
+
+    @property
+    def squares(self) -> Squares:
+        """How the columns of the input lie."""
+        return Squares(self.cols // self.taps, SUM_BITS // self.depth)
 
     @property
     def groups(self) -> int:
@@ -53,10 +60,12 @@ class SharedColumnsFormat:
         return self.entries * self.depth * column + 4 * (self.groups + 1)
 
     @classmethod
-    def of(cls, matrix: np.ndarray, *, group: int = LANES, depth: int = 1) -> SharedColumnsFormat:
+    def of(
+        cls, matrix: np.ndarray, *, group: int = LANES, depth: int = 1, taps: int = 1
+    ) -> SharedColumnsFormat:
         """Return the format that stores exactly the columns of ``matrix`` that groups use."""
         rows, cols = matrix.shape
-        probe = cls(rows, cols, 1, 1, group, depth)
+        probe = cls(rows, cols, 1, 1, group, depth, taps)
         counts = probe._counts(probe._used(matrix))
         entries, longest = max(1, int(counts.sum())), max(1, int(counts.max(initial=0)))
         return replace(probe, entries=entries, longest=longest)
@@ -83,7 +92,7 @@ class SharedColumnsFormat:
         values = np.zeros((self.entries, self.depth, self.group), matrix.dtype)
         columns = np.zeros((self.entries, self.depth), np.int32)
         values[place] = self._grouped(matrix)[group, :, column]
-        columns[place] = column
+        columns[place] = self.squares.place(column)
         wide = np.ascontiguousarray(values.swapaxes(1, 2)).reshape(self.entries, -1)
         return {"values": wide, "columns": columns, "starts": starts}
 
@@ -92,7 +101,10 @@ class SharedColumnsFormat:
         starts = arrays["starts"]
         group = np.repeat(np.arange(self.groups), np.diff(starts))
         values = arrays["values"].reshape(self.entries, self.group, self.depth)[: len(group)]
-        columns = arrays["columns"][: len(group)].astype(np.int64)
+        places = self.squares.place(np.arange(self.cols))
+        back = np.zeros(places.max() + 1, np.int64)
+        back[places] = np.arange(self.cols)
+        columns = back[arrays["columns"][: len(group)]]
         matrix = np.zeros((self.groups, self.cols, self.group), values.dtype)
         # A sum: a column that fills an entry may be one of the group's, with the value zero.
         np.add.at(matrix, (group[:, None], columns), values.swapaxes(1, 2))

@@ -7,6 +7,9 @@ VECTOR_BITS = 512
 
 Artifacts and tuning records then do not depend on the CPU."""
 
+QUAD_BITS = 128
+"""Shuffles within quads of so many bits are cheap on every x86."""
+
 SUM_BITS = 32
 """Bits of a sum, whatever is multiplied."""
 

@@ -55,7 +55,7 @@ class BlockWeights:
         s = self.storage
         shape = int64((s.entries, s.run // s.depth, s.group * s.depth))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
-        self._entries = Entries.declare(s, s.entries)
+        self._entries = Entries.declare((s.entries,), str(s.column_dtype), s.slots)
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one column of one block, and its activation for all lanes."""

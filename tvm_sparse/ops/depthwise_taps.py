@@ -59,7 +59,7 @@ class TapWeights:
         """Emit the parameters ``values``, ``columns`` (taps) and ``starts``."""
         s = self.storage
         self._values = T.arg("V", T.Buffer(int64((s.entries, 1, s.group)), engine.held))
-        self._entries = Entries.declare(s, s.entries, "T")
+        self._entries = Entries.declare((s.entries,), str(s.column_dtype), s.slots, "T")
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one tap, and the channels' own pixels there."""

@@ -8,7 +8,6 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import int64
@@ -22,10 +21,10 @@ class Entries:
     starts: Any
 
     @classmethod
-    def declare(cls, s: CompressedRowsFormat, count: int, name: str = "C") -> Entries:
-        """Emit both parameters, for ``count`` entries."""
-        columns = T.arg(name, T.Buffer(int64((count,)), str(s.column_dtype)))
-        return cls(columns, T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32")))
+    def declare(cls, shape: tuple[int, ...], dtype: str, blocks: int, name: str = "C") -> Entries:
+        """Emit both parameters: the columns, whose first axis counts entries, and the starts."""
+        columns = T.arg(name, T.Buffer(int64(shape), dtype))
+        return cls(columns, T.arg("S", T.Buffer(int64((blocks + 1,)), "int32")))
 
     def entry(self, block: Any, step: Any) -> Any:
         """Return the number of an entry of ``block``."""
@@ -37,7 +36,8 @@ class Entries:
 
     def reads(self, block: Any, entry: Any) -> list[Any]:
         """Return the regions of an entry."""
-        return [self.columns[entry], self.starts[block : block + 2]]
+        rest = (slice(0, int(extent)) for extent in self.columns.ty.shape[1:])
+        return [self.columns[(entry, *rest)], self.starts[block : block + 2]]
 
     def place(self, c: Contraction, lead: list[Any], entry: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the row of the input that an entry reads, and its first column there."""

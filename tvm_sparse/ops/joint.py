@@ -63,7 +63,7 @@ class JointWeights:
         self._values = T.arg("V", T.Buffer(int64((s.entries, s.slots, wide)), engine.held))
         words = int64((s.entries, s.words, wide))
         self._indices = T.arg("I", T.Buffer(words, str(s.index_dtype)))
-        self._entries = Entries.declare(s.outer, s.entries)
+        self._entries = Entries.declare((s.entries,), str(s.outer.column_dtype), s.outer.slots)
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""

@@ -14,7 +14,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.packed_rows import VECTORS, ramp
-from tvm_sparse.ops.transpose import LANES, transpose_tile
+from tvm_sparse.ops.transpose import LANES, turn
 
 
 class Plan(Protocol):
@@ -81,7 +81,7 @@ def lane_sums(plan: Plan, columns: str) -> tirx.PrimFunc:
             acc = T.sblock_alloc_buffer(int64((width, features)), dtype)
             plan.pack(x, packed)
             _contract(plan, packed, stored, lanes)
-            _turn(plan, features // LANES, lanes, acc)
+            turn(plan.tiles * plan.vectors, features // LANES, lanes, acc)
             plan.store(acc, None, y)
     return builder.get()
 
@@ -120,8 +120,8 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
                 for vector in range(plan.vectors):
                     at = [feature + row, ramp(first + vector * LANES)]
                     T.buffer_store(lanes, zero, at)
-        with T.grid(*int64((s.col_tiles, s.tile_groups))) as (across, turn):
-            slot = (row_tile * s.col_tiles + across) * s.tile_groups + turn
+        with T.grid(*int64((s.col_tiles, s.tile_groups))) as (across, nth):
+            slot = (row_tile * s.col_tiles + across) * s.tile_groups + nth
             group = tirx.Cast("int64", stored[3][slot]) if s.tile_groups > 1 else 0
             home = feature + group * s.group
             for i, member, n in tiles:
@@ -146,16 +146,3 @@ def _entry(plan: Plan, buffers: tuple[Any, ...], tiles: list[Any], at: tuple[Any
             activations = packed[tuple(plan.place(row_tile, across, place, k, n))]
             total = plan.engine.multiply(sums[where], weights, activations)
             T.buffer_store(sums, total, [where])
-
-
-def _turn(plan: Plan, blocks: int, lanes: Any, acc: tirx.Buffer) -> None:
-    """Emit the block that transposes 16 features of 16 output rows back."""
-    extents = (plan.tiles * plan.vectors, blocks)
-    with T.grid(*int64(extents)) as axes, T.sblock("turn"):
-        row, block = T.axis.remap("SS", axes)
-        n, feature = row * LANES, block * LANES
-        T.reads(lanes[feature : feature + LANES, n : n + LANES])
-        T.writes(acc[n : n + LANES, feature : feature + LANES])
-        vectors = [lanes[feature + i, ramp(n)] for i in range(LANES)]
-        for i, vector in enumerate(transpose_tile(vectors)):
-            T.buffer_store(acc, vector, [n + i, ramp(feature)])

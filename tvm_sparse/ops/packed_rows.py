@@ -10,17 +10,13 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.machine.vector import SUM_BITS, VECTOR_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
 from tvm_sparse.ops.marks import flat, int64
-from tvm_sparse.ops.transpose import LANES, transpose_narrow, transpose_tile
+from tvm_sparse.ops.transpose import LANES, transpose_tile
 
 VECTORS = "ts.vectors"
 """Block annotation: vectors of output rows of a tile."""
-
-QUAD_BITS = 128
-"""Shuffles within quads of 32 bits are cheap on every x86."""
 
 PACK = "pack"
 """Name of the block that transposes the input."""
@@ -63,24 +59,11 @@ class PackedRows:
     @property
     def packed_rows(self) -> int:
         """Columns of all taps, those of each padded to whole tiles."""
-        return math.prod(self.c.taps) * self._tap_tiles * self._square[1]
-
-    @property
-    def _square(self) -> tuple[int, int]:
-        """Rows and columns that are transposed at once.
-
-        Of narrow numbers they are a register of columns: rows are often far apart, and each line of
-        the cache is then read once.
-        """
-        bits = self.c.numerics.bits
-        if bits == SUM_BITS:
-            return LANES, LANES
-        wide = VECTOR_BITS // bits
-        return QUAD_BITS // bits, wide if self.c.columns >= wide else LANES
+        return math.prod(self.c.taps) * self._tap_tiles * LANES
 
     @property
     def _tap_tiles(self) -> int:
-        return -(-self.c.columns // self._square[1])
+        return -(-self.c.columns // LANES)
 
     def row(self, lead: list[Any]) -> Any:
         """Return the number of an output row."""
@@ -92,31 +75,34 @@ class PackedRows:
 
     def pack(self, x: tirx.Buffer, packed: tirx.Buffer) -> None:
         """Emit the block that transposes a few rows of the input by a few columns of one tap."""
-        c, (high, wide), viewed = self.c, self._square, self.engine.view(x)
-        with T.grid(*int64((self.width // high, self.packed_rows // wide))) as axes:
+        c = self.c
+        with T.grid(*int64((self.width // LANES, self.packed_rows // LANES))) as axes:
             with T.sblock(PACK):
                 row, tile = T.axis.remap("SS", axes)
-                first, tap = row * high, tile // self._tap_tiles
-                column = tile % self._tap_tiles * wide
-                if c.columns % wide:
-                    column = tirx.min(column, tirx.const(c.columns - wide, "int64"))
+                first, tap = row * LANES, tile // self._tap_tiles
+                column = self.first_column(tile % self._tap_tiles, LANES)
                 T.reads(whole(x))
                 # The last tile of a tap begins earlier, where its own columns are; what comes next
                 # reads all rows of `packed`, so that the declared region need not say so.
-                T.writes(packed[tile * wide : tile * wide + wide, first : first + high])
-                taps = unravel(tap, c.taps)
-                rows = []
-                for lane in range(high):
-                    n = first + lane
-                    if self._ragged():
-                        n = tirx.min(n, self.rows - 1)
-                    index = c.input_index(unravel(n, c.lead), taps)
-                    rows.append(viewed[(*index, tirx.Ramp(column, 1, wide))])
-                full = c.numerics.bits == SUM_BITS
-                turned = transpose_tile(rows) if full else transpose_narrow(rows, wide)
-                for i, vector in enumerate(turned):
-                    at = [tap * c.columns + column + i, tirx.Ramp(first, 1, high)]
+                T.writes(packed[tile * LANES : tile * LANES + LANES, first : first + LANES])
+                rows = self.loads(x, first, LANES, tap, tirx.Ramp(column, 1, LANES))
+                for i, vector in enumerate(transpose_tile(rows)):
+                    at = [tap * c.columns + column + i, ramp(first)]
                     T.buffer_store(packed, vector, at)
+
+    def first_column(self, tile: Any, wide: int) -> Any:
+        """Return where a tile of columns begins; the last one ends with its tap."""
+        begin, columns = tile * wide, self.c.columns
+        last = tirx.const(columns - wide, "int64")
+        return tirx.min(begin, last) if columns % wide else begin
+
+    def loads(self, x: tirx.Buffer, first: Any, high: int, tap: Any, columns: Any) -> list[Any]:
+        """Return ``columns`` of what a tap meets in the ``high`` output rows from ``first`` on."""
+        c, viewed, taps = self.c, self.engine.view(x), unravel(tap, self.c.taps)
+        rows = [first + i for i in range(high)]
+        if self._ragged():
+            rows = [tirx.min(n, self.rows - 1) for n in rows]
+        return [viewed[(*c.input_index(unravel(n, c.lead), taps), columns)] for n in rows]
 
     def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
         """Emit the block that copies results to the output, plus ``offsets`` if there are any.

@@ -7,6 +7,8 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.ops.marks import int64
+
 LANES = 16
 """What the shuffles below are made for; that of every machine's vectors."""
 
@@ -45,19 +47,19 @@ def transpose_tile(rows: list[Any]) -> list[Any]:
     return columns
 
 
-def transpose_narrow(rows: list[Any], lanes: int) -> list[Any]:
-    """Return the ``lanes`` columns of vectors of that many lanes, of which ``rows`` fill 128 bits.
+def transpose_quads(rows: list[Any], lanes: int) -> list[Any]:
+    """Return vectors of ``lanes`` lanes: quad ``q`` of result ``i`` is column ``q * size + i``.
 
-    Squares that lie side by side turn together, and no shuffle leaves its quad of 32 bits. Row
-    ``i`` and row ``i + half`` lane by lane, the low halves of squares, then the high ones, are rows
-    ``2 i`` and ``2 i + 1`` of the next round: each round moves one bit of the row to the lane.
+    ``rows``, ``size`` of them, are vectors of that many lanes, and a quad of 128 bits has ``size``.
+    Squares that lie side by side turn together, and no shuffle leaves its quad. Row ``i`` and row
+    ``i + half`` lane by lane, the low halves of squares, then the high ones, are rows ``2 i`` and
+    ``2 i + 1`` of the next round: each round moves one bit of the row to the lane.
     """
     size, half = len(rows), len(rows) // 2
-    squares = range(0, lanes, size)
     orders = [
         [
             first + begin + at + which
-            for first in squares
+            for first in range(0, lanes, size)
             for at in range(half)
             for which in (0, lanes)
         ]
@@ -67,14 +69,32 @@ def transpose_narrow(rows: list[Any], lanes: int) -> list[Any]:
     for _ in range(size.bit_length() - 1):
         pairs = zip(turned[:half], turned[half:], strict=True)
         turned = [_shuffle(a, b, order) for a, b in pairs for order in orders]
-    parts = [[tirx.const(first + i, "int32") for i in range(size)] for first in squares]
-    return [tirx.Shuffle([row], part) for part in parts for row in turned]
+    return turned
 
 
-def interleaved(vectors: list[Any]) -> Any:
-    """Return the first lanes of all ``vectors`` side by side, then the second ones, and so on."""
-    size = int(vectors[0].ty.dtype.lanes)
-    places = [lane + size * i for lane in range(size) for i in range(len(vectors))]
+def turn(tiles: Any, blocks: int, lanes: Any, turned: Any) -> None:
+    """Emit the block ``turn``: ``lanes`` (features, rows) are ``turned`` (rows, features).
+
+    Both are whole squares: ``tiles`` of 16 rows, ``blocks`` of 16 features.
+    """
+    with T.grid(*int64((tiles, blocks))) as axes, T.sblock("turn"):
+        tile, block = T.axis.remap("SS", axes)
+        n, feature = tile * LANES, block * LANES
+        T.reads(lanes[feature : feature + LANES, n : n + LANES])
+        T.writes(turned[n : n + LANES, feature : feature + LANES])
+        vectors = [lanes[feature + i, tirx.Ramp(n, 1, LANES)] for i in range(LANES)]
+        for i, vector in enumerate(transpose_tile(vectors)):
+            T.buffer_store(turned, vector, [n + i, tirx.Ramp(feature, 1, LANES)])
+
+
+def interleaved(vectors: list[Any], count: int | None = None) -> Any:
+    """Return the first lanes of ``count`` columns side by side, then the second ones, and so on.
+
+    ``vectors`` hold them one after the other; by default each is a column.
+    """
+    count = count or len(vectors)
+    size = len(vectors) * int(vectors[0].ty.dtype.lanes) // count
+    places = [lane + size * i for lane in range(size) for i in range(count)]
     return tirx.Shuffle(vectors, [tirx.const(place, "int32") for place in places])
 
 

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tvm.target import Target
 
 from tests.integers import as_integers
 from tests.kernels import host, integers
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import BFLOATS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.block import block_candidates
-from tvm_sparse.selection.cpu.shared_columns import tile_vectors
 
 pytestmark = pytest.mark.isa
 LINEAR = Contraction((128,), 256, 256)
@@ -46,7 +45,7 @@ def test_groups_that_share_columns_are_found(c, group):
     found = offered(c, matrix)
     assert found.name == "block"
     assert isinstance(inner(found), SharedColumnsFormat)
-    assert inner(found).group == group
+    assert inner(found).group == LANES
     share = np.count_nonzero(matrix) / matrix.size
     assert share <= found.work < share + 0.03
     assert found.cost < 0.3
@@ -66,11 +65,3 @@ def test_columns_need_be_no_multiple_of_what_a_lane_takes():
 @pytest.mark.parametrize("c", [replace(BYTES, lead=(1,)), replace(BYTES, groups=2)])
 def test_few_rows_and_groups_of_channels_have_none(c):
     assert isinstance(inner(offered(c, columns(c.matrix_shape, 16))), CompressedRowsFormat)
-
-
-@pytest.mark.parametrize(
-    ("rows", "cores", "vectors"), [(1, 1, 1), (128, 1, 4), (128, 2, 2), (64, 2, 1), (80, 1, 1)]
-)
-def test_tiles_are_hardly_idle(rows, cores, vectors):
-    target = Target({"kind": "llvm", "num-cores": cores})
-    assert tile_vectors(replace(BYTES, lead=(rows,)), target) == vectors

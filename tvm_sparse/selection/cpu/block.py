@@ -54,7 +54,7 @@ def block_candidates(
     runs = tuple(run for run in RUNS if c.columns % run == run % depth == 0)
     each = c.features // c.groups
     groups = tuple(group for group in GROUPS if c.groups == 1 or each % group == 0)
-    shared = shared_candidate("block", c, scan, groups, target)
+    shared = shared_candidate("block", c, scan, target)
     if not runs:
         yield shared or f"block needs a multiple of {depth} columns a tap, found {c.columns}"
         return
