@@ -10,8 +10,9 @@ from tests.integers import TARGETS
 from tests.kernels import host, run
 from tvm_sparse.numerics import samples
 from tvm_sparse.ops.batch_matmul import View
-from tvm_sparse.ops.byte_products import ByteProduct, Centre, packed
+from tvm_sparse.ops.byte_products import ByteProduct, Centre
 from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.pack_bytes import packed
 from tvm_sparse.ops.quantise import Scale
 
 BATCH = (2, 3)

@@ -39,7 +39,8 @@ def depthwise_columns(
 
     ``Y[b, y, x, c] = Z[c] + sum_t X[b, y*s + ty, x*s + tx, c] * W[t, c]``.
     """
-    return loop_nest(contraction, _Columns(contraction, storage, target), target)
+    engine = engine_of(contraction.numerics, target)
+    return loop_nest(contraction, _Columns(contraction, storage, engine), target)
 
 
 def tap_columns_format(contraction: Contraction, target: Target) -> TapColumnsFormat | None:
@@ -67,7 +68,7 @@ class _Columns:
 
     contraction: Contraction
     storage: TapColumnsFormat
-    target: Target
+    engine: Engine
     _values: Any = field(init=False, default=None)
 
     @property
@@ -78,7 +79,7 @@ class _Columns:
     @property
     def lanes(self) -> int:
         """Channels of a vector."""
-        return engine_of(self.contraction.numerics, self.target).lanes
+        return self.engine.lanes
 
     @property
     def extents(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from tvm_sparse.engine.cpu import Engine, Vector
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
+from tvm_sparse.ops.store import declare_offsets, store
 
 IMPORT = "pragma_import_llvm"
 """TVM's annotation: functions in LLVM's language that the block calls."""
@@ -105,15 +106,8 @@ def loop_nest(
             shape = int64((*c.lead, blocks * members, lanes))
             sums = T.sblock_alloc_buffer(shape, c.numerics.accumulate)
             _contract(c, weights, engine, x, sums)
-            _store(c, lanes, sums, offsets, y)
+            store(c, lambda lead, out: sums[(*lead, out // lanes, out % lanes)], offsets, y)
     return builder.get()
-
-
-def declare_offsets(c: Contraction, engine: Engine) -> Any:
-    """Emit the parameter that has a number to add to each feature; ``None`` if there is none."""
-    if not engine.corrected:
-        return None
-    return T.arg("Z", T.Buffer(int64((c.features,)), c.numerics.accumulate))
 
 
 def _contract(
@@ -142,16 +136,3 @@ def _contract(
         else:
             with T.If(step.exists), T.Then():
                 T.buffer_store(sums, total, list(here))
-
-
-def _store(c: Contraction, lanes: int, sums: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
-    """Emit the block ``store``: unpack lanes of features into the output's last axis."""
-    with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-        *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-        parts = [sums[(*lead, out // lanes, out % lanes)]]
-        parts += [] if offsets is None else [offsets[out]]
-        T.reads(*parts)
-        T.writes(y[(*lead, out)])
-        total = sum(parts[1:], parts[0])
-        narrow = c.out_dtype != c.numerics.accumulate
-        T.buffer_store(y, tirx.Cast(c.out_dtype, total) if narrow else total, [*lead, out])

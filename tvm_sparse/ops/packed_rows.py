@@ -13,6 +13,7 @@ from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
 from tvm_sparse.ops.marks import flat, int64
+from tvm_sparse.ops.store import store
 from tvm_sparse.ops.transpose import LANES, transpose_tile
 
 VECTORS = "ts.vectors"
@@ -105,20 +106,8 @@ class PackedRows:
         return [viewed[(*c.input_index(unravel(n, c.lead), taps), columns)] for n in rows]
 
     def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
-        """Emit the block that copies results to the output, plus ``offsets`` if there are any.
-
-        Element-wise steps fuse behind it.
-        """
-        c = self.c
-        with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
-            *lead, out = T.axis.remap("S" * len(c.output_shape), axes)
-            parts = [results[self.row(lead), out]]
-            parts += [] if offsets is None else [offsets[out]]
-            T.reads(*parts)
-            T.writes(y[(*lead, out)])
-            total = sum(parts[1:], parts[0])
-            narrow = c.out_dtype != c.numerics.accumulate
-            T.buffer_store(y, tirx.Cast(c.out_dtype, total) if narrow else total, [*lead, out])
+        """Emit the block that copies results to the output, plus ``offsets`` if there are any."""
+        store(self.c, lambda lead, out: results[self.row(lead), out], offsets, y)
 
     def _ragged(self) -> bool:
         """Whether the last tile may have lanes without an output row."""

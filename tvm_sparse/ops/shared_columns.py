@@ -13,10 +13,11 @@ from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.entries import Entries
-from tvm_sparse.ops.loop_nest import IMPORT, declare_offsets
+from tvm_sparse.ops.loop_nest import IMPORT
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.narrow_rows import NarrowRows
 from tvm_sparse.ops.packed_rows import ramp
+from tvm_sparse.ops.store import declare_offsets
 from tvm_sparse.ops.transpose import LANES, turn
 
 

@@ -10,7 +10,8 @@ from tvm.target import Target
 
 from tvm_sparse.engine.registry import supported
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
-from tvm_sparse.ops.byte_products import ByteProduct, Centre, packed
+from tvm_sparse.ops.byte_products import ByteProduct, Centre
+from tvm_sparse.ops.pack_bytes import packed
 from tvm_sparse.passes.quantisation import Meaning, meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, call_function, op_name, static_shape
 from tvm_sparse.passes.views import seen
