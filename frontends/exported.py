@@ -20,16 +20,13 @@ from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.half_precision import widen_halves
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
+from tvm_sparse.frontends.left_float import left_float
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.refusals import refuse_random, refuse_state
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
 from tvm_sparse_runtime.structure import paths
-
-LEFT_FLOAT = "tvm_sparse.left_float"
-"""Where the graph module of a quantised program has the layers that stay float, with their losses
-in bytes."""
 
 
 def from_exported(
@@ -59,10 +56,7 @@ def _imported(
     refuse_state(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec
-    notes = {
-        name: f"left float: in bytes its output would change by {loss:.1%}"
-        for name, loss in program.graph_module.meta.get(LEFT_FLOAT, {}).items()
-    }
+    notes = left_float(program)
     with quiet():
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.left_float import vetted_custom
 from tvm_sparse.frontends.pt2_expression import is_expression
 
 _HIGHER_ORDER = "cond|wrap_with_set_grad_enabled|wrap_with_autocast"
@@ -53,7 +54,9 @@ def _vet(node: Any, where: str, key: str = "") -> Any:
 def _vet_object(node: dict[str, Any], where: str, key: str) -> dict[str, Any]:
     if key == "metadata":
         stack = node.get("nn_module_stack", "")
-        return {"nn_module_stack": stack} if stack and stack.isprintable() else {}
+        kept = {"nn_module_stack": stack} if stack and stack.isprintable() else {}
+        custom = vetted_custom(node.get("custom", ""))
+        return {**kept, "custom": custom} if custom else kept
     if set(node) == {"type", "index"} and isinstance(node["type"], str):
         return {"type": "cpu", "index": None}
     for name, value in node.items():

@@ -9,7 +9,7 @@ from torch.nn.utils import prune
 
 import tvm_sparse as ts
 from tests.zoo import package
-from tvm_sparse.frontends.exported import LEFT_FLOAT
+from tvm_sparse.frontends.left_float import LEFT_FLOAT
 
 
 class Residual(nn.Module):
@@ -94,7 +94,7 @@ def test_layers_that_lose_most_stay_float(activations):
     assert left.keys() == {"uneven"}
     library = compiled(program)
     reasons = {d.layer: d.reason for d in library.decisions}
-    told = f"left float: in bytes its output would change by {left['uneven']:.1%}"
+    told = f"left float: in bytes its output would change by {left['uneven']:.1%} (tolerance 3.0%)"
     assert reasons["uneven"].startswith(told)
     assert not any("left float" in reasons[name] for name in ("plain", "head"))
     names = [k.function for k in library.kernels if k.contraction]
@@ -105,6 +105,21 @@ def test_layers_that_lose_most_stay_float(activations):
         for p in (program, ts.quantize(uneven, x, activations=activations))
     ]
     assert error[0] < 0.03 < min(left["uneven"], error[1])
+
+
+def test_files_keep_why_layers_stay_float(tmp_path):
+    torch.manual_seed(0)
+    uneven, x = Uneven().eval(), torch.randn(16, 32)
+    with torch.no_grad():
+        uneven.uneven.weight[:, 0] = 0
+    program = ts.quantize(uneven, [x], tolerance=0.03)
+    torch.export.save(program, tmp_path / "program.pt2")
+    notes = {row.layer: row.note for row in ts.inspect(tmp_path / "program.pt2").rows}
+    loss = program.graph_module.meta[LEFT_FLOAT]["uneven"]
+    told = f"left float: in bytes its output would change by {loss:.1%} (tolerance 3.0%)"
+    assert notes == {"plain": "", "uneven": told, "head": ""}
+    reasons = {d.layer: d.reason for d in compiled(tmp_path / "program.pt2").decisions}
+    assert reasons["uneven"].startswith(told)
 
 
 def test_losses_are_those_of_one_layer_alone(model, batches):

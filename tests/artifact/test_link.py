@@ -98,3 +98,11 @@ def test_an_emulated_arm_gives_what_pytorch_gives(cross_artifact, tmp_path):
     subprocess.run([*emulator, built_program(site), cross_artifact, *files], check=True)
     wanted = model()(torch.from_numpy(X)).detach().numpy()
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_libraries_have_no_tables_for_debuggers(tmp_path):
+    library = ts.compile(model(), (torch.from_numpy(X),), config=ts.Config(measure=False))
+    path = library.export(tmp_path / "a.tvms")
+    (linked,) = path.glob("*.so")
+    content = linked.read_bytes()
+    assert b".text" in content and b".debug" not in content

@@ -23,6 +23,10 @@ _REASON_LETTERS = 400
 """How much of a linker's last words an error repeats."""
 
 
+_OPTIONS = ["-Wl,--strip-debug"]
+"""TVM's code has tables for debuggers, larger than itself, of sources that nobody has."""
+
+
 @dataclass(frozen=True)
 class Program:
     """What ``tvm.compile`` returned for ``target``, and the weights that its ``main`` takes."""
@@ -103,6 +107,7 @@ def link(
             addons=[str(path) for path in objects],
             workspace_dir=str(workspace),
             cc=compiler,
+            options=_OPTIONS,
             **packing(program.target, ptx=ptx),
         )
     except RuntimeError as error:

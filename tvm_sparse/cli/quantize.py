@@ -67,7 +67,7 @@ def quantize_command(
         check_factory(source)
         import torch
 
-        from tvm_sparse.frontends.exported import LEFT_FLOAT
+        from tvm_sparse.frontends.left_float import LEFT_FLOAT
         from tvm_sparse.frontends.safetensors import load_factory
         from tvm_sparse.quantization import quantize
 

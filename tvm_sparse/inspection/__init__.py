@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,34 +46,37 @@ def inspect(
     InputError
         The model cannot be read, or a weight has a value that is not finite.
     """
-    name, layers = _layers(model, weights)
+    name, layers, notes = _layers(model, weights)
     rows = []
     for done, layer in enumerate(layers, 1):
-        rows.append(_row(layer))
+        rows.append(_row(layer, notes.get(layer.name, "")))
         if progress is not None:
             progress("inspecting", done, len(layers))
     return Report(name, tuple(rows))
 
 
-def _layers(model: Any, weights: str | Path | None) -> tuple[str, list[LayerWeight]]:
-    """Return a name for ``model`` and its layers."""
+def _layers(
+    model: Any, weights: str | Path | None
+) -> tuple[str, list[LayerWeight], Mapping[str, str]]:
+    """Return a name for ``model``, its layers, and what it says of them."""
     from tvm_sparse.inspection.graph import graph_layers
 
     if weights is None and is_checkpoint(model):
         from tvm_sparse.inspection.tensors import tensor_layers
 
-        return str(model), tensor_layers(Path(model))
+        return str(model), tensor_layers(Path(model)), {}
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     name = "model" if isinstance(model, Model) else name
     opened = open_source(model, weights)
     if is_quantised(opened):
-        return name, quantised_layers(opened)
+        return name, quantised_layers(opened), {}
     if isinstance(opened, torch.nn.Module):
-        return name, module_layers(without_hooks(opened))
-    return name, graph_layers(frontends.load(opened))
+        return name, module_layers(without_hooks(opened)), {}
+    imported = frontends.load(opened)
+    return name, graph_layers(imported), imported.notes
 
 
-def _row(layer: LayerWeight) -> Row:
+def _row(layer: LayerWeight, note: str) -> Row:
     weight = layer.read()
     found = detect(weight, depthwise=layer.depthwise, name=layer.weight)
     return Row(
@@ -87,6 +90,7 @@ def _row(layer: LayerWeight) -> Row:
         layer.storage,
         layer.shared_with,
         _precision(weight),
+        note,
     )
 
 

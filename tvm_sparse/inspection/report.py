@@ -50,6 +50,8 @@ class Row:
     precision
         ``"int8"`` where all weights of each feature are whole multiples, up to 127, of a step, as
         quantised ones are; else ``"float"``.
+    note
+        What the model itself says of the layer, as why it was not quantised.
     """
 
     layer: str
@@ -62,6 +64,7 @@ class Row:
     storage: str = "dense"
     shared_with: tuple[str, ...] = ()
     precision: str = FLOATS
+    note: str = ""
 
     @property
     def pattern(self) -> str:
@@ -88,6 +91,7 @@ class Row:
             "storage": self.storage,
             "shared_with": list(self.shared_with),
             "precision": self.precision,
+            "note": self.note,
         }
 
 
@@ -165,7 +169,7 @@ def _remarks(row: Row) -> str:
     lines = [row.evidence, *(f"nearly {fit.summary()}" for fit in row.near_misses[:_SHOWN])]
     if row.shared_with:
         lines.append("shared with " + ", ".join(row.shared_with))
-    return "\n".join(line for line in lines if line)
+    return "\n".join(line for line in (*lines, row.note) if line)
 
 
 def _kind(row: Row) -> str:

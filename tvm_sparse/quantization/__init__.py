@@ -11,7 +11,7 @@ from torch import nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
-from tvm_sparse.frontends.exported import LEFT_FLOAT
+from tvm_sparse.frontends.left_float import keep_left_float
 from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
@@ -62,8 +62,8 @@ def quantize(
     tolerance
         Leave layers float whose output would change by more than this fraction if their input and
         weight were bytes, and all before them float (root of mean squares, on the calibration
-        data). ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses, which reports
-        show.
+        data). ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses, which files
+        of the program keep, and reports show.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def quantize(
         if dynamic:
             quantise_rows(converted, ignore)
         program = torch.export.export(converted, *calls[0])
-        program.graph_module.meta[LEFT_FLOAT] = left
+        keep_left_float(program, left, tolerance)
         return program
 
 
