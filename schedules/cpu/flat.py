@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.schedules import blocks as b
@@ -28,30 +28,38 @@ def side_by_side(sch: s_tir.Schedule, block: BlockRV, kind: int) -> int:
     """
     body = sch.get(block)
     axes = [v for v in body.iter_vars if int(v.iter_type) == kind]
-    written = list(body.writes)
-    tensors = [r for r in body.reads if not any(r.source.same_as(w.source) for w in written)]
+    written = [(w.source, [part.min for part in w.region]) for w in body.writes]
+    loads = [(load.source, list(load.indices)) for load in b.nodes(body.body, ir.TensorLoad)]
+    if not all(any(r.source.same_as(source) for source, _ in loads) for r in body.reads):
+        return 0  # it is read in another way
+    tensors = [(t, i) for t, i in loads if not any(t.same_as(w) for w, _ in written)]
     if kind == b.SPATIAL:
         tensors += written
     count = 0
     for number in range(1, len(axes) + 1):
-        if not all(_walks(tensor, axes[-number:]) for tensor in tensors):
+        if not all(_walks(*tensor, axes[-number:]) for tensor in tensors):
             break
         count = number
     return count
 
 
-def _walks(region: Any, axes: Sequence[Any]) -> bool:
-    """Whether a tensor's last indices are ``axes``, or none of its indices depends on them."""
-    index, shape = [part.min for part in region.region], region.source.ty.shape
-    if any(not hasattr(part.extent, "value") or int(part.extent) != 1 for part in region.region):
-        return False
+def _walks(tensor: Any, index: list[Any], axes: Sequence[Any]) -> bool:
+    """Whether a tensor's last indices are ``axes``, or none of its indices depends on them.
+
+    The first of several may begin later, in a slice of whole inner axes.
+    """
+    shape = tensor.ty.shape
     head, tail = index[: -len(axes)], index[-len(axes) :]
     used = [any(uses(i, axis.var) for axis in axes) for i in index]
     if not any(used):
         return True
     if len(tail) < len(axes) or any(used[: len(head)]):
         return False
-    same = all(i.same_as(axis.var) for i, axis in zip(tail, axes, strict=True))
+    first, *rest = tail
+    if isinstance(first, tirx.Add) and hasattr(first.b, "value"):
+        first = first.a
+    pairs = zip((first, *rest), axes, strict=True)
+    same = all(i.same_as(axis.var) for i, axis in pairs)
     inner = zip(shape[len(head) + 1 :], axes[1:], strict=True)
     return same and all(_equal(extent, axis.dom.extent) for extent, axis in inner)
 

@@ -82,6 +82,25 @@ def test_planes_are_one_loop_of_whole_vectors():
     assert "T.vectorized(T.int64(16))" in after.script()
 
 
+def test_halves_of_planes_are_one_loop_of_whole_vectors():
+    """Both halves are read, one from a later channel on: memory has each of them side by side."""
+
+    def gated(x):
+        halves = (relax.op.strided_slice(x, [1], [c], [c + 16]) for c in (0, 16))
+        return relax.op.multiply(next(halves), relax.op.sigmoid(next(halves)))
+
+    target = parse_target("cpu").target
+    lowered = relax.transform.LegalizeOps(DEFINITIONS)(module(gated, (1, 32, 7, 7)))
+    fused = relax.transform.FuseTIR()(
+        relax.transform.FuseOps()(relax.transform.AnnotateTIROpPattern()(lowered))
+    )
+    after = ApplySchedules(target, rules_for(target))(fused)
+    assert "T.vectorized(T.int64(16))" in after.script()
+    x = np.random.default_rng(0).standard_normal((1, 32, 7, 7)).astype(np.float32)
+    expected = x[:, :16] / (1 + np.exp(-x[:, 16:]))
+    np.testing.assert_allclose(evaluate(after, x), expected, rtol=1e-5)
+
+
 def test_positions_of_extremes_keep_vectors():
     x = np.random.default_rng(0).integers(0, 9, (5, 96)).astype(np.float32)
     x[1, 7] = np.nan
