@@ -46,6 +46,16 @@ def test_means_of_windows(extents, numbers, counts_borders):
     np.testing.assert_allclose(run(func, [x], expected.shape), expected, rtol=1e-6, atol=1e-5)
 
 
+def test_nothing_is_read_beyond_the_borders():
+    """Both sides of a Select are computed, and TVM simplifies each as if its condition held."""
+    axes = [Axis(1 + i, 8, 4, 3, 2, 1, 1) for i in range(2)]
+    tensor = te.placeholder((2, 8, 8), "float32", "X")
+    func = te.create_prim_func([tensor, avg_pool(tensor, axes, counts_borders=True)])
+    script = func.script()
+    assert script.count("T.if_then_else(") == 2
+    assert "T.Select(" not in script
+
+
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [

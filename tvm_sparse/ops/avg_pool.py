@@ -48,7 +48,8 @@ def _summed(x: te.Tensor, axes: Sequence[Axis], name: str) -> te.Tensor:
             inside += [place < axis.extent] if axis.reaches_beyond() else []
         value = x(*source)
         if inside:
-            value = tirx.Select(tirx.all(*inside), value, tirx.const(0, str(x.dtype)))
+            # No Select: TVM drops the bounds of a place that it has a condition for, and reads it.
+            value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, str(x.dtype)))
         return te.sum(value, axis=taps)
 
     return te.compute([counts.get(i, extent) for i, extent in enumerate(x.shape)], at, name=name)
