@@ -29,6 +29,7 @@ from tvm_sparse.passes.dump import dumped
 from tvm_sparse.passes.failures import applied
 from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
+from tvm_sparse.passes.write_padding import definitions
 from tvm_sparse.phases import Phases, Progress
 from tvm_sparse.profile import planned_kernels, random_inputs
 from tvm_sparse.progress import shown
@@ -159,7 +160,8 @@ def _compiled(
             defined, mod = mod, _run(dumped(schedule, "3-schedule", config.dump), mod)
             kernels = planned_kernels(mod, rules)
             origins(decisions.records, {k.layer: k.rule for k in kernels})
-            decisions.histories = histories(defined, kernels, resolved.target, recorded)
+            functions = definitions(defined, mod)
+            decisions.histories = histories(functions, kernels, resolved.target, recorded)
         with phases.next():
             finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
             executable = applied(

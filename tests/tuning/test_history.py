@@ -7,6 +7,7 @@ import pytest
 from tests.kernels import host
 from tests.tuning.networks import lowered, mlp, tasks
 from tvm_sparse.kernel import Kernel
+from tvm_sparse.passes.write_padding import definitions
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.history import best_so_far, histories
 from tvm_sparse.tuning.record import record_of
@@ -37,7 +38,8 @@ def searched(tmp_path, module, task, ratios, rule="Tuned", confirmed=None):
     database = Database(tmp_path)
     database.add(records)
     calls = [kernel_of(task, rule)] * 2
-    return histories(module, calls, host(), recorded_rules(host(), database))
+    functions = definitions(module, module)
+    return histories(functions, calls, host(), recorded_rules(host(), database))
 
 
 def test_each_tuned_function_has_one_curve(tmp_path, module):

@@ -154,3 +154,17 @@ def test_records_of_the_package_still_match(monkeypatch):
     assert recorded.shipped(target).schedule(func, target) is not None
     other = balanced(layer, BalancedFormat(4096, 1024, 3), target)
     assert recorded.shipped(target).schedule(other, target) is None
+
+
+def test_a_search_is_shown_of_a_layer_that_writes_the_next_ones_borders(tmp_path):
+    layers = nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)
+    model = ts.load(nn.Sequential(*layers).eval(), (torch.randn(1, 16, 8, 8),))
+    config = ts.Config(measure=False)
+    (first,) = (t for t in tasks_of(model, parse_target("cpu"), config, (), {}) if "0" in t.layers)
+    times = [{"seconds": s, "default_seconds": 1e-5} for s in (1e-5, 5e-6)]
+    database = Database(tmp_path / "records")
+    database.add([record_of(first.workload, first.space, first.space.default, **t) for t in times])
+    library = ts.compile(model, config=config, database=database.path)
+    (found,) = library.decisions.histories
+    assert found.function == f"{first.name}_bordered"
+    assert found.curve == pytest.approx((10.0, 5.0))

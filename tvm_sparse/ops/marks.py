@@ -25,6 +25,10 @@ TILE = "ts.tile"
 VECTOR = "ts.vector"
 """Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
 
+BORDERED = "ts.bordered"
+"""Function attribute: the name of the function that this one is, but for borders around its output.
+"""
+
 PADDING = "ts.padding"
 """Function attribute: the function does nothing but put borders around its input, channels last:
 before all spatial axes, then behind them, and last what they are filled with, like

@@ -11,7 +11,7 @@ from tvm import relax, s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.marks import PADDING, int64
+from tvm_sparse.ops.marks import BORDERED, PADDING, int64
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
 
 INSIDE = "inside"
@@ -48,6 +48,7 @@ class WritePadding:
             name = producer.args[0].name_hint
             if (name, padding) not in made:
                 func = bordered(mod[name], padding)
+                func = func and func.with_attr(BORDERED, name)
                 made[name, padding] = func and sweep.builder_.add_func(func, f"{name}_bordered")
                 if func:
                     self.report(made[name, padding].name_hint, self.rules.get(name))
@@ -55,6 +56,18 @@ class WritePadding:
             return target and relax.call_tir(target, producer.args[1], out_ty=call.ty)
 
         return rewrite(mod, rule)
+
+
+def definitions(before: tvm.IRModule, after: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
+    """Return the functions of ``before`` by their names in ``after``, with borders or without."""
+    known = {name.name_hint: func for name, func in before.functions_items()}
+    found = {}
+    for name, func in after.functions_items():
+        attrs = func.attrs or {}
+        source = str(attrs[BORDERED]) if BORDERED in attrs else name.name_hint
+        if isinstance(known.get(source), tirx.PrimFunc):
+            found[name.name_hint] = known[source]
+    return found
 
 
 def _padding(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:

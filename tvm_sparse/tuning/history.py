@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-import tvm
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse.kernel import Kernel
@@ -27,14 +27,17 @@ def best_so_far(ratios: Iterable[float | None]) -> list[float]:
 
 
 def histories(
-    mod: tvm.IRModule, kernels: Sequence[Kernel], target: Target, recorded: Sequence[ScheduleRule]
+    functions: Mapping[str, tirx.PrimFunc],
+    kernels: Sequence[Kernel],
+    target: Target,
+    recorded: Sequence[ScheduleRule],
 ) -> list[History]:
     """Return the searches behind the kernels that run a recorded schedule, in call order.
 
     Parameters
     ----------
-    mod
-        The functions before they were scheduled.
+    functions
+        What each kernel was before it was scheduled; of those without one there is nothing to show.
     kernels
         What the program calls; ``rule`` names the rule that scheduled each.
     recorded
@@ -46,7 +49,7 @@ def histories(
     for name in dict.fromkeys(kernel.function for kernel in kernels):
         same = [kernel for kernel in kernels if kernel.function == name]
         rule = rules.get(same[0].rule or "")
-        trials = _trials(rule, mod[name], target) if rule else []
+        trials = _trials(rule, functions[name], target) if rule and name in functions else []
         if rule and len(trials) > 1:
             default, ratios = trials[0][0], [ratio for _, ratio in trials]
             curve = tuple(default * ratio for ratio in best_so_far(ratios))
@@ -55,7 +58,7 @@ def histories(
     return found
 
 
-def _trials(rule: Tuned, func: tvm.tirx.PrimFunc, target: Target) -> list[tuple[float, float]]:
+def _trials(rule: Tuned, func: tirx.PrimFunc, target: Target) -> list[tuple[float, float]]:
     """Return the default's microseconds and the ratio to it, for each trial that gave a time."""
     workload = workload_of(func, target)
     space = space_of(func, target, rules_for(target)) if workload else None

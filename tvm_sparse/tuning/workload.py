@@ -13,6 +13,7 @@ from tvm.tirx import IndexMap
 
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules.blocks import REDUCTION, SPATIAL, all_blocks
+from tvm_sparse.schedules.rule import is_written
 from tvm_sparse.targets import threads_of
 
 
@@ -56,6 +57,8 @@ def workload_of(func: tirx.PrimFunc, target: Target) -> Workload | None:
 
 def marked_block(func: tirx.PrimFunc) -> Any:
     """Return the block that carries an operator's mark, or ``None``."""
+    if is_written(func):
+        return None
     schedule = s_tir.Schedule(func)
     blocks = (schedule.get(block) for block in all_blocks(schedule))
     return next((block for block in blocks if OPERATOR in block.annotations), None)
