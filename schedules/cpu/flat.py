@@ -32,6 +32,9 @@ def side_by_side(sch: s_tir.Schedule, block: BlockRV, kind: int) -> int:
     loads = [(load.source, list(load.indices)) for load in b.nodes(body.body, ir.TensorLoad)]
     if not all(any(r.source.same_as(source) for source, _ in loads) for r in body.reads):
         return 0  # it is read in another way
+    regions = [part for r in body.reads for part in r.region]
+    if kind == b.REDUCTION and not all(_is_one(part) for part in regions):
+        return 0  # a sum that reads several places keeps one axis in vectors
     tensors = [(t, i) for t, i in loads if not any(t.same_as(w) for w, _ in written)]
     if kind == b.SPATIAL:
         tensors += written
@@ -62,6 +65,10 @@ def _walks(tensor: Any, index: list[Any], axes: Sequence[Any]) -> bool:
     same = all(i.same_as(axis.var) for i, axis in pairs)
     inner = zip(shape[len(head) + 1 :], axes[1:], strict=True)
     return same and all(_equal(extent, axis.dom.extent) for extent, axis in inner)
+
+
+def _is_one(part: Any) -> bool:
+    return hasattr(part.extent, "value") and int(part.extent) == 1
 
 
 def _equal(a: Any, b: Any) -> bool:
