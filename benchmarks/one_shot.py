@@ -42,7 +42,7 @@ PATTERNS: dict[str, Method] = {
     "balanced, bank 16": BalancedPruning(0.5),
     "balanced, bank 16, 2 rows share": BalancedPruning(0.5, share=2),
     "n of 8": BalancedPruning(0.5, bank=8),
-    "2 of 4": BalancedPruning(0.5, bank=4),
+    "n of 4": BalancedPruning(0.5, bank=4),
     "unstructured": UnstructuredPruning(0.5),
     "blocks of 4 x 4": PatternPruning(Block(4, 4), 0.5),
     "blocks of 16 x 1": PatternPruning(Block(16, 1), 0.5),
@@ -54,7 +54,7 @@ class Data:
     """The dense network, its sentences, and what a pruned copy of it keeps."""
 
     def __init__(self, draw: int) -> None:
-        self.tokenizer, self.dense = _loaded()
+        self.tokenizer, self.dense = loaded()
         texts = sentences.collect()
         test, rest = texts[:TEST], texts[TEST:]
         first = draw * CALIBRATION
@@ -72,9 +72,16 @@ class Data:
         }
 
 
-def _loaded() -> tuple[Any, nn.Module]:
+def loaded() -> tuple[Any, nn.Module]:
+    """Return the tokenizer and the dense network."""
     package("transformers")
     return sentences.load()
+
+
+def is_whole(pattern: str, level: float) -> bool:
+    """Whether banks of ``pattern`` can keep just what ``level`` says."""
+    bank = getattr(PATTERNS[pattern], "bank", 1)
+    return bank == 1 or float(bank * level).is_integer()
 
 
 def prune_once(data: Data, method: Method, **options: Any) -> tuple[dict[str, Any], nn.Module]:
@@ -148,7 +155,7 @@ def every_pattern(results: Results, arguments: argparse.Namespace) -> None:
         for level in arguments.levels:
             for pattern in arguments.patterns:
                 key = (pattern, level, draw)
-                if key in results.rows:
+                if key in results.rows or not is_whole(pattern, level):
                     continue
                 method = replace(PATTERNS[pattern], sparsity=level)  # type: ignore[call-arg]
                 row, _ = prune_once(data, method)

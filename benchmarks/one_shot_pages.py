@@ -8,22 +8,24 @@ from typing import Any
 
 from benchmarks.common import load
 
+BALANCED = "balanced, bank 16"
+
 Row = dict[str, Any]
 Curve = list[tuple[float, float]]
-"""Points: fraction of zeros, cosine."""
+"""Points: fraction of zeros or speed-up, cosine."""
 
 
 def write(pages: Path) -> None:
     """Write ``one_shot.md`` and ``one_shot.svg`` into ``pages``, if there are results."""
-    found = load("one_shot")
+    found, timed = load("one_shot"), load("one_shot_latency").get("rows", [])
     if not found:
         return
-    draw(curves(found), pages / "one_shot.svg")
-    (pages / "one_shot.md").write_text(page(found))
+    draw(curves(found), over_speed(found, timed), pages / "one_shot.svg")
+    (pages / "one_shot.md").write_text(page(found, timed))
 
 
-def page(found: dict[str, Any]) -> str:
-    """Return the page."""
+def page(found: dict[str, Any], timed: list[Row]) -> str:
+    """Return the page; ``timed`` are the rows of ``one_shot_latency.json``."""
     lines = [
         "# Pruning a trained sentence encoder",
         "",
@@ -38,7 +40,7 @@ def page(found: dict[str, Any]) -> str:
         "`ts.prune.one_shot`, no training. Cosines are means over the draws of calibration",
         "sentences, with their range.",
         "",
-        "![Cosine over sparsity](one_shot.svg)",
+        "![Cosine over sparsity, and over speed-up](one_shot.svg)",
         "",
         "## Without training",
         "",
@@ -59,6 +61,16 @@ def page(found: dict[str, Any]) -> str:
                 [_distilled(row) for row in found["distilled"]],
             ),
         ]
+    if timed:
+        lines += [
+            "## Time",
+            "",
+            "One sentence of 64 tokens, one thread, chosen by the cost model, in turns",
+            "(`python -m benchmarks.one_shot_latency`). In brackets: our dense float32 network's",
+            "time over it. Bytes have activations scaled row by row.",
+            "",
+            *_table(["pattern", "zeros", "float32 (ms)", "int8 (ms)"], _times(timed)),
+        ]
     where = found["environment"]
     lines += [f"{where['cpu']}, {where['date']}. Seconds are processor time.", ""]
     return "\n".join(lines)
@@ -70,7 +82,7 @@ def curves(found: dict[str, Any]) -> dict[str, Curve]:
     for group in _groups(found["rows"]):
         pattern, level = group[0]["pattern"], group[0]["sparsity"]
         lines.setdefault(f"one-shot, {pattern}", []).append((level, _mean(group, "one_shot")))
-        if pattern.startswith("balanced, bank 16") and "share" not in pattern:
+        if pattern == BALANCED:
             lines.setdefault("magnitude, balanced", []).append((level, _mean(group, "magnitude")))
     for row in found["distilled"]:
         point = (row["sparsity"], row["distilled"]["cosine"])
@@ -78,22 +90,67 @@ def curves(found: dict[str, Any]) -> dict[str, Curve]:
     return {name: sorted(line) for name, line in lines.items()}
 
 
-def draw(lines: dict[str, Curve], path: Path) -> None:
-    """Draw cosine over sparsity."""
+def over_speed(found: dict[str, Any], timed: list[Row]) -> dict[str, Curve]:
+    """Return cosines over speed-ups in single precision: a line a pattern, one for distillation."""
+    speeds = {
+        (row["pattern"], row["level"]): _speed(row, timed)
+        for row in timed
+        if row["precision"] == "float32"
+    }
+    lines: dict[str, Curve] = {}
+    for group in _groups(found["rows"]):
+        pattern, level = group[0]["pattern"], group[0]["level"]
+        if (pattern, level) in speeds:
+            point = speeds[pattern, level], _mean(group, "one_shot")
+            lines.setdefault(f"one-shot, {pattern}", []).append(point)
+    for row in found["distilled"]:
+        if row["layers"] == "uniform" and (BALANCED, row["level"]) in speeds:
+            point = speeds[BALANCED, row["level"]], row["distilled"]["cosine"]
+            lines.setdefault("distilled, uniform levels", []).append(point)
+    return {name: sorted(line) for name, line in lines.items()}
+
+
+def draw(over_zeros: dict[str, Curve], speeds: dict[str, Curve], path: Path) -> None:
+    """Draw cosine over sparsity, and over speed-up where that was measured."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "tvm-sparse"  # the same picture from the same rows
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for name, line in lines.items():
-        axes.plot(*zip(*line, strict=True), marker="o", label=name)
-    axes.set(xlabel="fraction of zeros", ylabel="cosine to the dense embeddings")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    parts = {"fraction of zeros": over_zeros, "times as fast as dense (float32)": speeds}
+    parts = {label: lines for label, lines in parts.items() if lines}
+    size = (1 + 5 * len(parts), 5)
+    figure, axes = pyplot.subplots(1, len(parts), figsize=size, squeeze=False, sharey=True)
+    colours = {name: f"C{i}" for i, name in enumerate(over_zeros)}
+    for part, (label, lines) in zip(axes[0], parts.items(), strict=True):
+        for name, line in lines.items():
+            part.plot(*zip(*line, strict=True), marker="o", label=name, color=colours[name])
+        part.set(xlabel=label)
+        part.grid(alpha=0.3)
+    axes[0][0].set(ylabel="cosine to the dense embeddings")
+    axes[0][0].legend(fontsize=8)
+    figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
+
+
+def _speed(row: Row, timed: list[Row]) -> float:
+    """Return how many times as fast as the dense network in single precision ``row`` is."""
+    dense = next(r for r in timed if r["pattern"] == "dense" and r["precision"] == "float32")
+    return float(dense["median_us"] / row["median_us"])
+
+
+def _times(timed: list[Row]) -> list[list[str]]:
+    """Return a line for each pattern and level, in order of the latter."""
+    found: dict[tuple[float, str], dict[str, str]] = {}
+    for row in timed:
+        cell = f"{row['median_us'] / 1e3:.2f} ({_speed(row, timed):.2f}x)"
+        found.setdefault((row["level"], row["pattern"]), {})[row["precision"]] = cell
+    return [
+        [pattern, f"{level:.1%}", cells.get("float32", ""), cells.get("int8", "")]
+        for (level, pattern), cells in sorted(found.items())
+    ]
 
 
 def _groups(rows: list[Row]) -> list[list[Row]]:

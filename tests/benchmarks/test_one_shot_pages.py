@@ -35,15 +35,28 @@ FOUND = {
 }
 
 
+def timed(pattern, level, precision, us):
+    return {"pattern": pattern, "level": level, "precision": precision, "median_us": us}
+
+
+TIMED = [
+    timed("dense", 0.0, "float32", 8000.0),
+    timed("dense", 0.0, "int8", 4000.0),
+    timed(BALANCED, 0.5, "float32", 5000.0),
+    timed(BALANCED, 0.5, "int8", 2500.0),
+    timed("unstructured", 0.5, "float32", 6400.0),
+]
+
+
 def test_draws_are_one_line_with_their_range():
-    text = one_shot_pages.page(FOUND)
+    text = one_shot_pages.page(FOUND, [])
     assert (
         "| balanced, bank 16 | 50.0% | 2 | 0.700 [0.720] | 0.960 (0.950 to 0.970) [0.970] | 100 |"
         in text
     )
     assert "| unstructured | 50.0% | 1 | 0.700 [0.720] | 0.980 [0.990] | 100 |" in text
     assert "| 50.0% | uniform | 0.950 [0.960] | 200 | 0.985 [0.984] | 250 |" in text
-    assert "## With distillation" not in one_shot_pages.page({**FOUND, "distilled": []})
+    assert "## With distillation" not in one_shot_pages.page({**FOUND, "distilled": []}, [])
 
 
 def test_lines_go_up_in_sparsity(tmp_path):
@@ -52,6 +65,22 @@ def test_lines_go_up_in_sparsity(tmp_path):
     assert lines["one-shot, balanced, bank 16"][0][1] == 0.96
     assert lines["distilled, uniform levels"] == [(0.5, 0.985)]
     assert set(lines) >= {"magnitude, balanced", "one-shot, unstructured"}
-    one_shot_pages.draw(lines, tmp_path / "a.svg")
-    one_shot_pages.draw(lines, tmp_path / "b.svg")
+    for name in ("a.svg", "b.svg"):
+        one_shot_pages.draw(lines, {}, tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_times_are_shown_and_drawn(tmp_path):
+    text = one_shot_pages.page(FOUND, TIMED)
+    assert "| dense | 0.0% | 8.00 (1.00x) | 4.00 (2.00x) |" in text
+    assert "| balanced, bank 16 | 50.0% | 5.00 (1.60x) | 2.50 (3.20x) |" in text
+    assert "| unstructured | 50.0% | 6.40 (1.25x) |  |" in text
+    assert "## Time" not in one_shot_pages.page(FOUND, [])
+    lines = one_shot_pages.over_speed(FOUND, TIMED)
+    assert lines == {
+        "one-shot, balanced, bank 16": [(1.6, 0.96)],
+        "one-shot, unstructured": [(1.25, 0.98)],
+        "distilled, uniform levels": [(1.6, 0.985)],
+    }
+    one_shot_pages.draw(one_shot_pages.curves(FOUND), lines, tmp_path / "both.svg")
+    assert "times as fast as dense" in (tmp_path / "both.svg").read_text()
