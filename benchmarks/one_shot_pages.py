@@ -69,7 +69,7 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
             "(`python -m benchmarks.one_shot_latency`). In brackets: our dense float32 network's",
             "time over it. Bytes have activations scaled row by row.",
             "",
-            *_table(["pattern", "zeros", "float32 (ms)", "int8 (ms)"], _times(timed)),
+            *_table(["pattern", "zeros", "float32 (ms)", "int8 (ms)"], _times(found, timed)),
         ]
     where = found["environment"]
     lines += [f"{where['cpu']}, {where['date']}. Seconds are processor time.", ""]
@@ -129,7 +129,8 @@ def draw(over_zeros: dict[str, Curve], speeds: dict[str, Curve], path: Path) -> 
         part.set(xlabel=label)
         part.grid(alpha=0.3)
     axes[0][0].set(ylabel="cosine to the dense embeddings")
-    axes[0][0].legend(fontsize=8)
+    names = axes[0][0].get_legend_handles_labels()
+    axes[0][-1].legend(*names, fontsize=8, loc="lower left")
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
@@ -141,15 +142,16 @@ def _speed(row: Row, timed: list[Row]) -> float:
     return float(dense["median_us"] / row["median_us"])
 
 
-def _times(timed: list[Row]) -> list[list[str]]:
+def _times(found: dict[str, Any], timed: list[Row]) -> list[list[str]]:
     """Return a line for each pattern and level, in order of the latter."""
-    found: dict[tuple[float, str], dict[str, str]] = {}
+    zeros = {(row["level"], row["pattern"]): row["sparsity"] for row in found["rows"]}
+    lines: dict[tuple[float, str], dict[str, str]] = {}
     for row in timed:
         cell = f"{row['median_us'] / 1e3:.2f} ({_speed(row, timed):.2f}x)"
-        found.setdefault((row["level"], row["pattern"]), {})[row["precision"]] = cell
+        lines.setdefault((row["level"], row["pattern"]), {})[row["precision"]] = cell
     return [
-        [pattern, f"{level:.1%}", cells.get("float32", ""), cells.get("int8", "")]
-        for (level, pattern), cells in sorted(found.items())
+        [key[1], f"{zeros.get(key, key[0]):.1%}", cells.get("float32", ""), cells.get("int8", "")]
+        for key, cells in sorted(lines.items())
     ]
 
 
