@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,9 +48,10 @@ class States(nn.Module):
         return states
 
 
-def networks(dense: nn.Module) -> dict[tuple[str, float, str], nn.Module]:
-    """Return a function that makes each network: by pattern, zeros and precision."""
-    found = {("dense", 0.0, precision): dense for precision in MOST}
+def networks(dense: nn.Module) -> Iterator[tuple[str, float, str, nn.Module]]:
+    """Yield pattern, zeros, precision and the network, one after another."""
+    for precision in MOST:
+        yield "dense", 0.0, precision, dense
     for level in LEVELS:
         for pattern, method in PATTERNS.items():
             if not is_whole(pattern, level):
@@ -57,8 +59,7 @@ def networks(dense: nn.Module) -> dict[tuple[str, float, str], nn.Module]:
             model = copy.deepcopy(dense)
             ts.prune.prune(model, replace(method, sparsity=level), include=sentences.LAYERS)  # type: ignore[call-arg]
             for precision in MOST if pattern == QUANTISED else ("float32",):
-                found[pattern, level, precision] = model
-    return found
+                yield pattern, level, precision, model
 
 
 def prepare(place: Path) -> None:
@@ -68,7 +69,7 @@ def prepare(place: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     np.save(place / "tokens.npy", tokens.numpy())
     calibration = [(tokens,)]
-    for (pattern, level, precision), model in networks(dense).items():
+    for pattern, level, precision, model in networks(dense):
         folder = place / f"{pattern}-{level}-{precision}".replace(" ", "_")
         if (folder / "facts.json").exists():
             continue

@@ -146,6 +146,4 @@ class UnfoldLines:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module without these convolutions."""
         main = mod["main"]
-        bindings = (b for block in main.body.blocks for b in block.bindings)
-        values = {b.var: b.value for b in bindings if isinstance(b, relax.VarBinding)}
-        return rewrite(mod, _Unfold(count_uses(main), values))
+        return rewrite(mod, _Unfold(count_uses(main), relax.analysis.get_var2val(main)))
