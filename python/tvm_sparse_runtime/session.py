@@ -27,8 +27,9 @@ class Session:
     inputs, outputs
         Specifications in call order.
     weights
-        Tensors in the order of ``main``; anything with DLPack. Used where they lie when aligned
-        to 64 bytes, else copied once; a GPU's are copied there once.
+        Tensors in the order of ``main``, of exactly the types and shapes that it was compiled for:
+        calls check inputs only. Anything with DLPack. Used where they lie when aligned to 64
+        bytes, else copied once; a GPU's are copied there once.
     device
         Where the program runs, a key of :data:`~tvm_sparse_runtime.engine.DEVICE_TYPES`.
     bounds

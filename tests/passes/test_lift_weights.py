@@ -7,7 +7,7 @@ from tvm import relax
 
 from tests.passes.modules import module, operators
 from tvm_sparse.passes.bind_weights import BindWeights
-from tvm_sparse.passes.lift_weights import LiftWeights
+from tvm_sparse.passes.lift_weights import NUMBERS, LiftWeights
 from tvm_sparse.passes.rewrite import constant
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -43,3 +43,10 @@ def test_binding_undoes_lifting():
     bound = BindWeights(weights, 1)(lifted)
     assert [p.name for p in bound["main"].params] == ["x0"]
     assert "num_input" not in (bound["main"].attrs or {})
+
+
+def test_numbers_of_calls_are_lifted_however_few():
+    few = constant(np.array([7], np.int32), NUMBERS)
+    weights: dict[str, np.ndarray] = {}
+    LiftWeights(weights)(module(lambda x: R.multiply(x, R.astype(few, "float32")), (3, 4)))
+    assert weights["numbers"].tolist() == [7]

@@ -59,6 +59,25 @@ def test_inputs_that_nothing_reads():
     assert check(model, torch.randn(4, 16)) == {"0": (16, 16), "2": (8, 16)}
 
 
+class Bytes(nn.Module):
+    """What the bytes of a tensor mean, whatever they are made by."""
+
+    def forward(self, x):
+        steps = torch.round(x * 0.5).clamp(0, 255)
+        return steps.to(torch.uint8).to(torch.float32) * 2
+
+
+@pytest.mark.parametrize("between", [Bytes(), nn.ReLU6(), nn.Softplus()])
+def test_inputs_that_nothing_reads_behind_operators_without_constants(between):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 48), between, nn.Linear(48, 8))
+    for layer in (model[0], model[2]):
+        for parameter in layer.parameters():
+            parameter.data = torch.randint(-3, 4, parameter.shape).float()
+    model[2].weight.data[:, 5:40] = 0
+    assert check(model, torch.randint(-5, 6, (4, 16)).float()) == {"0": (16, 16), "2": (8, 16)}
+
+
 class Tied(nn.Module):
     """A residual sum, a depthwise layer and a squeeze-excite product share their channels."""
 

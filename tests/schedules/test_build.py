@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import tvm
 from torch import nn
+from tvm import relax
 from tvm.ir.instrument import PassTimingInstrument
 from tvm.ir.transform import PassContext
 
@@ -28,6 +30,11 @@ class Names:
 def compiled() -> ts.Library:
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval()
     return ts.compile(model, (torch.zeros(2, 64),), config=ts.Config(measure=False))
+
+
+@pytest.fixture(scope="module")
+def library() -> ts.Library:
+    return compiled()
 
 
 def test_instruments_see_our_passes_and_those_of_the_build():
@@ -59,3 +66,14 @@ def test_settings_are_the_caller_s_and_our_own(name):
         assert inner.config["s_tir.LoopPartition"].partition_const_loop, "schedules rely on it"
         with build_context(target):
             assert PassContext.current().same_as(inner), "a second one is not entered"
+
+
+@pytest.mark.parametrize(
+    "shape, dtype",
+    [((2, 63), "float32"), ((2, 64, 1), "float32"), ((3, 64), "float32"), ((2, 64), "float64")],
+)
+def test_programs_check_what_their_kernels_do_not(library, shape, dtype):
+    main = relax.VirtualMachine(library.executable, tvm.cpu())["main"]
+    weights = [tvm.runtime.tensor(weight) for weight in library.weights.values()]
+    with pytest.raises((RuntimeError, ValueError), match="ErrorContext"):
+        main(tvm.runtime.tensor(np.zeros(shape, dtype)), *weights)

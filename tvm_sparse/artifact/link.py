@@ -23,8 +23,9 @@ _REASON_LETTERS = 400
 """How much of a linker's last words an error repeats."""
 
 
-_OPTIONS = ["-Wl,--strip-debug"]
-"""TVM's code has tables for debuggers, larger than itself, of sources that nobody has."""
+_OPTIONS = ["-s", "-Wl,--build-id=none"]
+"""TVM's code has tables for debuggers, larger than itself, of sources that nobody has. Names and
+checksums tell libraries apart."""
 
 
 @dataclass(frozen=True)

@@ -94,18 +94,15 @@ def treatment_of(call: relax.Call, value: Callable[[Any], Any]) -> str:
         groups, features = int(call.attrs.groups), (shape_of(call) or [0])[-1]
         depth = (shape_of(call.args[1]) or [0])[-1]
         return "linear" if groups == 1 else "depthwise" if groups == features and depth == 1 else ""
-    if is_followed(name):
+    if name in ELEMENTWISE:
         return "same" if all(_aligned(call, a, value) for a in call.args) else ""
     return "same" if name in POOLING and _keeps_channels(call, name) else ""
 
 
-def is_followed(name: str) -> bool:
-    """Whether constants are followed through the element-wise operator ``name``."""
-    return name in ELEMENTWISE and ELEMENTWISE[name].numpy is not None
-
-
 def _aligned(call: relax.Call, operand: relax.Expr, value: Callable[[Any], Any]) -> bool:
-    """Whether an operand has the result's channels, or is a constant without any."""
+    """Whether an operand has the result's channels, or is a constant or number without any."""
+    if not isinstance(operand.ty, relax.TensorType):
+        return True
     shape, out = static_shape(operand), shape_of(call) or []
     if isinstance(value(operand), GenericConst):
         return shape is not None and (not shape or shape[-1] in (1, out[-1]))
@@ -168,7 +165,9 @@ def read_columns(weight: np.ndarray, live: np.ndarray) -> np.ndarray:
 
 def _same(name: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:
     traits = ELEMENTWISE.get(name)
-    if traits is not None and traits.numpy is not None:
+    if traits is not None:
+        if traits.numpy is None:
+            return np.full(operands[0].shape, np.nan)
         result = traits.numpy(*operands)
         zero = np.any([x == 0 for x in operands], 0) if name == "multiply" else False
         return np.where(zero, 0.0, result)

@@ -16,6 +16,9 @@ from tvm_sparse.passes.rewrite import name_of
 SCALAR_BYTES = 16
 """Smaller constants stay in the code."""
 
+NUMBERS = "numbers"
+"""The name of constants that never do: numbers in which calls of one function differ."""
+
 
 @mutator
 class _Lifter(PyExprMutator):
@@ -27,7 +30,7 @@ class _Lifter(PyExprMutator):
 
     def visit_generic_const_(self, const: Any) -> Any:
         """Replace a constant by a parameter, the same one each time."""
-        if array_of(const).nbytes <= SCALAR_BYTES:
+        if array_of(const).nbytes <= SCALAR_BYTES and name_of(const) != NUMBERS:
             return const
         if const not in self.seen:
             name = self._fresh(name_of(const) or "constant")

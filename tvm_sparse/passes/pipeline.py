@@ -33,6 +33,7 @@ from tvm_sparse.passes.quantise_rows import QuantiseRows
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.round_operands import RoundOperands
+from tvm_sparse.passes.share_functions import ShareFunctions
 from tvm_sparse.passes.simplify import Simplify
 from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
@@ -95,6 +96,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
+        *([] if on_gpu else [ShareFunctions()]),
     ]
 
 

@@ -16,12 +16,12 @@ from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import (
     ChannelFacts,
     constants_through,
-    is_followed,
     is_padded,
     read_columns,
     treatment_of,
     weight_matrix,
 )
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import (
     constant,
     layer_name,
@@ -74,7 +74,7 @@ class ChannelAnalysis:
             return
         x = value.args[0]
         if treatment == "same":
-            tensors = list(value.args) if is_followed(op_name(value)) else [x]
+            tensors = list(value.args) if op_name(value) in ELEMENTWISE else [x]
             operands = [self.known(a, shape[-1]) for a in tensors]
         else:
             weight = weight_matrix(value, array_of(self.value(value.args[1])))
