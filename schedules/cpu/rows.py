@@ -32,7 +32,7 @@ class RowsRule(ScheduleRule):
             return None
         names = [sch.get(block).name_hint for block in b.all_blocks(sch)]
         tails = (name for name in names if name.endswith(TAIL))
-        b.inline(sch, keep=("exp", "centre", "inverse", *tails))
+        b.inline(sch, keep=("exp", "centre", "inverse", "logarithm", *tails))
         *steps, final = b.all_blocks(sch)
         if len(b.domain(sch, final)) != len(sch.get_loops(final)) or b.is_reduction(sch, final):
             return None

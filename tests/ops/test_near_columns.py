@@ -34,6 +34,17 @@ def test_the_two_vectors_of_a_chunk_may_be_far_apart():
     check((2, 3, 56), [54, 55, *range(56), 0, 1])
 
 
+@pytest.mark.parametrize("rows", [[0, 0, 1, 1, 2, 2], [2, 1, 0, 1], [1]])
+def test_rows_at_known_places_too(rows):
+    places = [1, 0, *range(20), 18]
+    tensors = te.placeholder((4, 3, 20), "float32", "X"), te.placeholder((len(rows),), "int64", "R")
+    x, r = np.arange(240, dtype=np.float32).reshape(4, 3, 20), np.array(rows)
+    func = te.create_prim_func(
+        [*tensors, near_columns(tensors[0], places, chunks_of(places, 20), tensors[1])]
+    )
+    np.testing.assert_array_equal(run(func, [x, r], (4, len(rows), 23)), x[:, r][..., places])
+
+
 def test_many_rows_are_shared_by_threads():
     check((4096, 20), [j // 2 for j in range(40)])
 

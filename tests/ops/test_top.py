@@ -58,3 +58,11 @@ def test_lines_that_are_sorted_already(descending):
     """Each element is inserted at the front, or none is."""
     x = np.arange(200, dtype=np.float32).reshape(2, 100)
     np.testing.assert_array_equal(first(x, 1, 7, descending), expected(x, 1, 7, descending))
+
+
+@pytest.mark.parametrize("extent", [5, 20, 21, 37, 100])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
+def test_long_lines_with_equal_elements(extent, dtype):
+    x = np.random.default_rng(extent).integers(-9, 9, (3, extent)).astype(dtype)
+    for descending in (False, True):
+        np.testing.assert_array_equal(first(x, 1, 5, descending), expected(x, 1, 5, descending))

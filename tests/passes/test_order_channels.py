@@ -68,6 +68,19 @@ def test_taps_become_common(gate):
     assert "share 22% of the taps instead of 89%" in found["3"].reason
 
 
+@pytest.mark.parametrize(
+    ("conv", "kernel", "shape"),
+    [(nn.Conv1d, 9, (2, 8, 33)), (nn.Conv3d, (2, 3, 2), (1, 8, 3, 5, 4))],
+)
+def test_taps_of_lines_and_volumes_become_common(conv, kernel, shape):
+    torch.manual_seed(0)
+    depth = conv(64, 64, kernel, padding=1, groups=64)
+    scatter_taps(depth.weight.data)
+    model = nn.Sequential(conv(8, 64, 1), nn.ReLU(), depth, nn.ReLU(), conv(64, 12, 1)).eval()
+    found = compiled(model, torch.randn(shape))
+    assert "channels ordered by their taps" in found["2"].reason
+
+
 def test_a_pruned_neighbour_forbids_it():
     model = separable(gate=False)
     scatter_taps(model[3].weight.data)

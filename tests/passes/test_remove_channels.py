@@ -34,6 +34,25 @@ def norm(channels: int, dead: slice, silent: bool) -> nn.BatchNorm2d:
     return layer
 
 
+POOLS = {
+    1: [nn.Identity()],  # poolings of lines are poolings of planes, channels first
+    2: [nn.MaxPool2d(2, 2), nn.AvgPool2d(2, 1), nn.AdaptiveAvgPool2d(1)],
+    3: [nn.MaxPool3d(2, 2), nn.AvgPool3d(2, 1), nn.AdaptiveAvgPool3d(1)],
+}
+
+
+@pytest.mark.parametrize(("rank", "conv"), [(1, nn.Conv1d), (2, nn.Conv2d), (3, nn.Conv3d)])
+def test_filters_of_any_rank_leave_through_poolings_and_depthwise_layers(rank, conv):
+    torch.manual_seed(0)
+    depth = conv(48, 48, 3, padding=1, groups=48, bias=False)
+    layers = [conv(8, 48, 3, padding=1), nn.ReLU(), depth, *POOLS[rank], conv(48, 24, 1)]
+    model = nn.Sequential(*layers)
+    model[0].weight.data[7:39] = 0
+    model[0].bias.data[7:39] = 0
+    shapes = check(model, torch.randn(2, 8, *[6, 9, 8][:rank]))
+    assert [shape[:2] for shape in shapes.values()] == [(16, 8), (16, 1), (24, 16)]
+
+
 @pytest.mark.parametrize("silent", [True, False])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_filters_leave_through_batch_norm_and_activation(silent, kernel):

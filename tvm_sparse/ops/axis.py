@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import te, topi
+from tvm import te, tirx, topi
 from tvm.script.ir_builder import tirx as T
 
 
@@ -48,6 +48,21 @@ def variable(dtype: str, lanes: int = 1) -> Any:
     Values that are used more than once are kept in one: expressions are written out at each use.
     """
     return T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
+
+
+def flat_view(buffer: tirx.Buffer, size: Any) -> Any:
+    """Return the ``size`` elements of a buffer, as they lie in memory."""
+    return T.buffer_proxy(T.decl_buffer([size], buffer.dtype, data=buffer.data))
+
+
+def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
+    """Emit the reduction of a local vector by halves, and return its result."""
+    while lanes > 1:
+        half = lanes // 2
+        with T.vectorized(0, tirx.const(half, "int64")) as lane:
+            vector[lane] = combine(vector[lane], vector[lane + (lanes - half)])
+        lanes -= half
+    return vector[0]
 
 
 def on_axis(x: te.Tensor, axis: int) -> int:

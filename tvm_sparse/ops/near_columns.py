@@ -11,6 +11,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.axis import flat_view
+from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.permute import PARALLEL_POINTS
 
 MOST_CHUNKS = 64
@@ -66,23 +68,33 @@ def _chunk(start: int, sources: Sequence[int], extent: int, width: int) -> Chunk
     return Chunk(start, tuple(loads[:count]), tuple(lanes))
 
 
-def near_columns(x: te.Tensor, places: Sequence[int], chunks: Sequence[Chunk]) -> te.Tensor:
-    """Return ``x[..., places]``, of a static shape, read as ``chunks`` say."""
+def near_columns(
+    x: te.Tensor, places: Sequence[int], chunks: Sequence[Chunk], rows: te.Tensor | None = None
+) -> te.Tensor:
+    """Return ``x[..., places]``, of a static shape, read as ``chunks`` say.
+
+    With ``rows``, which are numbers of rows of ``x``, it is ``x[..., rows, places]``.
+    """
     *lead, extent = (int(e) for e in x.shape)
-    rows, wanted, width = math.prod(lead), len(places), min(LANES, extent)
-    loop = T.parallel if rows * wanted >= PARALLEL_POINTS else T.serial
+    counts = lead if rows is None else [*lead[:-1], int(rows.shape[0])]
+    wanted, width = len(places), min(LANES, extent)
+    loop = T.parallel if math.prod(counts) * wanted >= PARALLEL_POINTS else T.serial
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(rows, "int64")) as row:
-            source, result = (
-                T.buffer_proxy(T.decl_buffer([rows * columns], x.dtype, data=buffer.data))
-                for buffer, columns in ((inputs[0], extent), (outputs[0], wanted))
-            )
+        with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as row:
+            source = flat_view(inputs[0], math.prod(lead) * extent)
+            result = flat_view(outputs[0], math.prod(counts) * wanted)
+            here = row
+            if rows is not None:
+                plane, number = unravel(row, (math.prod(counts[:-1]), counts[-1]))
+                chosen = T.buffer_proxy(inputs[1])[number]
+                here = T.bind(plane * lead[-1] + tirx.Cast("int64", chosen))
             for chunk in chunks:
-                here = [tirx.Ramp(row * extent + load, 1, width) for load in chunk.loads]
+                loads = [tirx.Ramp(here * extent + load, 1, width) for load in chunk.loads]
                 lanes = [tirx.const(lane, "int32") for lane in chunk.lanes]
                 there = tirx.Ramp(row * wanted + chunk.start, 1, len(lanes))
-                result[there] = tirx.Shuffle([source[place] for place in here], lanes)
+                result[there] = tirx.Shuffle([source[place] for place in loads], lanes)
         return builder.get()
 
-    return te.extern([[*lead, wanted]], [x], emit, name="near_columns", dtype=[x.dtype])
+    operands = [x] if rows is None else [x, rows]
+    return te.extern([[*counts, wanted]], operands, emit, name="near_columns", dtype=[x.dtype])

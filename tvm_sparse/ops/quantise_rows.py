@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import variable
+from tvm_sparse.ops.axis import flat_view, folded, variable
 from tvm_sparse.ops.quantise import Scale, byte_of
 
 MAGNITUDE = "magnitude"
@@ -58,17 +59,13 @@ def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tenso
     def emit(inputs: Any, outputs: Any) -> Any:
         loop = T.parallel if wide else T.serial
         with IRBuilder() as builder, loop(0, count) as i:
-            source, result = (_flat(b, count * width) for b in (inputs[0], outputs[0]))
-            row.emit(source, result, [_flat(b, count) for b in outputs[1:]], i)
+            source, result = (flat_view(b, count * width) for b in (inputs[0], outputs[0]))
+            row.emit(source, result, [flat_view(b, count) for b in outputs[1:]], i)
         return builder.get()
 
     shapes = [list(x.shape), *([*lead, tirx.const(1, "int64")] for _ in numbers.dtypes)]
     made = te.extern(shapes, [x], emit, name="quantise_rows", dtype=[scale.dtype, *numbers.dtypes])
     return made if isinstance(made, list) else [made]
-
-
-def _flat(buffer: Any, size: Any) -> Any:
-    return T.buffer_proxy(T.decl_buffer([size], buffer.dtype, data=buffer.data))
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,9 @@ class _Row:
             with T.vectorized(0, tirx.const(self.lanes, "int64")) as lane:
                 for name, best in found.items():
                     best[lane] = _better(name, best[lane], _seen(name, source[start + lane]))
-        extrema = {name: self._combined(name, best) for name, best in found.items()}
+        extrema = {
+            name: folded(best, self.lanes, partial(_better, name)) for name, best in found.items()
+        }
         for buffer, value in zip(others, self.numbers.settle(extrema, _hold), strict=True):
             buffer[row] = value
         with T.serial(0, self.chunks) as chunk:
@@ -114,16 +113,6 @@ class _Row:
         if self.width % self.lanes == 0:
             return chunk * self.lanes
         return tirx.min(chunk * self.lanes, tirx.const(self.width - self.lanes, "int64"))
-
-    def _combined(self, name: str, best: Any) -> Any:
-        """Emit the reduction of a vector by halves, and return its result."""
-        left = self.lanes
-        while left > 1:
-            half = left // 2
-            with T.vectorized(0, tirx.const(half, "int64")) as lane:
-                best[lane] = _better(name, best[lane], best[lane + (left - half)])
-            left -= half
-        return best[0]
 
 
 def _hold(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Softmax and layer norm over the last axis, reduced in vectors whatever its extent."""
+"""Softmax, its logarithm and layer norm over the last axis, in vectors whatever its extent."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
     total = rows.reduce(_element(shifted), SUM, tirx.const(0, dtype), "sum")
     inverse = te.compute(total.shape, lambda *r: tirx.const(1, dtype) / total[r], "inverse")
     y = rows.output(x, lambda r, i: shifted[(*r, i)] * inverse[r])
+    return _function([x, y])
+
+
+def log_softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
+    """Return ``f(X, Y)``: ``Y = X - max - log(sum(exp(X - max)))`` along the last axis."""
+    x = te.placeholder(int64(shape), dtype, "X")
+    rows = _Rows(tuple(shape[:-1]), int(shape[-1]))
+    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(dtype), "max")
+
+    def shifted(row: tuple[Any, ...], i: Any) -> Any:
+        return rows.of(x)(row, i) - largest[row]
+
+    total = rows.reduce(lambda r, i: tirx.exp(shifted(r, i)), SUM, tirx.const(0, dtype), "sum")
+    logarithm = te.compute(total.shape, lambda *r: tirx.log(total[r]), "logarithm")
+    y = rows.output(x, lambda r, i: shifted(r, i) - logarithm[r])
     return _function([x, y])
 
 

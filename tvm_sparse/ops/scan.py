@@ -10,7 +10,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import Lines, on_axis, variable
+from tvm_sparse.ops.axis import Lines, flat_view, on_axis, variable
 
 _WIDEST = 64
 """Running sums side by side: a quarter of a kilobyte of each row."""
@@ -67,7 +67,8 @@ class _Columns:
         lanes = min(self.columns, _WIDEST)
         tiles = -(-self.columns // lanes)
         with IRBuilder() as builder, T.parallel(0, self.lines.before * tiles) as tile:
-            source, result = (self._flat(buffer) for buffer in (before, after))
+            size = self.lines.before * self.lines.extent * self.columns
+            source, result = (flat_view(buffer, size) for buffer in (before, after))
             column = tirx.min(tile % tiles * lanes, self.columns - lanes)
             total, whole = variable(self.wide, lanes), tirx.Ramp(0, 1, lanes)
             first = tirx.const(1 if product else 0, self.wide)
@@ -82,10 +83,6 @@ class _Columns:
                 if not exclusive:
                     result[here] = self._cast(total[whole], self.dtype, lanes)
         return builder.get()
-
-    def _flat(self, buffer: Any) -> Any:
-        size = self.lines.before * self.lines.extent * self.columns
-        return T.buffer_proxy(T.decl_buffer([size], buffer.dtype, data=buffer.data))
 
     @staticmethod
     def _cast(value: Any, dtype: str, lanes: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,12 @@ from tvm import te, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.ieee import subtract
-from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.marks import flat, int64
+from tvm_sparse.ops.moments import INVERSE, MEAN, SHIFT
 
 Index = tuple[Any, ...]
+Affine = Callable[[Any, Index], Any]
+"""What becomes of a standardised element at an index."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,21 @@ class Statistics:
         rank = len(x.shape)
         grouped = int(x.shape[axis]) // groups if groups else 1
         return Statistics(x, tuple(sorted(int(a) % rank for a in axes)), axis % rank, grouped)
+
+    def width(self) -> int | None:
+        """Return how many elements share a place, if they lie side by side in static fp32."""
+        shape = self.x.shape
+        if (
+            not all(isinstance(n, int | tirx.IntImm) for n in shape)
+            or str(self.x.dtype) != FLOAT_SUMS
+        ):
+            return None
+        longer = [a for a, extent in enumerate(shape) if int(extent) != 1]
+        kept = [a for a in longer if a not in self.axes]
+        inner = [a for a in longer if a in self.axes]
+        if longer != kept + inner or (self.grouped > 1 and kept[-1] != self.axis):
+            return None
+        return self.grouped * math.prod(int(shape[a]) for a in inner)
 
     def place(self, index: Index) -> Index:
         """Return the index, in the statistics, of those of the element at ``index``."""
@@ -65,7 +84,7 @@ class Statistics:
         kept = int64(tuple(e for a, e in enumerate(shape) if a not in self.axes))
         return te.compute(kept, at, name=name)
 
-    def standardised(self, epsilon: float, name: str, affine: Callable[[Any, Index], Any]) -> Any:
+    def standardised(self, epsilon: float, name: str, affine: Affine) -> Any:
         """Return the tensor of ``affine((x - mean) / sqrt(var + epsilon), index)``."""
         total = self._sum(lambda e, _: e, f"{name}_sum")
         reciprocal = tirx.const(1, FLOAT_SUMS) / self._count().astype(FLOAT_SUMS)
@@ -81,11 +100,27 @@ class Statistics:
             return tirx.const(1, FLOAT_SUMS) / tirx.sqrt(variance + tirx.const(epsilon, FLOAT_SUMS))
 
         inverse = te.compute(total.shape, factor, name=f"{name}_inverse")
+        return self._scaled(lambda p: (mean(*p), shift(*p), inverse(*p)), name, affine)
+
+    def by_rows(self, found: te.Tensor, name: str, affine: Affine) -> Any:
+        """Return the same by what :func:`~tvm_sparse.ops.moments.moments` found."""
+        shape = [extent for a, extent in enumerate(self.x.shape) if a not in self.axes]
+        if self.grouped > 1:
+            shape[-1] //= self.grouped
+
+        def numbers(place: Index) -> Sequence[Any]:
+            row = flat(list(place), tuple(shape))
+            return [found(row, number) for number in (MEAN, SHIFT, INVERSE)]
+
+        return self._scaled(numbers, name, affine)
+
+    def _scaled(self, numbers: Callable[[Index], Sequence[Any]], name: str, affine: Affine) -> Any:
+        """Return each element less mean and shift, by the inverse of its deviation."""
 
         def at(*index: Any) -> Any:
-            p = self.place(index)
-            centred = subtract(subtract(self.x(*index).astype(FLOAT_SUMS), mean(*p)), shift(*p))
-            return affine(centred * inverse(*p), index).astype(str(self.x.dtype))
+            mean, shift, inverse = numbers(self.place(index))
+            centred = subtract(subtract(self.x(*index).astype(FLOAT_SUMS), mean), shift)
+            return affine(centred * inverse, index).astype(str(self.x.dtype))
 
         return te.compute(self.x.shape, at, name=name)
 

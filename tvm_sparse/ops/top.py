@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import Lines, on_axis, variable
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.axis import Lines, folded, on_axis, variable
 from tvm_sparse.ops.sort import ordered
 
 FEW = 64
@@ -30,56 +30,71 @@ def top(x: te.Tensor, axis: int, count: int, *, descending: bool, dtype: str) ->
     def emit(inputs: Any, outputs: Any) -> Any:
         keys, order = (T.buffer_proxy(b) for b in (*inputs, *outputs))
         with IRBuilder() as builder, T.parallel(0, lines.count) as line:
-            held = _Held(lines, places, line, keys, order, descending)
+            held = _Held(str(keys.dtype), count, descending)
             with T.serial(0, count) as i:
-                held.insert(tirx.Cast("int64", i), tirx.Cast("int64", i))
-            last = variable(str(keys.dtype))
-            last[0] = held.key(count - 1)
-            with T.serial(count, lines.extent) as i:
-                element = keys[lines.place(line, i)]
-                with T.If(held.before(element, last[0])), T.Then():
-                    held.insert(tirx.Cast("int64", i), tirx.const(count - 1, "int64"))
-                    last[0] = held.key(count - 1)
+                held.insert(keys[lines.place(line, i)], i, i)
+            _take_others(held, lines, line, keys)
+            with T.serial(0, count) as i:
+                order[places.place(line, i)] = tirx.Cast(dtype, held.places[i])
         return builder.get()
 
     return te.extern([shape], [ordered(x)], emit, name="top", dtype=[dtype])
 
 
-@dataclass(frozen=True)
+def _take_others(held: _Held, lines: Lines, line: Any, keys: Any) -> None:
+    """Insert what stands before the last place that is held, of the elements behind those held.
+
+    Side by side, a vector of elements is passed over at once if its best is not good enough.
+    """
+    extent, dtype = int(lines.extent), str(keys.dtype)
+    aside = isinstance(lines.after, int | tirx.IntImm) and int(lines.after) == 1
+    vectors = (extent - held.count) // LANES if aside else 0
+    behind = extent - vectors * LANES
+    with T.serial(held.count, tirx.const(behind, "int64")) as i:
+        held.offer(keys[lines.place(line, i)], i)
+    with T.serial(0, tirx.const(vectors, "int64")) as chunk:
+        start = behind + chunk * LANES
+        best = variable(dtype, LANES)
+        with T.vectorized(0, tirx.const(LANES, "int64")) as lane:
+            best[lane] = keys[lines.place(line, start + lane)]
+        better = tirx.max if held.descending else tirx.min
+        with T.If(held.is_better(folded(best, LANES, better))), T.Then():
+            with T.serial(0, LANES) as lane:
+                held.offer(keys[lines.place(line, start + lane)], start + lane)
+
+
 class _Held:
-    """The places of one line that are kept so far, in order."""
+    """The best elements of one line so far, in order, and their places."""
 
-    lines: Lines
-    places: Lines
-    line: Any
-    keys: Any
-    order: Any
-    descending: bool
+    def __init__(self, dtype: str, count: int, descending: bool) -> None:
+        self.dtype, self.count, self.descending = dtype, count, descending
+        self.keys, self.places = variable(dtype, count), variable("int64", count)
 
-    def before(self, a: Any, b: Any) -> Any:
-        """Whether the key ``a`` stands before the key ``b``."""
-        return b < a if self.descending else a < b
+    def is_better(self, element: Any) -> Any:
+        """Whether ``element`` stands before the last one that is held."""
+        return self._before(element, self.keys[self.count - 1])
 
-    def key(self, slot: Any) -> Any:
-        """Return the key of the element in ``slot``."""
-        position = tirx.Cast("int64", self.order[self.places.place(self.line, slot)])
-        return self.keys[self.lines.place(self.line, position)]
+    def offer(self, element: Any, place: Any) -> None:
+        """Take ``element`` if it stands before the last one, which is dropped."""
+        with T.If(self.is_better(element)), T.Then():
+            self.insert(element, place, self.count - 1)
 
-    def insert(self, position: Any, slot: Any) -> None:
-        """Put ``position`` where it belongs in front of ``slot``, what was there is dropped."""
-        free, going = variable("int64"), variable("int64")
-        element = variable(str(self.keys.dtype))
-        element[0] = self.keys[self.lines.place(self.line, position)]
-        free[0], going[0] = slot, tirx.Cast("int64", slot > 0)
+    def insert(self, element: Any, place: Any, slot: Any) -> None:
+        """Put ``element`` where it belongs in front of ``slot``, what was there is dropped."""
+        free, going, key = variable("int64"), variable("int64"), variable(self.dtype)
+        key[0], free[0] = element, tirx.Cast("int64", slot)
+        going[0] = tirx.Cast("int64", free[0] > 0)
         with T.While(going[0] > 0):
-            with T.If(self.before(element[0], self.key(free[0] - 1))):
+            with T.If(self._before(key[0], self.keys[free[0] - 1])):
                 with T.Then():
-                    left = self.order[self.places.place(self.line, free[0] - 1)]
-                    self.order[self.places.place(self.line, free[0])] = left
+                    self.keys[free[0]] = self.keys[free[0] - 1]
+                    self.places[free[0]] = self.places[free[0] - 1]
                     free[0] = free[0] - 1
                     going[0] = tirx.Cast("int64", free[0] > 0)
                 with T.Else():
                     going[0] = tirx.const(0, "int64")
-        self.order[self.places.place(self.line, free[0])] = tirx.Cast(
-            str(self.order.dtype), position
-        )
+        self.keys[free[0]] = key[0]
+        self.places[free[0]] = tirx.Cast("int64", place)
+
+    def _before(self, a: Any, b: Any) -> Any:
+        return b < a if self.descending else a < b

@@ -44,7 +44,14 @@ class Axis:
         """Whether the last window has places behind the last element."""
         return int(self.touched()) - self.border > int(self.extent)
 
+    def first(self, window: Any) -> Any:
+        """Return the first element of a window of neighbours."""
+        return tirx.max(window * self.stride - self.border, 0)
+
+    def end(self, window: Any) -> Any:
+        """Return the end of its elements."""
+        return tirx.min(window * self.stride - self.border + self.size, self.extent)
+
     def inside(self, window: Any) -> Any:
         """Return how many places of a window, which are neighbours, are elements."""
-        first = tirx.max(window * self.stride - self.border, 0)
-        return tirx.min(window * self.stride - self.border + self.size, self.extent) - first
+        return self.end(window) - self.first(window)

@@ -12,10 +12,14 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.formats.arrays import chunks
+from tvm_sparse.passes.convolution import is_channels_last
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import op_name, shape_of, static_shape
 
-POOLING = ("nn.max_pool2d", "nn.avg_pool2d", "mean", "reshape")
+AVERAGES = tuple(f"nn.avg_pool{n}d" for n in (1, 2, 3))
+"""Poolings whose borders are zeros."""
+
+POOLING = (*(f"nn.max_pool{n}d" for n in (1, 2, 3)), *AVERAGES, "mean", "reshape")
 """Keep a channel a channel, where they do so at all (see :func:`treatment_of`)."""
 
 
@@ -37,7 +41,7 @@ class Group:
 
 @dataclass
 class ChannelFacts:
-    """What is known of every variable of a function whose last axis is channels (NHWC).
+    """What is known of every variable of a function whose last axis is channels.
 
     ``known`` holds, for each channel, the value that it has everywhere, or NaN.
     """
@@ -88,8 +92,8 @@ def treatment_of(call: relax.Call, value: Callable[[Any], Any]) -> str:
     if name == "matmul":
         weight = value(call.args[1])
         return "linear" if isinstance(weight, GenericConst) and weight.value.ndim == 2 else ""
-    if name == "nn.conv2d":
-        if call.attrs.data_layout != "NHWC" or not isinstance(value(call.args[1]), GenericConst):
+    if is_channels_last(call):
+        if not isinstance(value(call.args[1]), GenericConst):
             return ""
         groups, features = int(call.attrs.groups), (shape_of(call) or [0])[-1]
         depth = (shape_of(call.args[1]) or [0])[-1]
@@ -118,7 +122,7 @@ def _keeps_channels(call: relax.Call, name: str) -> bool:
     if name == "mean":
         axes = [int(a) % len(shape) for a in call.attrs.axis or range(len(shape))]
         return len(shape) - 1 not in axes
-    return bool(call.attrs.layout == "NHWC")
+    return str(call.attrs.layout).endswith("C")
 
 
 def constants_through(
@@ -172,7 +176,7 @@ def _same(name: str, operands: list[np.ndarray], padded: bool) -> np.ndarray:
         zero = np.any([x == 0 for x in operands], 0) if name == "multiply" else False
         return np.where(zero, 0.0, result)
     x = operands[0]
-    return np.where(x != 0, np.nan, x) if padded and name == "nn.avg_pool2d" else x
+    return np.where(x != 0, np.nan, x) if padded and name in AVERAGES else x
 
 
 def weight_matrix(call: relax.Call, weight: np.ndarray) -> np.ndarray:

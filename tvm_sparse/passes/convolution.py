@@ -39,6 +39,21 @@ def is_channels_last(call: relax.Call) -> bool:
     return form is not None and str(call.attrs.data_layout) == form.data
 
 
+def options_of(call: relax.Call) -> dict[str, Any]:
+    """Return the options of a convolution, to emit it again."""
+    attrs = call.attrs
+    return {
+        "strides": [int(v) for v in attrs.strides],
+        "padding": [int(v) for v in attrs.padding],
+        "dilation": [int(v) for v in attrs.dilation],
+        "groups": int(attrs.groups),
+        "data_layout": str(attrs.data_layout),
+        "kernel_layout": str(attrs.kernel_layout),
+        "out_layout": str(attrs.out_layout),
+        "out_dtype": str(attrs.out_dtype) if attrs.out_dtype is not None else None,
+    }
+
+
 def convolution(
     call: relax.Call, x: relax.Expr, kernel: tuple[int, ...], borders: tuple[int, ...]
 ) -> Contraction | None:

@@ -17,12 +17,11 @@ from tvm import relax, te, tirx
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
 from tvm_sparse.memory import array_of
-from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.quantise import Scale, dequantised, quantised
 from tvm_sparse.ops.reshape import reshape
-from tvm_sparse.ops.standardise import Statistics
+from tvm_sparse.passes.norms import NORMS, norm
 from tvm_sparse.passes.pooling import adaptive_mean, max_pool, mean_pool
 from tvm_sparse.passes.rewrite import op_name, static_shape
 from tvm_sparse.passes.stock import stock
@@ -141,41 +140,6 @@ def _position(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(compute, call.args[0], primfunc_name_hint=name)
 
 
-def _channel_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define group norm and instance norm: one factor and one offset for each channel."""
-    attrs, name = call.attrs, op_name(call)[3:]
-    axis = int(attrs.channel_axis) % len(call.ty.shape)
-    groups = int(attrs.num_groups) if name == "group_norm" else 0
-
-    def compute(x: Any, gamma: Any, beta: Any) -> Any:
-        def affine(value: Any, index: tuple[Any, ...]) -> Any:
-            c = index[axis]
-            return value * gamma(c).astype(FLOAT_SUMS) + beta(c).astype(FLOAT_SUMS)
-
-        statistics = Statistics.of(x, [int(a) for a in attrs.axes], axis, groups)
-        return statistics.standardised(float(attrs.epsilon), name, affine)
-
-    return builder.call_te(compute, *call.args, primfunc_name_hint=name)
-
-
-def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define layer norm: one factor and one offset for each place in the normalised axes."""
-    attrs, rank = call.attrs, len(call.ty.shape)
-    axes = [int(a) % rank for a in attrs.axes]
-
-    def compute(x: Any, gamma: Any, beta: Any) -> Any:
-        def affine(value: Any, index: tuple[Any, ...]) -> Any:
-            place = tuple(index[a] for a in axes)
-            if attrs.scale:
-                value = value * gamma(*place).astype(FLOAT_SUMS)
-            return value + beta(*place).astype(FLOAT_SUMS) if attrs.center else value
-
-        statistics = Statistics.of(x, axes)
-        return statistics.standardised(float(attrs.epsilon), "layer_norm", affine)
-
-    return builder.call_te(compute, *call.args, primfunc_name_hint="layer_norm")
-
-
 def _quantise(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     """Define ``quantize`` of steps and ``dequantize``, by tensor, as our passes emit them."""
     x, *parameters = call.args
@@ -230,7 +194,6 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.nn.adaptive_avg_pool2d": adaptive_mean,
     **dict.fromkeys(("relax.nn.avg_pool2d", "relax.nn.avg_pool3d"), mean_pool),
     **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), max_pool),
-    **dict.fromkeys(("relax.nn.group_norm", "relax.nn.instance_norm"), _channel_norm),
-    "relax.nn.layer_norm": _layer_norm,
+    **dict.fromkeys((f"relax.{name}" for name in NORMS), norm),
 }
 """For :class:`tvm.relax.transform.LegalizeOps`."""

@@ -9,13 +9,12 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx, topi
 
-from tvm_sparse.memory import array_of
-from tvm_sparse.ops.near_columns import chunks_of, near_columns
 from tvm_sparse.ops.scan import scan
 from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
 from tvm_sparse.ops.sort import argsort, position_type
 from tvm_sparse.ops.top import FEW, top
-from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
+from tvm_sparse.passes.known_places import Take
+from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
 
 
 def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
@@ -80,21 +79,6 @@ def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
     return _called(sweep, "scatter", lambda x, i, u: scatter(x, i, u, axis, reduction), *call.args)
 
 
-def _take(sweep: Rewriter, call: relax.Call) -> Any | None:
-    """Columns at constant places, as resizing reads them; others are TVM's."""
-    index, shape = sweep.constant(call.args[1]), static_shape(call.args[0])
-    if index is None or index.value.ndim != 1 or not shape or call.attrs.axis is None:
-        return None
-    places = [int(place) for place in array_of(index)]
-    if int(call.attrs.axis) % len(shape) != len(shape) - 1 or str(call.ty.dtype) == "bool":
-        return None
-    inside = all(0 <= place < shape[-1] for place in places)
-    chunks = chunks_of(places, shape[-1]) if inside else None
-    if chunks is None:
-        return None
-    return _called(sweep, "take", lambda x: near_columns(x, places, chunks), call.args[0])
-
-
 def _called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
     """Return a call of the function that ``define`` describes on tensor expressions."""
     return sweep.builder_.call_te(define, *operands, primfunc_name_hint=hint)
@@ -108,13 +92,7 @@ _RULES = {
     "cumprod": _scan,
     "gather_elements": _gather,
     "scatter_elements": _scatter,
-    "take": _take,
 }
-
-
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    rule = _RULES.get(op_name(call))
-    return rule(sweep, call) if rule else None
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerLines")
@@ -130,4 +108,11 @@ class LowerLines:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, _lower)
+        main = mod["main"]
+        take = Take(count_uses(main), relax.analysis.get_var2val(main))
+
+        def lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+            rule = _RULES.get(op_name(call), take)
+            return rule(sweep, call)
+
+        return rewrite(mod, lower)

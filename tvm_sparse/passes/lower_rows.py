@@ -1,4 +1,4 @@
-"""Softmax and layer norm over the last axis become calls of our row operators."""
+"""Softmax, its logarithm and layer norm over the last axis become calls of our row operators."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.rows import LANES, layer_norm, softmax
+from tvm_sparse.ops.rows import LANES, layer_norm, log_softmax, softmax
 from tvm_sparse.passes.rewrite import Rewriter, call_function, constant, op_name, rewrite, shape_of
+
+_SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
-    if name not in ("nn.softmax", "nn.layer_norm") or not _fits(call, name):
+    if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name):
         return None
     shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
-    if name == "nn.softmax":
-        func, operands = softmax(shape, FLOAT_SUMS), list(call.args)
+    if name in _SOFTMAX:
+        func, operands = _SOFTMAX[name](shape, FLOAT_SUMS), list(call.args)
     else:
         ones = constant(np.ones(shape[-1], FLOAT_SUMS))
         zeros = constant(np.zeros(shape[-1], FLOAT_SUMS))
@@ -34,7 +36,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
 def _fits(call: relax.Call, name: str) -> bool:
     """Whether the last axis, static and at least one vector long, is the one that is reduced."""
     shape = shape_of(call) or [0]
-    axes = [int(call.attrs.axis)] if name == "nn.softmax" else [int(a) for a in call.attrs.axes]
+    axes = [int(call.attrs.axis)] if name in _SOFTMAX else [int(a) for a in call.attrs.axes]
     last = axes in ([-1], [len(shape) - 1])
     long_enough = isinstance(shape[-1], int) and shape[-1] >= LANES
     return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == FLOAT_SUMS
@@ -43,7 +45,9 @@ def _fits(call: relax.Call, name: str) -> bool:
 @tvm.transform.module_pass(opt_level=0, name="LowerRows")
 @dataclass(frozen=True)
 class LowerRows:
-    """Replace softmax and layer norm; other axes, types and short rows keep TVM's definition.
+    """Replace softmax, its logarithm and layer norm.
+
+    Other axes and types, and short rows, keep TVM's definition.
 
     before: ``nn.softmax(x, axis=-1)`` --> after: ``call_tir(softmax, (x,))``
     """

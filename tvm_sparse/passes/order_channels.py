@@ -12,7 +12,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.channels import Group, weight_matrix
 from tvm_sparse.passes.remove_channels import ChannelAnalysis, Rebuild, analyse
-from tvm_sparse.passes.rewrite import layer_name
+from tvm_sparse.passes.rewrite import layer_name, note
 
 GAIN = 0.8
 """Fraction of taps that must be left of those before for an order to be worth it."""
@@ -32,8 +32,8 @@ class OrderChannels:
 
     The tensors between keep their channels in the new order; tensors tied to an input, an output or
     an operator that is not understood keep theirs. Layers next to it must be dense: an order would
-    break the banks or blocks of a pruned one. Expects NHWC. ``notes`` gets a phrase for each layer
-    that was ordered. (Pruned taps: Park et al., DEPrune, NeurIPS 2024.)
+    break the banks or blocks of a pruned one. Expects channels last. ``notes`` gets a phrase for
+    each layer that was ordered. (Pruned taps: Park et al., DEPrune, NeurIPS 2024.)
     """
 
     notes: dict[str, str] = field(default_factory=dict)
@@ -83,8 +83,9 @@ def _orders(analysis: ChannelAnalysis, notes: dict[str, str]) -> dict[int, np.nd
             orders[key] = order
             for name, _ in found:
                 share = f"{after / taps.size:.0%} of the taps instead of {before / taps.size:.0%}"
-                note = f"channels ordered by their taps: groups of {LANES} share {share}"
-                notes[name] = "; ".join(filter(None, (notes.get(name), note)))
+                note(
+                    notes, name, f"channels ordered by their taps: groups of {LANES} share {share}"
+                )
     return orders
 
 

@@ -27,11 +27,14 @@ from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_lines import LowerLines
 from tvm_sparse.passes.lower_permutes import LowerPermutes
 from tvm_sparse.passes.lower_rows import LowerRows
+from tvm_sparse.passes.norms import LowerNorms
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
+from tvm_sparse.passes.pooling import LowerPools
 from tvm_sparse.passes.quantise_rows import QuantiseRows
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
+from tvm_sparse.passes.remove_taps import RemoveTaps
 from tvm_sparse.passes.round_operands import RoundOperands
 from tvm_sparse.passes.share_functions import ShareFunctions
 from tvm_sparse.passes.simplify import Simplify
@@ -70,17 +73,16 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
 
 def lower(chooser: Chooser) -> list[Pass]:
     """Phase 2: contractions become our operators, the rest TVM's definitions; fuse."""
-    smaller = []
+    smaller, parts = [], []
     if chooser.config.sparse:
         smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     on_gpu = chooser.target.kind.name == "cuda"
+    if not on_gpu:
+        parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
     return [
-        *(
-            []
-            if on_gpu
-            else [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
-        ),
+        RemoveTaps(chooser.notes),
         *smaller,
+        *parts,
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         *_rounded(chooser),
         LowerContractions(chooser),
@@ -89,7 +91,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *(
             [relax.backend.DispatchSortScan()]
             if on_gpu
-            else [TakePlaces(), LowerLines(), LowerConcatenate(), LowerPermutes()]
+            else [LowerNorms(), LowerPools(), TakePlaces(), *_moves()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.AnnotateTIROpPattern(),
@@ -98,6 +100,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.DeadCodeElimination(),
         *([] if on_gpu else [ShareFunctions()]),
     ]
+
+
+def _moves() -> list[Pass]:
+    """Return what moves elements in an order of its own, on CPUs."""
+    return [LowerLines(), LowerConcatenate(), LowerPermutes()]
 
 
 def _quantised(target: Target) -> list[Pass]:

@@ -21,11 +21,13 @@ from tvm_sparse.passes.channels import (
     treatment_of,
     weight_matrix,
 )
+from tvm_sparse.passes.convolution import CONVOLUTIONS, options_of
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import (
     constant,
     layer_name,
     name_of,
+    note,
     op_name,
     shape_of,
 )
@@ -119,7 +121,7 @@ class RemoveChannels:
 
     A channel goes when nothing reads it, or when it is a constant that can move into the bias of
     its readers. Residual additions, poolings and squeeze-excite tie tensors: they lose the same
-    channels or none. Expects NHWC. ``notes`` gets a phrase for each layer that shrank.
+    channels or none. Expects channels last. ``notes`` gets a phrase for each layer that shrank.
     """
 
     notes: dict[str, str] = field(default_factory=dict)
@@ -223,20 +225,24 @@ class Rebuild:
         inputs = (1, 1) if treatment == "depthwise" else (columns, len(read))
         self._note(layer_name(weight), (features, len(out)), inputs)
         if treatment == "depthwise":
-            attrs = _conv_options(call) | {"groups": len(out)}
             smaller = constant(_take(array, out, 0), name_of(weight))
-            return relax.op.nn.conv2d(self._of(x), smaller, **attrs)
+            return self._convolution(call, x, smaller, groups=len(out))
         bias = self._moved_bias(call, x, array, out)
         if op_name(call) == "matmul":
             smaller = constant(_take(_take(array, read, 0), out, 1), name_of(weight))
             result = relax.op.matmul(self._of(x), smaller)
         else:
             smaller = constant(_take(_take(array, out, 0), read, -1), name_of(weight))
-            result = relax.op.nn.conv2d(self._of(x), smaller, **_conv_options(call))
+            result = self._convolution(call, x, smaller)
         if not bias.any():
             return result
         shape = (1,) * (len(shape_of(call) or []) - 1) + (len(out),)
         return relax.op.add(self.builder.emit(result), constant(bias.reshape(shape)))
+
+    def _convolution(self, call: relax.Call, x: relax.Expr, weight: Any, **options: Any) -> Any:
+        """Return ``call`` of the new ``x``, with another weight and other ``options``."""
+        operator = CONVOLUTIONS[op_name(call)].operator
+        return operator(self._of(x), weight, **options_of(call) | options)
 
     def _moved_bias(
         self, call: relax.Call, x: relax.Expr, array: np.ndarray, out: np.ndarray
@@ -256,23 +262,9 @@ class Rebuild:
             if after < before
         ]
         if parts:
-            self.notes[layer] = f"{' and '.join(parts)} removed"
+            note(self.notes, layer, f"{' and '.join(parts)} removed")
 
 
 def _take(array: np.ndarray, kept: np.ndarray, axis: int) -> np.ndarray:
     """Return the ``kept`` entries of an axis; ``array`` itself where these are all, in order."""
     return array if np.array_equal(kept, np.arange(array.shape[axis])) else array.take(kept, axis)
-
-
-def _conv_options(call: relax.Call) -> dict[str, Any]:
-    attrs = call.attrs
-    return {
-        "strides": [int(v) for v in attrs.strides],
-        "padding": [int(v) for v in attrs.padding],
-        "dilation": [int(v) for v in attrs.dilation],
-        "groups": int(attrs.groups),
-        "data_layout": str(attrs.data_layout),
-        "kernel_layout": str(attrs.kernel_layout),
-        "out_layout": str(attrs.out_layout),
-        "out_dtype": str(attrs.out_dtype) if attrs.out_dtype is not None else None,
-    }

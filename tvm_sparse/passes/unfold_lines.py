@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,10 +74,11 @@ class _Unfold:
         source: Any = self.values.get(x)
         while op_name(source) in ("reshape", "permute_dims"):
             source = self.values.get(source.args[0])
-        matrix = array_of(kernel).reshape(shape[2], -1)
-        narrow = matrix.shape[1] <= MOST_COLUMNS and min(shape[1:]) >= LANES
-        # What is quantised stays a layer of bytes, and features that are all zero are removed.
-        return narrow and op_name(source) != "dequantize" and bool(matrix.any(axis=1).all())
+        columns = math.prod((static_shape(kernel) or (0,))[1:])
+        # What is quantised stays a layer of bytes.
+        return (
+            columns <= MOST_COLUMNS and min(shape[1:]) >= LANES and op_name(source) != "dequantize"
+        )
 
 
 def _link(found: Any) -> int | None:

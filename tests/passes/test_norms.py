@@ -1,0 +1,52 @@
+"""Norms: by rows of neighbours where these are whole vectors, by their definition elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+
+ROWS = {
+    "groups of small planes": (nn.GroupNorm(4, 16), (2, 16, 7, 7)),
+    "groups of odd planes": (nn.GroupNorm(2, 6), (2, 6, 5, 11)),
+    "groups of lines": (nn.GroupNorm(3, 12), (1, 12, 10)),
+    "groups of volumes": (nn.GroupNorm(1, 3), (2, 3, 2, 3, 5)),
+    "planes": (nn.InstanceNorm2d(5, affine=True), (2, 5, 6, 7)),
+    "lines": (nn.InstanceNorm1d(5), (2, 5, 33)),
+    "all of an item": (nn.LayerNorm((3, 5, 7)), (2, 3, 5, 7)),
+    "two axes of three": (nn.LayerNorm((5, 7), bias=False), (2, 3, 5, 7)),
+}
+OTHERS = {
+    "short rows": (nn.GroupNorm(4, 12), (2, 12, 5)),
+    "no other axes": (nn.GroupNorm(4, 16), (3, 16)),
+    "channels last": (nn.Sequential(nn.Conv2d(4, 32, 1), nn.GroupNorm(4, 32)), (1, 4, 6, 5)),
+}
+
+
+def kernels(module: nn.Module, shape: tuple[int, ...]) -> str:
+    """Return the names of the kernels, after comparing the result with PyTorch's."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+        x = torch.randn(shape, generator=generator) * 2 + 5
+        library = ts.compile(module.eval(), (x,), config=ts.Config(measure=False, tuned=False))
+        torch.testing.assert_close(library(x), module(x), rtol=1e-5, atol=1e-5)
+    return " ".join(kernel.function for kernel in library.kernels)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_neighbours(name):
+    assert "_moments" in kernels(*ROWS[name])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_keep_their_definition(name):
+    assert "_moments" not in kernels(*OTHERS[name])
+
+
+def test_what_follows_is_fused():
+    found = kernels(nn.Sequential(nn.GroupNorm(4, 16), nn.SiLU()), (2, 16, 7, 7))
+    assert "fused_group_norm_tir_sigmoid" in found
