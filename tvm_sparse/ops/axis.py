@@ -55,14 +55,25 @@ def flat_view(buffer: tirx.Buffer, size: Any) -> Any:
     return T.buffer_proxy(T.decl_buffer([size], buffer.dtype, data=buffer.data))
 
 
+def power_of_two(most: int) -> int:
+    """Return the largest power of two that is at most ``most``: vectors of so many are registers."""
+    return 1 << (most.bit_length() - 1)
+
+
 def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
-    """Emit the reduction of a local vector by halves, and return its result."""
+    """Emit the reduction of a local vector by halves, in registers, and return its result.
+
+    ``lanes`` is a power of two.
+    """
+    value = vector[tirx.Ramp(0, 1, lanes)] if lanes > 1 else vector[0]
     while lanes > 1:
-        half = lanes // 2
-        with T.vectorized(0, tirx.const(half, "int64")) as lane:
-            vector[lane] = combine(vector[lane], vector[lane + (lanes - half)])
-        lanes -= half
-    return vector[0]
+        lanes //= 2
+        low, high = (
+            tirx.Shuffle([value], [tirx.const(first + lane, "int32") for lane in range(lanes)])
+            for first in (0, lanes)
+        )
+        value = T.bind(combine(low, high))
+    return value
 
 
 def on_axis(x: te.Tensor, axis: int) -> int:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.axis import flat_view, folded, variable
+from tvm_sparse.ops.axis import flat_view, folded, power_of_two, variable
 from tvm_sparse.ops.ieee import subtract
 
 _WIDEST = 4 * LANES
@@ -78,7 +78,7 @@ class _Row:
 
         The last vector ends with the row; what the one before has already is left out.
         """
-        lanes = min(self.width, _WIDEST)
+        lanes = power_of_two(min(self.width, _WIDEST))
         whole, rest = divmod(self.width, lanes)
         sums = [variable(FLOAT_SUMS, lanes) for _ in terms]
         with T.vectorized(0, tirx.const(lanes, "int64")) as lane:

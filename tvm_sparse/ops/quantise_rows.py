@@ -11,7 +11,7 @@ from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import flat_view, folded, variable
+from tvm_sparse.ops.axis import flat_view, folded, power_of_two, variable
 from tvm_sparse.ops.quantise import Scale, byte_of
 
 MAGNITUDE = "magnitude"
@@ -102,7 +102,7 @@ class _Row:
     @property
     def lanes(self) -> int:
         """Elements side by side."""
-        return min(self.width, _WIDEST)
+        return power_of_two(min(self.width, _WIDEST))
 
     @property
     def chunks(self) -> Any:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.axis import flat_view, variable
+from tvm_sparse.ops.axis import flat_view, power_of_two, variable
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.extrema import MAX, lowest
 from tvm_sparse.ops.marks import flat
@@ -47,8 +47,8 @@ class Chunk:
 
 
 def width_of(extent: int) -> int:
-    """Return the lanes of a vector of columns: a power of two."""
-    return 1 << (min(LANES, extent).bit_length() - 1)
+    """Return the lanes of a vector of columns."""
+    return power_of_two(min(LANES, extent))
 
 
 def chunks_of(columns: Axis) -> list[Chunk] | None:
