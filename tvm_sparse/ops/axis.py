@@ -56,7 +56,7 @@ def flat_view(buffer: tirx.Buffer, size: Any) -> Any:
 
 
 def power_of_two(most: int) -> int:
-    """Return the largest power of two that is at most ``most``: vectors of so many are registers."""
+    """Return the largest power of two up to ``most``: so many lanes fill registers."""
     return 1 << (most.bit_length() - 1)
 
 
