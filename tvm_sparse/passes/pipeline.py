@@ -16,6 +16,7 @@ from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.definitions import DEFINITIONS
+from tvm_sparse.passes.drop_reshapes import DropReshapes
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fold_scales import FoldScales
@@ -67,6 +68,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         Simplify(),
         FoldConstants(),
         SinkPermutes(),
+        DropReshapes(),
         Simplify(),
     ]
 
