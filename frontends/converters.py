@@ -16,6 +16,7 @@ from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     lookups,
     matrix_operators,
     norms,
+    recurrences,
     reduction_operators,
     resize,
     slices,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
+
+from tvm_sparse.ops.marks import STEP
 
 SCHEDULED = "tirx.is_scheduled"
 
@@ -48,10 +51,11 @@ def first_schedule(
 ) -> tuple[s_tir.Schedule, str] | None:
     """Return the default schedule of the first rule that takes ``func``, with the rule's name.
 
-    A function that is one opaque block (a sort, a scan) has nothing to schedule.
+    A function that is one opaque block (a sort, a scan) has nothing to schedule, unless a block in
+    it has the body of another function: then the rule is that function's.
     """
     if is_written(func):
-        return None
+        return _with_step(func, target, rules)
     for rule in rules:
         schedule = rule.apply(func, target, tunable=False)
         if isinstance(schedule, list):
@@ -59,6 +63,30 @@ def first_schedule(
         if schedule is not None:
             return schedule, rule.name
     return None
+
+
+def _with_step(
+    func: tirx.PrimFunc, target: Target, rules: tuple[ScheduleRule, ...]
+) -> tuple[s_tir.Schedule, str] | None:
+    """Schedule the body of the block of ``func`` that is a function's, if there is one."""
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, blocks.append))
+    (step,) = [block for block in blocks if STEP in block.annotations] or [None]
+    if step is None:
+        return None
+    params = [region.source for region in (*step.reads, *step.writes)]
+    inner = tirx.PrimFunc(params, step.body).with_attr("global_symbol", "main")
+    found = first_schedule(inner, target, rules)
+    if found is None:
+        return None
+    schedule, rule = found
+    body = schedule.mod["main"].body
+    new = s_tir.SBlock(step.iter_vars, step.reads, step.writes, step.name_hint, body)
+    whole = tvm_ffi.structural_map(
+        func.body, (s_tir.SBlock, lambda block: new if STEP in block.annotations else block)
+    )
+    finished = tirx.PrimFunc(func.params, whole, func.ret_type, attrs=func.attrs)
+    return s_tir.Schedule(finished), rule
 
 
 def is_written(func: tirx.PrimFunc) -> bool:

@@ -38,7 +38,8 @@ def operators(mod: tvm.IRModule) -> dict[str, int]:
     return dict(found)
 
 
-def evaluate(mod: tvm.IRModule, *inputs: np.ndarray) -> np.ndarray:
-    """Run ``main`` through TVM's default pipeline."""
+def evaluate(mod: tvm.IRModule, *inputs: np.ndarray) -> Any:
+    """Run ``main`` through TVM's default pipeline; return its array, or a list of several."""
     vm = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
-    return vm["main"](*(tvm.runtime.tensor(x) for x in inputs)).numpy()
+    found = vm["main"](*(tvm.runtime.tensor(x) for x in inputs))
+    return found.numpy() if isinstance(found, tvm.runtime.Tensor) else [x.numpy() for x in found]

@@ -16,6 +16,7 @@ from tvm_sparse.frontends.model import Model
 from tvm_sparse.names import layer_of, plain_name
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.fold_constants import FoldConstants
+from tvm_sparse.passes.recurrences import recurrent_of
 from tvm_sparse.passes.rewrite import name_of, op_name
 from tvm_sparse.passes.simplify import Simplify
 
@@ -41,6 +42,8 @@ def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | None:
     operator = op_name(call)
     if operator == "matmul":
         return _product(call, shapes)
+    if (recurrent := recurrent_of(call)) is not None:
+        return _matrix(recurrent.weight, shapes, transpose=False)
     if not operator.startswith("nn.conv"):
         return None
     weight = call.args[1]
@@ -60,14 +63,20 @@ def _layer(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | None:
 
 def _product(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | None:
     """Return the layer of ``matmul(x, weight)`` or ``matmul(weight, x)``."""
-    for position in (1, 0):
-        weight = call.args[position]
-        if not isinstance(weight, GenericConst) or not name_of(weight):
-            continue
-        if len(weight.value.shape) == 2:
-            layer_type = matrix_type(plain_name(name_of(weight)), shapes)
-            return _made(name_of(weight), layer_type, _reader(weight, transpose=position == 1))
-    return None
+    found = (_matrix(call.args[position], shapes, transpose=position == 1) for position in (1, 0))
+    return next(filter(None, found), None)
+
+
+def _matrix(
+    weight: Any, shapes: dict[str, tuple[int, ...]], *, transpose: bool
+) -> LayerWeight | None:
+    """Return the layer of a matrix that is a named constant."""
+    if not isinstance(weight, GenericConst) or not name_of(weight):
+        return None
+    if len(weight.value.shape) != 2:
+        return None
+    layer_type = matrix_type(plain_name(name_of(weight)), shapes)
+    return _made(name_of(weight), layer_type, _reader(weight, transpose=transpose))
 
 
 def _reader(weight: GenericConst, *, transpose: bool) -> Callable[[], np.ndarray]:

@@ -35,8 +35,15 @@ before all spatial axes, then behind them, and last what they are filled with, l
 ``[top, left, bottom, right, value]``."""
 
 
+STEP = "ts.step"
+"""Block annotation: the block's body is a function's, which rules schedule as if it were alone. Its
+parameters are what the block reads and writes."""
+
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
+
+OPAQUE = 8
+"""Relax's ``kOpaque``: nothing is fused with the function."""
 
 
 def group_mark(features: int, groups: int, lanes: int) -> dict[str, int]:

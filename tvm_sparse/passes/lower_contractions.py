@@ -16,6 +16,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.halves import by_bits
 from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.ops.quantise import padded
+from tvm_sparse.ops.recurrence import recurrence
 from tvm_sparse.passes.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -26,6 +27,7 @@ from tvm_sparse.passes.convolution import (
 )
 from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import Integers, integers_of, whole_integers_of
+from tvm_sparse.passes.recurrences import recurrent_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     call_function,
@@ -47,11 +49,15 @@ OPERATORS = ("matmul", *CONVOLUTIONS)
 
 def count_contractions(mod: tvm.IRModule) -> int:
     """Return how many calls :class:`LowerContractions` is going to look at."""
-    found: list[str] = []
+    found: list[bool] = []
+
+    def look(expr: relax.Expr) -> None:
+        found.append(op_name(expr) in OPERATORS or recurrent_of(expr) is not None)
+
     for _name, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            relax.analysis.post_order_visit(func.body, lambda e: found.append(op_name(e)))
-    return sum(name in OPERATORS for name in found)
+            relax.analysis.post_order_visit(func.body, look)
+    return sum(found)
 
 
 class _Lower:
@@ -66,9 +72,11 @@ class _Lower:
         name = op_name(call)
         if name in LAYOUTS:
             return self.products.layout(sweep, call)
-        if name not in OPERATORS:
+        if name not in (*OPERATORS, "call_pure_packed"):
             return None
-        if name == "matmul":
+        if name == "call_pure_packed":
+            lowered = self._recurrence(sweep, call)
+        elif name == "matmul":
             lowered = self._linear(sweep, call)
         else:
             lowered = self._convolution(sweep, call) if is_channels_last(call) else None
@@ -133,6 +141,19 @@ class _Lower:
         layer = Layer(layer_name(weight), operator, contraction, moved, 1 if depthwise else joined)
         operand = replace(integers, x=x) if integers else x
         return self._emit(sweep, call, weight, layer, operand)
+
+    def _recurrence(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Make one function of all steps, around the operator that suits the state's product."""
+        found = recurrent_of(call)
+        if found is None:
+            return None
+        weight, r = sweep.constant(found.weight), found.record
+        layer = Layer(layer_name(weight), "linear", r.product, array_of(weight))
+        candidate, arrays = self._packed(weight, layer)
+        given = [found.gates, *arrays, *([found.bias] if r.bias else []), *found.states]
+        func, hint = recurrence(r, candidate.func), f"{found.cell}_{candidate.name}"
+        result = sweep.emit(call_function(sweep, func, given, found.types, hint))
+        return result if len(found.types) > 1 else relax.Tuple([result])
 
     @property
     def _on_gpu(self) -> bool:

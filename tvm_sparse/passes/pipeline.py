@@ -45,6 +45,7 @@ from tvm_sparse.passes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.take_places import TakePlaces
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.unfold_lines import UnfoldLines
+from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
 from tvm_sparse.passes.view_reshapes import ViewReshapes
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
@@ -81,7 +82,10 @@ def lower(chooser: Chooser) -> list[Pass]:
     on_gpu = chooser.target.kind.name == "cuda"
     if not on_gpu:
         parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
+    plain = chooser.config.precision == Config.precision
     return [
+        UnrollRecurrences(whole=plain and not on_gpu),
+        FoldConstants(),
         RemoveTaps(chooser.notes),
         *smaller,
         *parts,

@@ -114,6 +114,30 @@ def rnn_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tenso
     return [layer.act(0, gates + F.linear(state[0], layer.recurrence, layer.hidden_bias))]
 
 
+def whole_cell(node: Node, layer: Direction, direction: int, directions: int) -> str:
+    """Return the cell of :data:`~tvm_sparse.ops.cells.CELLS` that ``node`` is, empty if it is none.
+
+    With other activations, peepholes, bounds or the state's gates reset first it is none.
+    """
+    if layer.peepholes is not None or layer.clip is not None:
+        return ""
+    names = [name.lower() for name in _names(node, direction, directions)]
+    if node.operator == "RNN":
+        return {"tanh": "rnn_tanh", "relu": "rnn_relu"}.get(names[0], "")
+    if names != [name.lower() for name in _DEFAULTS[node.operator]]:
+        return ""
+    if node.operator == "GRU":
+        return "gru_zrn" if layer.flag else ""
+    return "" if layer.flag else "lstm_iofg"
+
+
+def _names(node: Node, direction: int, directions: int) -> list[str]:
+    """Return the names of the activations of one of so many directions."""
+    names = node.attributes.get("activations") or _DEFAULTS[node.operator] * directions
+    each = len(names) // directions
+    return list(names[direction * each : (direction + 1) * each])
+
+
 def activations(node: Node, direction: int, directions: int) -> list[Callable[[Tensor], Tensor]]:
     """Return the activations of one of so many directions of ``node``.
 

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tvm_sparse.frontends.decompositions.recurrent import direction_of
 from tvm_sparse.frontends.onnx.converters.cells import (
     Direction,
     activations,
     gru_step,
     lstm_step,
     rnn_step,
+    whole_cell,
 )
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -65,7 +67,14 @@ def _layer(
         zero = x.new_zeros(x.shape[1], recurrence.shape[-1])
         state = [zero if s is None else s[d] for s in states]
         reverse = d == 1 or direction == "reverse"
-        rows, final = _direction(layer, step, x, lengths, state, reverse=reverse)
+        cell = whole_cell(node, layer, d, weight.shape[0])
+        if cell and lengths is None and x.dtype == torch.float32:
+            biases = [b for b in (input_bias, hidden_bias) if b is not None]
+            weights = [layer.weight, layer.recurrence, *biases]
+            order = {"reverse": reverse, "batch_first": False}
+            rows, *final = direction_of(cell, x, weights, state, **order)
+        else:
+            rows, final = _direction(layer, step, x, lengths, state, reverse=reverse)
         outputs.append(rows)
         finals.append(final)
     every = torch.stack(outputs, 1)

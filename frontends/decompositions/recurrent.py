@@ -1,0 +1,90 @@
+"""Recurrent layers: one product of all inputs, then an operator that has all steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+
+from tvm_sparse.frontends.decompositions.table import aten, rule
+
+_STEPS = {
+    aten.lstm.input: "lstm",
+    aten.gru.input: "gru",
+    aten.rnn_tanh.input: "rnn_tanh",
+    aten.rnn_relu.input: "rnn_relu",
+}
+"""The cell of each operator."""
+
+
+def _enter(operator: Any, cell: str) -> None:
+    @rule(operator)
+    def layers(  # noqa: PLR0917 (as many as the operators have)
+        x: Tensor,
+        states: Any,
+        weights: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        every = [states] if isinstance(states, Tensor) else list(states)
+        if not _is_whole(x, every, weights, batch_first):
+            options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
+            return decomposition_table[operator](x, states, weights, *options)
+        directions = 1 + bidirectional
+        each = len(weights) // (num_layers * directions)
+        finals: list[list[Tensor]] = [[] for _ in every]
+        for place in range(num_layers):
+            rows = []
+            for d in range(directions):
+                i = place * directions + d
+                own, first = weights[i * each : (i + 1) * each], [s[i] for s in every]
+                order = {"reverse": d == 1, "batch_first": batch_first}
+                found = direction_of(cell, x, own, first, **order)
+                rows.append(found[0])
+                for final, state in zip(finals, found[1:], strict=True):
+                    final.append(state)
+            x = rows[0] if len(rows) == 1 else torch.cat(rows, -1)
+        return (x, *map(torch.stack, finals))
+
+
+def _is_whole(
+    x: Tensor, states: list[Tensor], weights: Sequence[Tensor], batch_first: bool
+) -> bool:
+    """Whether a layer is one of single precision, a fixed number of steps and no projection."""
+    dtypes = {tensor.dtype for tensor in (x, *states, *weights)}
+    projected = len({state.shape[-1] for state in states}) > 1
+    fixed = isinstance(x.shape[int(batch_first)], int)
+    return dtypes == {torch.float32} and not projected and fixed
+
+
+def direction_of(
+    cell: str,
+    x: Tensor,
+    weights: Sequence[Tensor],
+    states: Sequence[Tensor],
+    *,
+    reverse: bool,
+    batch_first: bool,
+) -> list[Tensor]:
+    """Return the hidden states of one direction of a layer, then each state behind its last step.
+
+    ``weights`` are those of the input and of the hidden state, then their biases, if there are any.
+    """
+    input_bias, bias = weights[2:] or (None, None)
+    gates = torch.nn.functional.linear(x, weights[0], input_bias)
+    rows, *others = torch.ops.tvm_sparse.recurrence(
+        gates, weights[1], list(states), bias, cell, reverse, batch_first
+    )
+    last = 0 if reverse else rows.shape[int(batch_first)] - 1
+    return [rows, rows.select(int(batch_first), last), *others]
+
+
+for _operator, _cell in _STEPS.items():
+    _enter(_operator, _cell)

@@ -1,0 +1,76 @@
+"""Recurrent layers step by step, where no function of ours has all of their steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_sparse.ops.cells import CELLS, Functions
+from tvm_sparse.passes.recurrences import Recurrent, recurrent_of
+from tvm_sparse.passes.rewrite import Rewriter, rewrite
+
+
+class _Unroll:
+    """The rule."""
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        found = recurrent_of(call)
+        if found is None:
+            return None
+        known = isinstance(found.record.batch, int | tirx.Var)
+        if self.whole and known and sweep.constant(found.weight) is not None:
+            return None
+        return unrolled(sweep, found)
+
+
+def unrolled(sweep: Rewriter, layer: Recurrent) -> Any:
+    """Emit the steps of ``layer`` and return the tuple of its results."""
+    r, cell, op = layer.record, CELLS[layer.cell], relax.op
+    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, sweep.emit)
+    weight = sweep.emit(op.permute_dims(layer.weight))
+    states, rows = list(layer.states), {}
+    for t in r.order:
+        x = _piece(sweep, layer.gates, int(r.batch_first), t, 1)
+        x = sweep.emit(op.reshape(x, [r.batch, r.gates]))
+        own = sweep.emit(op.matmul(states[0], weight))
+        own = own if layer.bias is None else sweep.emit(op.add(own, layer.bias))
+        inputs, products = (
+            {g: _piece(sweep, v, 1, i * r.hidden, r.hidden) for i, g in enumerate(cell.gates)}
+            for v in (x, own)
+        )
+        new = cell.step(functions, inputs, products, states)
+        states = [sweep.emit(state) for state in new]
+        shape = [*r.place(r.batch, 1), r.hidden]
+        rows[t] = sweep.emit(op.reshape(states[0], shape))
+    every = [rows[t] for t in sorted(rows)]
+    joined = every[0] if len(every) == 1 else op.concat(every, axis=int(r.batch_first))
+    return relax.Tuple([sweep.emit(joined), *states[1:]])
+
+
+def _piece(sweep: Rewriter, x: Any, axis: int, start: int, size: int) -> Any:
+    """Emit a part of ``x`` along an axis."""
+    return sweep.emit(relax.op.strided_slice(x, [axis], [start], [start + size]))
+
+
+@tvm.transform.module_pass(opt_level=0, name="UnrollRecurrences")
+@dataclass(frozen=True)
+class UnrollRecurrences:
+    """Write out the steps of recurrent layers.
+
+    before: ``recurrence(gates, w, h)`` --> after: for each step ``matmul(h, w^T)`` and the cell
+
+    ``whole`` keeps the layers that :class:`LowerContractions` makes one function of: those with
+    constant weights and a batch that is a number or a symbol.
+    """
+
+    whole: bool
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with fewer recurrent layers."""
+        return rewrite(mod, _Unroll(self.whole))
