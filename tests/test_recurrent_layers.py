@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
 
@@ -24,6 +26,7 @@ LAYERS = [
     (nn.RNN, {"num_layers": 2, "bidirectional": True, "bias": False}, (3,), "sparse"),
     (nn.RNN, {"nonlinearity": "relu", "batch_first": True}, (3,), "state"),
     pytest.param(nn.RNN, {"nonlinearity": "relu", "num_layers": 2}, (1,), "sparse", marks=SLOW),
+    (nn.LSTM, {"batch_first": True}, (3,), "state sparse"),
     pytest.param(nn.LSTM, {"num_layers": 2, "bidirectional": True}, (2,), "sparse", marks=SLOW),
 ]
 
@@ -47,7 +50,7 @@ def _check(module, inputs, *, sparse):
     library = ts.compile(module, inputs, config=FAST)
     found = _tensors(library(*inputs))
     exact = copy.deepcopy(module).double()
-    wanted = _tensors(exact(*(x.double() for x in inputs)))
+    wanted = _tensors(exact(*pytree.tree_map(torch.Tensor.double, inputs)))
     for got, expected in zip(found, wanted, strict=True):
         torch.testing.assert_close(got.double(), expected, atol=2e-6, rtol=0)
     gates = {name for name, p in module.named_parameters() if p.dim() == 2}
@@ -67,7 +70,8 @@ def test_layers(kind, options, batch, given):
     inputs = [torch.randn(*extents, INPUTS)]
     if "state" in given:
         directions = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
-        inputs.append(torch.randn(directions, *batch, HIDDEN))
+        states = [torch.randn(directions, *batch, HIDDEN) for _ in range(1 + (kind is nn.LSTM))]
+        inputs.append(states[0] if len(states) == 1 else tuple(states))
     _check(module, tuple(inputs), sparse="sparse" in given)
 
 
@@ -93,3 +97,50 @@ def test_gates_are_pruned_and_seen(kind):
         "weight_hh_l0": f"{cell} hidden gates",
     }
     assert {row.pattern for row in rows.values()} == {"balanced 4 of 16"}
+
+
+def _steps(library):
+    """Return the functions that have all steps of a layer, and the contractions in all."""
+    names = [kernel.function for kernel in library.kernels if kernel.contraction]
+    return [name for name in names if name.startswith("lstm_")], names
+
+
+@torch.no_grad()
+def test_all_steps_are_one_function_for_any_batch():
+    torch.manual_seed(0)
+    module = nn.LSTM(INPUTS, HIDDEN, bidirectional=True, batch_first=True).eval()
+    batch = torch.export.Dim("batch", min=1, max=8)
+    inputs = (torch.randn(2, 30, INPUTS),)
+    library = ts.compile(module, inputs, dynamic_shapes=({0: batch},), config=FAST)
+    whole, contractions = _steps(library)
+    assert len(whole) == 2
+    assert len(contractions) == 4
+    assert all(kernel.ours for kernel in library.kernels if kernel.contraction)
+    for rows in (1, 5):
+        x = torch.randn(rows, 30, INPUTS)
+        exact = copy.deepcopy(module).double()(x.double())
+        for got, wanted in zip(_tensors(library(x)), _tensors(exact), strict=True):
+            torch.testing.assert_close(got.double(), wanted, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({"proj_size": 8}, {}),
+        pytest.param(
+            {}, {"precision": "bfloat16"}, marks=pytest.mark.isa("avx512bf16", "avx512vbmi")
+        ),
+    ],
+)
+@torch.no_grad()
+def test_what_the_function_does_not_compute_is_written_out_in_steps(options, changes):
+    torch.manual_seed(0)
+    module, widths = (
+        nn.LSTM(INPUTS, HIDDEN, **options).eval(),
+        (options.get("proj_size", HIDDEN), HIDDEN),
+    )
+    inputs = (torch.randn(2, 3, INPUTS), tuple(torch.randn(1, 3, width) for width in widths))
+    library = ts.compile(module, inputs, config=replace(FAST, **changes))
+    assert _steps(library)[0] == []
+    for got, wanted in zip(_tensors(library(*inputs)), _tensors(module(*inputs)), strict=True):
+        torch.testing.assert_close(got, wanted, atol=1e-2 if changes else 2e-6, rtol=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -98,7 +98,8 @@ def recurrence(r: Recurrence, product: tirx.PrimFunc) -> tirx.PrimFunc:
                 step.emit(r.steps - 1 - t if r.reverse else t)
             for state, target in zip(states[1:], last, strict=True):
                 _copy(r, state, target)
-    return builder.get()
+    # TVM gives each function symbols of its own, but misses buffers of inner blocks.
+    return builder.get() if isinstance(r.batch, int) else s_tir.renew_defs(builder.get())
 
 
 @dataclass(frozen=True)
