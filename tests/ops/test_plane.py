@@ -16,6 +16,12 @@ def test_vectors_of_activations_are_aligned(wide):
     assert all(place % LANES == 0 for place in (*plane.places, plane.step))
 
 
+def test_long_kernels_have_one_copy():
+    plane = Plane(Contraction((1, 50), 48, 48, (98,), (1,), (1,), (147,)), 4)
+    assert plane.offsets == [0]
+    assert plane.places == tuple(range(LANES, LANES + 98))
+
+
 @pytest.mark.parametrize(
     ("stride", "dilation", "phases"),
     [(1, 1, (1, 1)), (2, 1, (2, 2)), (2, 2, (1, 1)), (4, 1, (3, 3)), (5, 2, (5, 5))],

@@ -63,6 +63,15 @@ def test_other_ranks(rank):
     assert_exact(Contraction(*shape, groups=2))
 
 
+@pytest.mark.parametrize("stride", [1, 3])
+def test_long_kernels_have_one_copy(stride):
+    padded = 49 * stride + 80
+    c = Contraction((2, 50), 48, 64, (80,), (stride,), (1,), (padded,), groups=2)
+    assert Plane(c, 4).offsets == [0]
+    assert_exact(c, 0.9, 4)
+    assert_exact(replace(c, columns=37), 0.9, 4)
+
+
 @pytest.mark.parametrize(("stride", "phases"), [(1, 1), (2, 4), (4, 9)])
 def test_only_pixels_that_a_tap_meets_are_packed(stride, phases):
     size = 4 * stride + 3

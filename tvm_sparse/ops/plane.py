@@ -17,6 +17,10 @@ MOST_PADDED = 1.2
 """Width of a plane's rows over their pixels, up to which rows are made whole vectors."""
 
 
+MOST_COPIED = 32768
+"""Elements of all copies that a tile of outputs may meet: four times the first cache."""
+
+
 class Plane:
     """How the pixels of a convolution are numbered, so that each tap is a constant shift.
 
@@ -24,7 +28,8 @@ class Plane:
     after window, a tap reads one of them. Positions are numbered through a plane, borders and
     images included, and outputs have the position of their window's first pixel. A vector that
     crosses a line of the cache is loaded twice as long, so planes have copies, which begin at each
-    of ``offsets``: no tap's vectors cross one. ``length`` is that of a copy.
+    of ``offsets``: no tap's vectors cross one. Long kernels would have too many copies for the
+    first cache, and have one. ``length`` is that of a copy.
     """
 
     def __init__(self, c: Contraction, vectors: int) -> None:
@@ -40,10 +45,14 @@ class Plane:
         if len(c.taps) > 1 and whole <= MOST_PADDED * self.extents[-1]:
             self.extents = (*self.extents[:-1], whole)
         self.pixels = math.prod((*self.images, *self.extents))
+        furthest = max(shift for _, shift in self._taps())
         self.offsets = sorted({shift % LANES for _, shift in self._taps()})
+        # What a tile of outputs meets of a group's channels.
+        if c.columns * len(self.offsets) * (vectors * LANES + furthest) > MOST_COPIED:
+            self.offsets = [0]
         last = int(self.position([e - 1 for e in c.lead]))
         self.tiles = last // (LANES * vectors) + 1
-        reach = self.tiles * LANES * vectors + max(shift for _, shift in self._taps())
+        reach = self.tiles * LANES * vectors + furthest
         self.length = (1 + -(-reach // LANES)) * LANES
 
     def position(self, lead: list[Any]) -> Any:
@@ -53,11 +62,12 @@ class Plane:
     @property
     def places(self) -> tuple[int, ...]:
         """Where each tap finds the pixel of output 0, among the copies of one channel's planes."""
-        return tuple(
-            (phase * len(self.offsets) + self.offsets.index(shift % LANES)) * self.length
-            + (1 + shift // LANES) * LANES
-            for phase, shift in self._taps()
-        )
+        found = []
+        for phase, shift in self._taps():
+            offset = shift % LANES if shift % LANES in self.offsets else 0
+            copy = phase * len(self.offsets) + self.offsets.index(offset)
+            found.append(copy * self.length + LANES + shift - offset)
+        return tuple(found)
 
     @property
     def copies(self) -> int:
