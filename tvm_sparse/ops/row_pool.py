@@ -8,80 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.axis import flat_view, power_of_two, variable
+from tvm_sparse.ops.axis import flat_view, variable
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.extrema import MAX, lowest
 from tvm_sparse.ops.marks import flat
 from tvm_sparse.ops.permute import PARALLEL_POINTS
-from tvm_sparse.ops.windows import Axis
+from tvm_sparse.ops.windows import Axis, Chunk, width_of
 
-MOST_LOADS = 4
-"""Vectors of columns that neighbouring results may come from."""
-
-MOST_CHUNKS = 64
-"""Vectors of results of a row that are written out one after the other."""
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Neighbouring results of a row, and the vectors of columns that they come from.
-
-    Parameters
-    ----------
-    start
-        The first result.
-    loads
-        Where the vectors of columns begin.
-    taps
-        For each tap and result, which lane of these vectors it is; one past them is the border.
-    """
-
-    start: int
-    loads: tuple[int, ...]
-    taps: tuple[tuple[int, ...], ...]
-
-
-def width_of(extent: int) -> int:
-    """Return the lanes of a vector of columns."""
-    return power_of_two(min(LANES, extent))
-
-
-def chunks_of(columns: Axis) -> list[Chunk] | None:
-    """Return how to find the results of a row, ``None`` if shuffles cannot.
-
-    The last chunk ends with the row: it may overlap the one before.
-    """
-    extent, count = int(columns.extent), int(columns.count)
-    size, width = min(LANES, count), width_of(extent)
-    if width < 2 or size < 2 or count > MOST_CHUNKS * size or not columns.is_near():
-        return None
-    starts = [min(first, count - size) for first in range(0, count, size)]
-    chunks = [_chunk(columns, start, size, width) for start in starts]
-    return chunks if max(len(chunk.loads) for chunk in chunks) <= MOST_LOADS else None
-
-
-def _chunk(columns: Axis, start: int, size: int, width: int) -> Chunk:
-    extent = int(columns.extent)
-    places = [
-        [(start + i) * columns.stride + tap - columns.border for i in range(size)]
-        for tap in range(columns.size)
-    ]
-    inside = [place for row in places for place in row if 0 <= place < extent]
-    firsts = range(min(inside), max(inside) + 1, width)
-    loads = tuple(dict.fromkeys(min(first, extent - width) for first in firsts))
-
-    def lane(place: int) -> int:
-        for number, load in enumerate(loads):
-            if 0 <= place - load < width:
-                return number * width + place - load
-        return len(loads) * width
-
-    return Chunk(start, loads, tuple(tuple(map(lane, row)) for row in places))
+MOST_TOGETHER = 16
+"""Vectors of results of a small plane that are written out, with all their windows known."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +62,27 @@ def row_pool(
     The rows of a window are combined first, whole vectors of columns at a time.
     """
     lead, counts = list(x.shape[: len(x.shape) - len(axes)]), [int(axis.count) for axis in axes]
-    rows = math.prod(map(int, lead)) * math.prod(counts[:-1])
-    wide = rows * counts[-1] * math.prod(axis.size for axis in axes) >= PARALLEL_POINTS
+    items, rows = math.prod(map(int, lead)), math.prod(counts[:-1])
+    size = math.prod(map(int, x.shape))
+    wide = items * rows * counts[-1] * math.prod(axis.size for axis in axes) >= PARALLEL_POINTS
     kernel = _Kernel(axes, pooling, str(x.dtype))
+    together = rows if rows * len(chunks) <= MOST_TOGETHER else 1
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
         loop = T.parallel if wide else T.serial
-        with IRBuilder() as builder, loop(0, tirx.const(rows, "int64")) as row:
-            source = flat_view(inputs[0], math.prod(map(int, x.shape)))
-            result = flat_view(outputs[0], rows * counts[-1])
-            item, *windows = unravel(row, (math.prod(map(int, lead)), *counts[:-1]))
-            for chunk in chunks:
-                kernel.emit(source, result, chunk, (item, windows, row * counts[-1]))
+        count = tirx.const(items * rows // together, "int64")
+        with IRBuilder() as builder, loop(0, count) as number:
+            source = flat_view(inputs[0], size)
+            result = flat_view(outputs[0], items * rows * counts[-1])
+            item, *windows = unravel(number, (items, *counts[:-1]))
+            lines = [(item, windows)]
+            if together > 1:
+                known = np.ndindex(*counts[:-1])
+                lines = [(number, [tirx.const(i, "int64") for i in place]) for place in known]
+            for row, at in enumerate(lines):
+                for chunk in chunks:
+                    first = (number * together + row) * counts[-1]
+                    kernel.emit(source, result, chunk, (*at, first))
         return builder.get()
 
     return te.extern([[*lead, *counts]], [x], emit, name="row_pool", dtype=[x.dtype])

@@ -7,6 +7,15 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.axis import power_of_two
+
+MOST_LOADS = 4
+"""Vectors of columns that neighbouring results may come from."""
+
+MOST_CHUNKS = 64
+"""Vectors of results of a row that are written out one after the other."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -55,3 +64,60 @@ class Axis:
     def inside(self, window: Any) -> Any:
         """Return how many places of a window, which are neighbours, are elements."""
         return self.end(window) - self.first(window)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Neighbouring results of a row, and the vectors of columns that they come from.
+
+    Parameters
+    ----------
+    start
+        The first result.
+    loads
+        Where the vectors of columns begin.
+    taps
+        For each tap and result, which lane of these vectors it is; one past them is the border.
+    """
+
+    start: int
+    loads: tuple[int, ...]
+    taps: tuple[tuple[int, ...], ...]
+
+
+def width_of(extent: int) -> int:
+    """Return the lanes of a vector of columns."""
+    return power_of_two(min(LANES, extent))
+
+
+def chunks_of(columns: Axis) -> list[Chunk] | None:
+    """Return how to find the results of a row, ``None`` if shuffles cannot.
+
+    The last chunk ends with the row: it may overlap the one before.
+    """
+    extent, count = int(columns.extent), int(columns.count)
+    size, width = min(LANES, count), width_of(extent)
+    if width < 2 or size < 2 or count > MOST_CHUNKS * size or not columns.is_near():
+        return None
+    starts = [min(first, count - size) for first in range(0, count, size)]
+    chunks = [_chunk(columns, start, size, width) for start in starts]
+    return chunks if max(len(chunk.loads) for chunk in chunks) <= MOST_LOADS else None
+
+
+def _chunk(columns: Axis, start: int, size: int, width: int) -> Chunk:
+    extent = int(columns.extent)
+    places = [
+        [(start + i) * columns.stride + tap - columns.border for i in range(size)]
+        for tap in range(columns.size)
+    ]
+    inside = [place for row in places for place in row if 0 <= place < extent]
+    firsts = range(min(inside), max(inside) + 1, width)
+    loads = tuple(dict.fromkeys(min(first, extent - width) for first in firsts))
+
+    def lane(place: int) -> int:
+        for number, load in enumerate(loads):
+            if 0 <= place - load < width:
+                return number * width + place - load
+        return len(loads) * width
+
+    return Chunk(start, loads, tuple(tuple(map(lane, row)) for row in places))

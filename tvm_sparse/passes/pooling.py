@@ -12,8 +12,8 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops import line_pool
 from tvm_sparse.ops import max_pool as windows
 from tvm_sparse.ops.avg_pool import avg_pool
-from tvm_sparse.ops.row_pool import MAXIMUM, chunks_of, mean, row_pool
-from tvm_sparse.ops.windows import Axis
+from tvm_sparse.ops.row_pool import MAXIMUM, mean, row_pool
+from tvm_sparse.ops.windows import Axis, chunks_of
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 from tvm_sparse.passes.stock import stock
 
@@ -79,7 +79,8 @@ def _overlapping(call: relax.Call) -> list[Axis] | None:
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     axes = _overlapping(call) if op_name(call) in POOLS else None
-    chunks = chunks_of(axes[-1]) if axes else None
+    # Windows of single columns are whole vectors for any definition.
+    chunks = chunks_of(axes[-1]) if axes and axes[-1].size > 1 else None
     if axes is None or chunks is None:
         return None
     name, pooling = op_name(call)[3:], MAXIMUM
