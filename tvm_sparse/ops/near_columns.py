@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -14,28 +13,10 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import flat_view
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.permute import PARALLEL_POINTS
+from tvm_sparse.ops.windows import Chunk
 
 MOST_CHUNKS = 64
 """Vectors of a row that are written out one after the other."""
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Neighbouring results, and where their sources are.
-
-    Parameters
-    ----------
-    start
-        The first result.
-    loads
-        Where the one or two vectors begin that have the sources.
-    lanes
-        For each result, which lane of these vectors it is.
-    """
-
-    start: int
-    loads: tuple[int, ...]
-    lanes: tuple[int, ...]
 
 
 def chunks_of(places: Sequence[int], extent: int) -> list[Chunk] | None:
@@ -65,7 +46,7 @@ def _chunk(start: int, sources: Sequence[int], extent: int, width: int) -> Chunk
     if max(lanes) >= 2 * width:
         return None
     count = 1 if max(lanes) < width and len(lanes) <= width else 2
-    return Chunk(start, tuple(loads[:count]), tuple(lanes))
+    return Chunk(start, tuple(loads[:count]), (tuple(lanes),))
 
 
 def near_columns(
@@ -91,7 +72,7 @@ def near_columns(
                 here = T.bind(plane * lead[-1] + tirx.Cast("int64", chosen))
             for chunk in chunks:
                 loads = [tirx.Ramp(here * extent + load, 1, width) for load in chunk.loads]
-                lanes = [tirx.const(lane, "int32") for lane in chunk.lanes]
+                lanes = [tirx.const(lane, "int32") for lane in chunk.taps[0]]
                 there = tirx.Ramp(row * wanted + chunk.start, 1, len(lanes))
                 result[there] = tirx.Shuffle([source[place] for place in loads], lanes)
         return builder.get()

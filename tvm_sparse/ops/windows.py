@@ -70,6 +70,8 @@ class Axis:
 class Chunk:
     """Neighbouring results of a row, and the vectors of columns that they come from.
 
+    Results at known places have one tap.
+
     Parameters
     ----------
     start

@@ -9,7 +9,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.memory import array_of
-from tvm_sparse.ops.near_columns import Chunk, chunks_of, near_columns
+from tvm_sparse.ops.near_columns import chunks_of, near_columns
+from tvm_sparse.ops.windows import Chunk
 from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
 
 
