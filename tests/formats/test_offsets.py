@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.integers import sparse_bytes
+from tests.integers import as_integers, sparse_bytes
+from tests.kernels import host
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.offsets import MOST_MAGNITUDE, OffsetFormat
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.selection.narrow import stored
 
 
 @pytest.mark.parametrize("zero", [0, 1, 128, 255])
@@ -34,3 +38,14 @@ def test_sums_that_may_leave_32_bits_are_refused():
     matrix[1, -1] -= 1
     with pytest.raises(UnsupportedError, match=f"{most + 1} in row 1"):
         storage.encode(matrix)
+
+
+@pytest.mark.parametrize(
+    ("activation", "zero", "added"),
+    [("uint8", 0, False), ("uint8", 3, True), ("int8", 0, True), ("int8", -128, False)],
+)
+def test_sums_are_left_alone_where_nothing_is_added(activation, zero, added):
+    c = as_integers(Contraction((3,), 64, 32), activation, zero)
+    inner = dense_format(c, host())
+    assert isinstance(stored(inner, c, host()), OffsetFormat) == added
+    assert len(dense(c, inner, host()).params) == 3 + added

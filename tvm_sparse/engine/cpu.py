@@ -38,10 +38,9 @@ class Engine(ABC):
         """Functions in LLVM's language that products call."""
         return dict(self.machine.code).get(self.numerics.activation, "")
 
-    @property
-    def corrected(self) -> bool:
-        """Whether a constant for each feature is added to the sums."""
-        return False
+    def corrects(self, zero_point: int) -> bool:
+        """Whether a constant for each feature is added to the sums, given what input is zero."""
+        return zero_point + self.shift != 0
 
     @property
     def lanes(self) -> int:

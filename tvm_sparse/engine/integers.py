@@ -35,11 +35,6 @@ class IntegerEngine(Engine):
         """What is added to each activation before it is multiplied."""
         return 1 << (self.numerics.bits - 1) if is_signed(self.numerics.activation) else 0
 
-    @property
-    def corrected(self) -> bool:
-        """Whether results need a constant for each feature: always, for zero points."""
-        return True
-
     def view(self, x: Any) -> Any:
         """Return ``x`` as unsigned activations."""
         return _Flipped(x, self.shift) if self.shift else x

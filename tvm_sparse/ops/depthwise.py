@@ -34,7 +34,7 @@ def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
     attrs = {OPERATOR: "depthwise", ROWS: row_axis(c.lead)}
     acc = te.compute(int64(c.output_shape), product, name="contract", attrs=attrs)
     own = int64((c.features,)), c.numerics.accumulate
-    z = [te.placeholder(*own, "Z")] if engine.corrected else []
+    z = [te.placeholder(*own, "Z")] if engine.corrects(c.zero_point) else []
     y = te.compute(
         int64(c.output_shape), lambda *i: sum((o(i[-1]) for o in z), acc(*i)), name="store"
     )

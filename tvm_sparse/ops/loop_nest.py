@@ -86,7 +86,8 @@ def loop_nest(
     """Return ``f(X, *weights, Y)``: the sums of all steps, stored as features side by side.
 
     Integers have a parameter ``Z`` before ``Y``: what :mod:`tvm_sparse.formats.offsets` makes of
-    zero points, to be added to each feature. Sums that are not ``centred`` are left without it.
+    zero points, to be added to each feature. Sums that are not ``centred`` are left without it, and
+    so are those of unsigned bytes whose zero point is zero.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from tvm_sparse.ops.marks import int64
 
 def declare_offsets(c: Contraction, engine: Engine) -> Any:
     """Emit the parameter that has a number to add to each feature; ``None`` if there is none."""
-    if not engine.corrected:
+    if not engine.corrects(c.zero_point):
         return None
     return T.arg("Z", T.Buffer(int64((c.features,)), c.numerics.accumulate))
 

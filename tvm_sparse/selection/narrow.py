@@ -47,6 +47,6 @@ def stored(storage: ExactFormat, contraction: Contraction, target: Target) -> Fo
     if c.numerics.weight in HALVES:
         return NarrowFormat(storage, c.numerics.weight)
     engine = engine_of(c.numerics, target)
-    if engine.corrected:
+    if engine.corrects(c.zero_point):
         return OffsetFormat(storage, c.features, c.zero_point + engine.shift)
     return storage
