@@ -13,6 +13,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     arithmetic_operators,
+    experts,
     lookups,
     matrix_operators,
     norms,

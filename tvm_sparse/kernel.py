@@ -8,17 +8,15 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
+from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.ops.sums_of_products import sums_products
 from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cpu.rows import RowsRule
 from tvm_sparse.schedules.cuda.generic import REST
-from tvm_sparse.schedules.rule import WRITTEN
+from tvm_sparse.schedules.rule import WRITTEN, is_written
 
 GENERIC = frozenset(rule.name for rule in (GenericRule(), *REST))
 """Schedule rules that take what no operator's own rule takes."""
-
-_NO_SUMS = frozenset((RowsRule().name, WRITTEN))
-"""Rules of operators of ours that multiply no weights."""
 
 _CONVERSION = re.compile(
     r"(fused_)?((multiply|divide|reshape|transpose)\d*_)*(quantised|dequantised)\d*|quantise_rows\d*"
@@ -58,7 +56,9 @@ class Kernel:
 
 def is_contraction(func: tirx.PrimFunc, rule: str | None) -> bool:
     """Whether ``func``, which ``rule`` scheduled, sums products of two tensors."""
-    if rule in _NO_SUMS:
+    if rule == WRITTEN:
+        return is_written(func) and OPERATOR in func.body.block.annotations
+    if rule == RowsRule().name:
         return False
     return (rule is not None and rule not in GENERIC) or sums_products(func)
 

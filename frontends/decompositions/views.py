@@ -1,4 +1,4 @@
-"""Views that pick elements in a fixed pattern, and writing through them."""
+"""Views: other orders, elements picked in a fixed pattern, and writing through them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     places = first[:, None] + torch.arange(size, device=x.device)
     found = x.index_select(dim, places.reshape(-1)).unflatten(dim, (count, size))
     return found.movedim(dim + 1, -1)
+
+
+@rule(aten.permute.default)
+def _permute(x: Tensor, dims: Sequence[int]) -> Any:
+    """Count axes from the first one: TVM's change of layouts knows no others."""
+    if all(dim >= 0 for dim in dims):
+        return NotImplemented
+    return x.permute([dim % x.dim() for dim in dims])
 
 
 @rule(aten.as_strided.default, aten.as_strided_copy.default)

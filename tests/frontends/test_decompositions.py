@@ -105,3 +105,20 @@ def test_a_view_of_other_memory_is_refused():
 
     with pytest.raises(UnsupportedError, match="beside a tensor's own elements"):
         from_exported(torch.export.export(Beside(), (torch.ones(4),)))
+
+
+def test_orders_count_axes_from_the_first():
+    """TVM's change of layouts, which every network with convolutions goes through, wants that."""
+
+    class Turned(nn.Module):
+        def forward(self, x):
+            return x.permute(0, -2, -1, 1)
+
+    main = from_exported(torch.export.export(Turned(), (torch.randn(1, 2, 3, 4),))).module["main"]
+    orders = [
+        [int(axis) for axis in b.value.attrs.axes]
+        for block in main.body.blocks
+        for b in block.bindings
+        if op_name(b.value) == "permute_dims"
+    ]
+    assert orders == [[0, 2, 3, 1]]

@@ -10,6 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.axis import variable
+from tvm_sparse.ops.emit import filled, lanes_from, spread
 from tvm_sparse.ops.scatter import combined
 
 MODES = ("sum", "mean", "max")
@@ -63,7 +64,7 @@ def bags_of_rows(
                 end[0] = bag.inside(starts[tirx.min(number + 1, offsets.shape[0] - 1)])
             with T.serial(0, tirx.const(-(-width // lanes), "int64")) as chunk:
                 column = tirx.min(chunk * lanes, tirx.const(width - lanes, "int64"))
-                here = tirx.Ramp(column, 1, lanes) if lanes > 1 else column
+                here = lanes_from(column, lanes)
                 result[number, here] = bag.reduced(first[0], end[0], here, lanes)
         return builder.get()
 
@@ -91,9 +92,9 @@ class _Bag:
         dtype = str(self.tensors[0].dtype)
         total = T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
         kept = variable("int64")
-        whole = tirx.Ramp(0, 1, lanes) if lanes > 1 else 0
+        whole = lanes_from(0, lanes)
         least = 0.0 if self.how.mode != "max" else float("-inf")
-        total[whole], kept[0] = _filled(least, dtype, lanes), tirx.const(0, "int64")
+        total[whole], kept[0] = filled(least, dtype, lanes), tirx.const(0, "int64")
         with T.serial(0, tirx.max(end - first, tirx.const(0, "int64"))) as k:
             index = variable("int64")
             index[0] = tirx.Cast("int64", self.places[first + k])
@@ -101,29 +102,21 @@ class _Bag:
             with T.If(tirx.const(True, "bool") if self.how.skipped is None else counts), T.Then():
                 row = self._row(index[0], columns, lanes)
                 if self.factors is not None:
-                    row = row * _spread(self.factors[first + k], lanes)
+                    row = row * spread(self.factors[first + k], lanes)
                 name = "max" if self.how.mode == "max" else "add"
                 total[whole] = combined(total[whole], row, name)
                 kept[0] = kept[0] + 1
-        zero = _filled(0.0, dtype, lanes)
+        zero = filled(0.0, dtype, lanes)
         if self.how.mode == "max":
             return tirx.if_then_else(kept[0] == 0, zero, total[whole])
         if self.how.mode == "mean":
             divisor = tirx.Cast(dtype, tirx.max(kept[0], tirx.const(1, "int64")))
-            return total[whole] / _spread(divisor, lanes)
+            return total[whole] / spread(divisor, lanes)
         return total[whole]
 
     def _row(self, index: Any, columns: Any, lanes: int) -> Any:
         """Return some columns of a row; of one outside of the table, NaN."""
         extent = tirx.Cast("int64", self.tensors[0].shape[0])
         known = tirx.all(index >= 0, index < extent)
-        nan = _filled(float("nan"), str(self.tensors[0].dtype), lanes)
+        nan = filled(float("nan"), str(self.tensors[0].dtype), lanes)
         return tirx.if_then_else(known, self.rows[index, columns], nan)
-
-
-def _spread(value: Any, lanes: int) -> Any:
-    return tirx.Broadcast(value, lanes) if lanes > 1 else value
-
-
-def _filled(value: float, dtype: str, lanes: int) -> Any:
-    return _spread(tirx.const(value, dtype), lanes)

@@ -30,3 +30,18 @@ def first_column(number: Any, size: int, columns: int) -> Any:
     if columns % size:
         return tirx.min(first, tirx.const(max(0, columns - size), "int64"))
     return first
+
+
+def lanes_from(first: Any, lanes: int) -> Any:
+    """Return the index of ``lanes`` neighbours; of one, a plain index."""
+    return tirx.Ramp(first, 1, lanes) if lanes > 1 else first
+
+
+def spread(value: Any, lanes: int) -> Any:
+    """Return ``value`` in each of ``lanes``."""
+    return tirx.Broadcast(value, lanes) if lanes > 1 else value
+
+
+def filled(value: float, dtype: str, lanes: int) -> Any:
+    """Return a constant in each of ``lanes``."""
+    return spread(tirx.const(value, dtype), lanes)

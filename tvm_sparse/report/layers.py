@@ -14,7 +14,8 @@ Row = tuple[Decision, float | None]
 def layer_rows(decisions: Iterable[Decision], kernels: Sequence[Kernel]) -> list[Row]:
     """Return a row for each decision, then one for each contraction that nobody decided on.
 
-    Those read no weight (products of two activations), or one without a name.
+    Those read no weight (products of two activations), one without a name, or one whose zeros no
+    storage leaves out (experts).
     """
     decided = list(decisions)
     names = {d.layer for d in decided}
@@ -33,5 +34,6 @@ def _fraction(kernels: Sequence[Kernel], some: Sequence[Kernel]) -> float | None
 
 def _undecided(kernel: Kernel) -> Decision:
     made = "an operator of ours" if kernel.ours else "TVM's own: no operator of ours"
-    reason = f"no weight to store; {made}"
-    return Decision(kernel.layer, kernel.function, (), 0.0, "no weight", "dense", reason)
+    weight = "not examined" if kernel.layer else "no weight"
+    why = "no storage leaves out its zeros" if kernel.layer else "no weight to store"
+    return Decision(kernel.layer, kernel.function, (), 0.0, weight, "dense", f"{why}; {made}")
