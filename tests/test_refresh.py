@@ -154,3 +154,27 @@ def test_a_damaged_graph_is_found(artifact, model, tmp_path):
 def test_several_targets_have_none(model):
     with pytest.raises(InputError, match="several targets"):
         ts.compile_for(model, (X,), targets=["cpu"], config=CONFIG)
+
+
+class Scaled(nn.Module):
+    """A layer with a number of its own."""
+
+    def __init__(self, gain):
+        super().__init__()
+        self.fc = nn.Linear(32, 32)
+        self.register_buffer("gain", torch.tensor(gain))
+
+    def forward(self, x):
+        return torch.relu(self.fc(x) * self.gain)
+
+
+def test_numbers_in_which_equal_layers_differ_may_change(tmp_path):
+    network, x = nn.Sequential(Scaled(0.3), Scaled(0.7)).eval(), torch.randn(4, 32)
+    config = ts.Config(refreshable=True, measure=False)
+    old = ts.compile(network, (x,), config=config).export(tmp_path / "old.tvms")
+    for layer, gain in zip(network, (0.9, 0.4), strict=True):
+        layer.gain.fill_(gain)
+    save_file(network.state_dict(), tmp_path / "w.safetensors")
+    refresh(old, tmp_path / "w.safetensors", tmp_path / "new.tvms")
+    with torch.no_grad():
+        torch.testing.assert_close(load(tmp_path / "new.tvms")(x), network(x))
