@@ -13,6 +13,7 @@ from tvm import relax
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
+from tvm_sparse.passes.weight_statistics import STATISTICS
 
 
 def _permute(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -91,6 +92,8 @@ class _Fold:
             return _joined(sweep, call)
         if name == "sum":
             return _summed(sweep, call)
+        if name in STATISTICS:
+            return _counted(sweep, call, name)
         traits = ELEMENTWISE.get(name)
         if name in _SHAPED:
             operands = list(call.args)[:1]
@@ -140,6 +143,16 @@ def _summed(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None
     axes = None if call.attrs.axis is None else tuple(int(a) for a in call.attrs.axis)
     return constant(array_of(found).sum(axes, dtype=dtype, keepdims=bool(call.attrs.keepdims)))
+
+
+def _counted(sweep: Rewriter, call: relax.Call, name: str) -> Any | None:
+    """Return statistics of constants, in double precision until they are rounded once."""
+    constants = [sweep.constant(argument) for argument in call.args]
+    if None in constants:
+        return None
+    values = [array_of(c).astype(np.float64) for c in constants]
+    result = STATISTICS[name](call, *values)
+    return constant(_astype(call, result), name_of(constants[0]))
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")
