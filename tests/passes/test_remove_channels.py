@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from tvm import relax
 
 import tvm_sparse as ts
+from tests.passes.modules import module
 from tests.random_networks import Concat
+from tvm_sparse.passes.remove_channels import RemoveChannels
+from tvm_sparse.passes.rewrite import constant
 
 FAST = ts.Config(measure=False)
 
@@ -95,6 +100,23 @@ def test_inputs_that_nothing_reads_behind_operators_without_constants(between):
             parameter.data = torch.randint(-3, 4, parameter.shape).float()
     model[2].weight.data[:, 5:40] = 0
     assert check(model, torch.randint(-5, 6, (4, 16)).float()) == {"0": (16, 16), "2": (8, 16)}
+
+
+def test_products_keep_the_type_of_their_sums():
+    weights = {
+        name: constant(np.ones(shape, np.float16), name)
+        for name, shape in (("a.weight", (16, 48)), ("b.weight", (48, 16)))
+    }
+    weights["b.weight"] = constant(np.repeat([1, 0, 0], 16)[:, None] * np.ones((48, 16), "float16"))
+
+    def body(x):
+        sums = relax.op.matmul(x, weights["a.weight"], out_dtype="float32")
+        return relax.op.matmul(relax.op.astype(sums, "float16"), weights["b.weight"], "float32")
+
+    after = RemoveChannels()(module(body, (4, 16), dtype="float16"))
+    types = [binding.var.ty for binding in after["main"].body.blocks[0].bindings][:3]
+    assert [tuple(map(int, ty.shape)) for ty in types] == [(4, 16)] * 3
+    assert [str(ty.dtype) for ty in types] == ["float32", "float16", "float32"]
 
 
 class Tied(nn.Module):

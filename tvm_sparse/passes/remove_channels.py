@@ -230,7 +230,7 @@ class Rebuild:
         bias = self._moved_bias(call, x, array, out)
         if op_name(call) == "matmul":
             smaller = constant(_take(_take(array, read, 0), out, 1), name_of(weight))
-            result = relax.op.matmul(self._of(x), smaller)
+            result = relax.op.matmul(self._of(x), smaller, out_dtype=str(call.ty.dtype))
         else:
             smaller = constant(_take(_take(array, out, 0), read, -1), name_of(weight))
             result = self._convolution(call, x, smaller)
@@ -252,7 +252,7 @@ class Rebuild:
         gone = np.ones(len(known), bool)
         gone[self.keep(x)] = False
         total = weight_matrix(call, array)[:, :, gone].sum(1, dtype=np.float64)[out]
-        return (total @ np.nan_to_num(known[gone])).astype(array.dtype)
+        return (total @ np.nan_to_num(known[gone])).astype(str(call.ty.dtype))
 
     def _note(self, layer: str, outputs: tuple[int, int], inputs: tuple[int, int]) -> None:
         """Remember how many of the outputs and inputs of ``layer`` are kept, if not all."""
