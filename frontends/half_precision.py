@@ -24,13 +24,18 @@ _ROUNDED_ONCE = {
 _SUMS = {
     *("sum", "mean", "prod", "var", "std", "_softmax", "_log_softmax", "logsumexp", "cumsum"),
     *("cumprod", "linalg_vector_norm", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    *("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool3d"),
+    *("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool3d", "group_norm"),
 }
+
+_POSITIONS = {"argmax", "argmin"}
+"""Operators whose result says where an element is: of wider numbers it is the same."""
 
 
 def widen_halves(program: torch.export.ExportedProgram) -> None:
     """Insert casts in ``program``, which is ours, around what would round more than once."""
     for node in list(program.graph.nodes):
+        if _name(node) in _POSITIONS:
+            node.args = cast_arguments(node, torch.float32, only=_HALF)
         if not _rounds_often(node):
             continue
         dtype = node.meta["val"].dtype
@@ -43,13 +48,18 @@ def widen_halves(program: torch.export.ExportedProgram) -> None:
         node.replace_all_uses_with(back, delete_user_cb=lambda user, back=back: user is not back)
 
 
-def _rounds_often(node: torch.fx.Node) -> bool:
+def _name(node: torch.fx.Node) -> str:
+    """Return the operator that a node calls, without its overload."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-        return False
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dtype not in _HALF:
+        return ""
+    return node.target.__name__.partition(".")[0]
+
+
+def _rounds_often(node: torch.fx.Node) -> bool:
+    name, value = _name(node), node.meta.get("val")
+    if not name or not isinstance(value, torch.Tensor) or value.dtype not in _HALF:
         return False
     if not any(dtype_of(a) in _HALF for a in node.args):
         return False
-    name = node.target.__name__.partition(".")[0]
-    return name in _SUMS or (torch.Tag.pointwise in node.target.tags and name not in _ROUNDED_ONCE)
+    pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    return name in _SUMS or (pointwise and name not in _ROUNDED_ONCE)

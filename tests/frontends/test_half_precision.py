@@ -56,3 +56,21 @@ def test_layers_of_halves_run_here_and_from_an_artifact(dtype, tmp_path):
     for found in (library(x), load(tmp_path / "halves.tvms")(x)):
         assert found.dtype == dtype
         assert (found.double() - exact).abs().max() <= bound
+
+
+class Extremes(nn.Module):
+    def forward(self, x):
+        return x.argmax(1), x.argmin(-1, keepdim=True), x.argmax(), nn.functional.group_norm(x, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_places_and_norms_of_groups_are_those_of_eager(dtype):
+    x = (torch.randn(3, 8, 7, 5, generator=torch.Generator().manual_seed(0)) * 2).to(dtype)
+    x[0, 2, 3, 4] = float("nan")
+    for found, exact in zip(
+        ts.compile(Extremes(), (x,), config=CONFIG)(x), Extremes()(x), strict=True
+    ):
+        assert found.dtype == exact.dtype
+        torch.testing.assert_close(
+            found, exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True
+        )
