@@ -88,12 +88,8 @@ class _Fold:
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
-        if name == "concat":
-            return _joined(sweep, call)
-        if name == "sum":
-            return _summed(sweep, call)
-        if name in STATISTICS:
-            return _counted(sweep, call, name)
+        if name in _WHOLE:
+            return _WHOLE[name](sweep, call)
         traits = ELEMENTWISE.get(name)
         if name in _SHAPED:
             operands = list(call.args)[:1]
@@ -145,14 +141,22 @@ def _summed(sweep: Rewriter, call: relax.Call) -> Any | None:
     return constant(array_of(found).sum(axes, dtype=dtype, keepdims=bool(call.attrs.keepdims)))
 
 
-def _counted(sweep: Rewriter, call: relax.Call, name: str) -> Any | None:
+def _counted(sweep: Rewriter, call: relax.Call) -> Any | None:
     """Return statistics of constants, in double precision until they are rounded once."""
     constants = [sweep.constant(argument) for argument in call.args]
     if None in constants:
         return None
     values = [array_of(c).astype(np.float64) for c in constants]
-    result = STATISTICS[name](call, *values)
+    result = STATISTICS[op_name(call)](call, *values)
     return constant(_astype(call, result), name_of(constants[0]))
+
+
+_WHOLE: dict[str, Callable[[Rewriter, relax.Call], Any | None]] = {
+    "concat": _joined,
+    "sum": _summed,
+    **dict.fromkeys(STATISTICS, _counted),
+}
+"""Operators that take all of their operands together."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")
