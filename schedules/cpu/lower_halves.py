@@ -104,11 +104,35 @@ def _is_half(x: Any) -> bool:
     return isinstance(x, ir.Expr) and str(getattr(x.ty, "dtype", "")) == HALF
 
 
+def _loop(node: tirx.For) -> Any:
+    """Leave a loop that fills bfloat16 with a constant to LLVM: TVM mistypes vectors of one."""
+    if node.kind != tirx.ForKind.VECTORIZED:
+        return node
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(node.body, (tirx.BufferStore, stores.append))
+    if not any(str(s.buffer.dtype) == HALF and _is_constant(s.value) for s in stores):
+        return node
+    serial, marks = tirx.ForKind.SERIAL, node.annotations
+    return tirx.For(node.loop_var, node.min, node.extent, serial, node.body, annotations=marks)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether ``value`` reads no tensor, and no variable that it does not bind itself."""
+    loads: list[Any] = []
+    used: list[Any] = []
+    bound: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
+    tvm_ffi.structural_walk(value, (tirx.Var, used.append))
+    tvm_ffi.structural_walk(value, (tirx.Let, lambda let: bound.append(let.var)))
+    return not loads and all(any(var.same_as(b) for b in bound) for var in used)
+
+
 _RULES = (
     (_ARITHMETIC, _arithmetic),
     (_COMPARISONS, _comparison),
     (tirx.Select, _choice),
     (tirx.Cast, _cast),
     (ir.Call, _call),
+    (tirx.For, _loop),
 )
-_INLINED = ((tirx.Let, _inline),)
+_INLINED = ((tirx.Let, _inline), (tirx.For, _loop))

@@ -111,3 +111,26 @@ def test_operators_that_networks_do_not_have_round_too():
     expected = np.exp((chosen - y).astype(SINGLE) ** 2).astype(ml_dtypes.bfloat16)
     got = run(func, [x, y], (16,), dtype=HALF)
     np.testing.assert_allclose(got.astype(SINGLE), expected.astype(SINGLE), rtol=2**-7)
+
+
+class Filled(nn.Module):
+    """Constants of one type, as results, beside an input, and rounded."""
+
+    def forward(self, x):
+        zeros = torch.zeros(8, 33, dtype=torch.bfloat16)
+        beside = torch.cat([torch.full((4, 64), 0.3, dtype=torch.bfloat16), x], 1)
+        return zeros, beside, torch.full((2, 16), 0.7).to(torch.bfloat16)
+
+
+def test_constants():
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    found, expected = ts.compile(Filled(), (x,), config=CONFIG)(x), Filled()(x)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.isa("avx512bf16", "avx512vbmi")
+def test_recurrent_layers_begin_with_zeros():
+    layer, x = nn.LSTM(32, 32).eval(), torch.randn(3, 1, 32)
+    library = ts.compile(layer, (x,), precision="bfloat16", config=CONFIG)
+    expected, _ = layer(x)
+    torch.testing.assert_close(library(x)[0], expected, atol=0.02, rtol=0.02)
