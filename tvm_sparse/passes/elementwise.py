@@ -29,7 +29,8 @@ class Elementwise:
         The operator on arrays, ``None`` if no pass needs it. NaN stands for an unknown value there:
         it must give NaN where the result depends on it.
     exact
-        Whether ``numpy`` gives the operator's own bits, so that constants may be folded with it.
+        Whether ``numpy`` gives the operator's own bits. Constants are folded with it then, else
+        in double precision.
     fuses
         Whether a GPU kernel of two convolutions may compute it between them.
     costly
@@ -82,12 +83,14 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "erf": _costly(np.vectorize(math.erf, otypes=[float])),
     "nn.gelu": _costly(_gelu),
     **dict.fromkeys(("astype", "clip", "nn.leakyrelu"), FUSES),
-    "abs": Elementwise(scalar=tirx.abs),
-    **dict.fromkeys(("ceil", "cos", "floor", "log", "rsqrt", "sign"), PLAIN),
+    "abs": Elementwise(1, np.abs, exact=True, scalar=tirx.abs),
+    "power": Elementwise(2, np.power),
+    "rsqrt": Elementwise(1, lambda x: 1 / np.sqrt(x)),
+    **dict.fromkeys(("ceil", "cos", "floor", "log", "sign"), PLAIN),
     **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
     "greater": Elementwise(2, scalar=tirx.GT),
     **dict.fromkeys(("equal", "greater_equal", "less"), Elementwise(2)),
-    **dict.fromkeys(("less_equal", "not_equal", "power"), Elementwise(2)),
+    **dict.fromkeys(("less_equal", "not_equal"), Elementwise(2)),
     "where": Elementwise(3, scalar=tirx.Select),
     # By tensor: scales and zero points are numbers.
     **dict.fromkeys(("quantize", "dequantize"), Elementwise(3)),

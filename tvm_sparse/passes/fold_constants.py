@@ -11,9 +11,10 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.memory import array_of
-from tvm_sparse.passes.elementwise import ELEMENTWISE
+from tvm_sparse.numerics import is_float
+from tvm_sparse.passes.elementwise import ELEMENTWISE, Elementwise
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
-from tvm_sparse.passes.weight_statistics import STATISTICS
+from tvm_sparse.passes.weight_formulas import FORMULAS
 
 
 def _permute(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -93,7 +94,7 @@ class _Fold:
         traits = ELEMENTWISE.get(name)
         if name in _SHAPED:
             operands = list(call.args)[:1]
-        elif traits is not None and traits.numpy is not None and traits.exact:
+        elif traits is not None and traits.numpy is not None and _is_known(call, traits):
             operands = list(call.args)
         else:
             return None
@@ -103,8 +104,10 @@ class _Fold:
         if name in _SHAPED or traits is None or traits.numpy is None:
             return self._shaped(name, call, constants[0])
         values = [array_of(c) for c in constants]
+        values = values if traits.exact else _wide(values)
         label = next((name_of(c) for c in constants if name_of(c)), "")
-        return constant(_astype(call, traits.numpy(*values)), label)
+        with np.errstate(all="ignore"):
+            return constant(_astype(call, traits.numpy(*values)), label)
 
     def _shaped(self, name: str, call: relax.Call, const: Any) -> Any:
         where = (const.value.data_ptr(), name_of(const), str(const.ty))
@@ -117,6 +120,16 @@ class _Fold:
                 label += _which(call, before.shape)
             self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
+
+
+def _is_known(call: relax.Call, traits: Elementwise) -> bool:
+    """Whether NumPy gives the bits of an operator, or floats that can be rounded to its type."""
+    return traits.exact or is_float(str(call.ty.dtype))
+
+
+def _wide(values: list[np.ndarray]) -> list[np.ndarray]:
+    """Return arrays in double precision: what is computed from them is rounded once."""
+    return [value.astype(np.float64) for value in values]
 
 
 def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -133,28 +146,30 @@ def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _summed(sweep: Rewriter, call: relax.Call) -> Any | None:
-    """Return the sums of a constant of integers, which are exact in any order."""
+    """Return the sums of a constant; those of integers are exact in any order."""
     found, dtype = sweep.constant(call.args[0]), str(call.ty.dtype)
+    if is_float(dtype):
+        return _computed(sweep, call)
     if found is None or "int" not in dtype:
         return None
     axes = None if call.attrs.axis is None else tuple(int(a) for a in call.attrs.axis)
     return constant(array_of(found).sum(axes, dtype=dtype, keepdims=bool(call.attrs.keepdims)))
 
 
-def _counted(sweep: Rewriter, call: relax.Call) -> Any | None:
-    """Return statistics of constants, in double precision until they are rounded once."""
+def _computed(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return what a formula makes of constants, in double precision until it is rounded once."""
     constants = [sweep.constant(argument) for argument in call.args]
     if None in constants:
         return None
-    values = [array_of(c).astype(np.float64) for c in constants]
-    result = STATISTICS[op_name(call)](call, *values)
-    return constant(_astype(call, result), name_of(constants[0]))
+    with np.errstate(all="ignore"):
+        result = FORMULAS[op_name(call)](call, *_wide([array_of(c) for c in constants]))
+        return constant(_astype(call, result), name_of(constants[0]))
 
 
 _WHOLE: dict[str, Callable[[Rewriter, relax.Call], Any | None]] = {
+    **dict.fromkeys(FORMULAS, _computed),
     "concat": _joined,
     "sum": _summed,
-    **dict.fromkeys(STATISTICS, _counted),
 }
 """Operators that take all of their operands together."""
 

@@ -1,4 +1,4 @@
-"""Weights that a network standardises itself become constants before their layer is chosen."""
+"""Weights that a network computes from others are constants before their layer is chosen."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def standardised(w, **options):
         R.mean,
         lambda w: R.variance(w, [-1]),
         lambda w: R.std(w, [1], keepdims=True),
+        lambda w: R.sum(w, [0]),
+        lambda w: R.nn.softmax(w, 1),
+        lambda w: R.nn.softmax(R.multiply(w, relax.const(200.0))),
+        lambda w: R.tanh(R.sigmoid(w)),
+        lambda w: R.power(R.abs(w), relax.const(1.5)),
+        lambda w: R.rsqrt(R.abs(w)),
         standardised,
         lambda w: standardised(w, epsilon=0.1),
     ],
@@ -60,8 +66,15 @@ class Standardised(nn.Conv2d):
         return F.conv2d(x, weight.reshape_as(self.weight), self.bias)
 
 
-def test_a_standardised_convolution_is_a_layer():
-    conv, x = Standardised(8, 16, 3), torch.randn(1, 8, 6, 6)
+class OfLengthOne(nn.Conv2d):
+    def forward(self, x):
+        rows = F.normalize(self.weight.flatten(1), dim=1)
+        return F.conv2d(x, rows.view_as(self.weight), self.bias)
+
+
+@pytest.mark.parametrize("layer", [Standardised, OfLengthOne])
+def test_a_convolution_with_a_computed_weight_is_a_layer(layer):
+    conv, x = layer(8, 16, 3), torch.randn(1, 8, 6, 6)
     library = ts.compile(conv, (x,), config=ts.Config(measure=False, cache=False))
     torch.testing.assert_close(library(x), conv(x), atol=1e-4, rtol=1e-4)
     assert [d.layer for d in library.decisions] == ["weight"]

@@ -1,4 +1,4 @@
-"""Statistics of weights that a network computes itself: standardised convolutions have them."""
+"""What networks compute from their weights alone, such as standardised convolutions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ def _axes(call: relax.Call) -> tuple[int, ...] | None:
 
 def _mean(call: relax.Call, x: np.ndarray) -> np.ndarray:
     return np.mean(x, _axes(call), keepdims=bool(call.attrs.keepdims))
+
+
+def _sum(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    return np.sum(x, _axes(call), keepdims=bool(call.attrs.keepdims))
+
+
+def _softmax(call: relax.Call, x: np.ndarray) -> np.ndarray:
+    axis = int(call.attrs.axis)
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(powers / powers.sum(axis, keepdims=True))
 
 
 def _variance(call: relax.Call, x: np.ndarray) -> np.ndarray:
@@ -38,10 +48,12 @@ def _standardised(
     return result + offset.reshape(shape) if attrs.center else result
 
 
-STATISTICS: dict[str, Callable[..., np.ndarray]] = {
+FORMULAS: dict[str, Callable[..., np.ndarray]] = {
     "mean": _mean,
     "variance": _variance,
     "std": _deviation,
+    "sum": _sum,
     "nn.instance_norm": _standardised,
+    "nn.softmax": _softmax,
 }
 """By operator: what it makes of arrays in double precision."""
