@@ -59,7 +59,7 @@ def test_another_form_is_refused():
         ts.compile(Batched(), (x, y), config=CONFIG)
 
 
-@pytest.mark.parametrize("name", ["Mixtral", "Qwen3Moe"])
+@pytest.mark.parametrize("name", ["Mixtral", pytest.param("Qwen3Moe", marks=pytest.mark.slow)])
 def test_networks_of_experts(name):
     sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 48}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}

@@ -105,11 +105,14 @@ class Measurer(Closing):
         Raises
         ------
         UnsupportedError
-            The function or its default schedule does not build or run.
+            The function or its default schedule does not build or run, or has other operands.
         """
         directory = self.directory / f"task{len(list(self.directory.iterdir()))}"
         outputs = [operands.spec(p) for p in list(task.func.params)[-task.outputs :]]
         arrays = operands.operands(task.func, task.fixed, task.outputs)
+        failed = operands.misfit(task.func, arrays)
+        if failed is not None:  # functions do not check what they are given
+            raise UnsupportedError(f"function '{task.name}'", f"cannot be measured: {failed}")
         operands.save(directory, arrays, outputs)
         (default, _) = first_schedule(task.func, self.target, (task.space.rule,)) or (None, "")
         if default is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,15 @@ def spec(param: Any) -> Spec:
     """Return shape and dtype of a parameter, variable extents as one."""
     extents = tuple(int(e) if hasattr(e, "value") else 1 for e in param.shape)
     return extents, str(param.dtype)
+
+
+def misfit(func: tirx.PrimFunc, arrays: Sequence[np.ndarray]) -> str | None:
+    """Return which of ``arrays`` is not what ``func`` reads there, ``None`` if each is."""
+    for array, param in zip(arrays, func.params, strict=False):
+        found, expected = (array.shape, array.dtype.name), spec(param)
+        if found != expected:
+            return f"operand '{param.name}' is {found}, not {expected}"
+    return None
 
 
 def unmeasurable(func: tirx.PrimFunc) -> str | None:
