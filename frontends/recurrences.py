@@ -62,15 +62,7 @@ def recurrence(  # noqa: PLR0917 (as many as the operator has)
 
 
 @torch.library.register_fake("tvm_sparse::recurrence")
-def _shapes(  # noqa: PLR0917 (as many as the operator has)
-    gates: Tensor,
-    weight: Tensor,
-    states: list[Tensor],
-    bias: Tensor | None,
-    cell: str,
-    reverse: bool,
-    batch_first: bool,
-) -> list[Tensor]:
+def _shapes(gates: Tensor, weight: Tensor, states: list[Tensor], *_: Any) -> list[Tensor]:
     every = gates.new_empty((*gates.shape[:2], weight.shape[1]))
     return [every, *map(torch.empty_like, states[1:])]
 

@@ -29,6 +29,11 @@ def bits_of(dtype: str) -> int:
     return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
+def vector_type(dtype: str, lanes: int) -> str:
+    """Return TVM's name of ``lanes`` values of ``dtype`` side by side; of one, ``dtype``."""
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
+
+
 def samples(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Return random activations: normal floats, or integers of the whole range."""
     if is_float(dtype):

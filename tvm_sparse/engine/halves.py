@@ -8,7 +8,7 @@ from tvm import tirx
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.machine.dot import plain_half_dot
-from tvm_sparse.numerics import bits_of
+from tvm_sparse.numerics import bits_of, vector_type
 
 
 class HalfEngine(Engine):
@@ -69,4 +69,4 @@ class _Bits:
     def __getitem__(self, index: Any) -> Any:
         value = self.buffer[index]
         lanes = int(value.ty.dtype.lanes)
-        return tirx.reinterpret(self.dtype if lanes == 1 else f"{self.dtype}x{lanes}", value)
+        return tirx.reinterpret(vector_type(self.dtype, lanes), value)

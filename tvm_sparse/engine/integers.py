@@ -8,7 +8,7 @@ from tvm import tirx
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.machine.dot import plain_dot
-from tvm_sparse.numerics import bits_of, is_signed
+from tvm_sparse.numerics import bits_of, is_signed, vector_type
 
 UNSIGNED = "uint8"
 """What instructions take as activations."""
@@ -68,7 +68,7 @@ class _Flipped:
     def __getitem__(self, index: Any) -> Any:
         value = self.buffer[index]
         lanes = int(value.ty.dtype.lanes)
-        unsigned = UNSIGNED if lanes == 1 else f"{UNSIGNED}x{lanes}"
+        unsigned = vector_type(UNSIGNED, lanes)
         flip = tirx.const(self.shift, UNSIGNED)
         flip = flip if lanes == 1 else tirx.Broadcast(flip, lanes)
         return tirx.bitwise_xor(tirx.reinterpret(unsigned, value), flip)

@@ -9,6 +9,8 @@ from typing import Any
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.ops.emit import lanes_from
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -65,7 +67,7 @@ def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
 
     ``lanes`` is a power of two.
     """
-    value = vector[tirx.Ramp(0, 1, lanes)] if lanes > 1 else vector[0]
+    value = vector[lanes_from(0, lanes)]
     while lanes > 1:
         lanes //= 2
         low, high = (

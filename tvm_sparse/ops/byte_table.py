@@ -9,6 +9,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.record import Machine
+from tvm_sparse.numerics import vector_type
+from tvm_sparse.ops.emit import filled, lanes_from
 
 ENTRIES = 256
 BYTE = "uint8"
@@ -44,20 +46,16 @@ def byte_table(x: te.Tensor, table: te.Tensor, machine: Machine, dtype: str) -> 
         with IRBuilder() as builder, loop(0, tirx.const(-(-count // lanes), "int64")) as n:
             # The last vector begins earlier, so that it is whole.
             first = tirx.min(n * lanes, tirx.const(count - lanes, "int64"))
-            at = tirx.Ramp(first, 1, lanes) if banks else n
-            index = tirx.reinterpret(_vector(BYTE, lanes), source[(at,)])
+            at = lanes_from(first, lanes) if banks else n
+            index = tirx.reinterpret(vector_type(BYTE, lanes), source[(at,)])
             if banks:
                 found = _looked_up(entries, index, machine)
             else:
                 found = entries[(tirx.Cast("int32", index),)]
-            result[(at,)] = tirx.reinterpret(_vector(dtype, lanes), found)
+            result[(at,)] = tirx.reinterpret(vector_type(dtype, lanes), found)
         return builder.get()
 
     return te.extern([x.shape], [x, table], emit, name="byte_table", dtype=dtype)
-
-
-def _vector(dtype: str, lanes: int) -> str:
-    return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
 def _looked_up(entries: Any, index: Any, machine: Machine) -> Any:
@@ -66,6 +64,6 @@ def _looked_up(entries: Any, index: Any, machine: Machine) -> Any:
     lookup = machine.lookup(BYTE, bank)
     found = lookup(entries, (), ENTRIES - bank, index)
     for end in range(ENTRIES - bank, 0, -bank):
-        low = index < tirx.Broadcast(tirx.const(end, BYTE), LANES)
+        low = index < filled(end, BYTE, LANES)
         found = tirx.Select(low, lookup(entries, (), end - bank, index), found)
     return found

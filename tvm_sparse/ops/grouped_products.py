@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.numerics import FLOAT_SUMS, vector_type
 from tvm_sparse.ops.axis import variable
 from tvm_sparse.ops.emit import filled, first_column, lanes_from, spread
 from tvm_sparse.ops.marks import OPERATOR
@@ -76,7 +76,7 @@ def _multiply(buffers: Any, at: Any, places: list[Any], columns: Any) -> None:
     activations, matrices, result = buffers
     group, tile, inputs = at
     width = int(matrices.shape[-1])
-    whole, wide = lanes_from(0, width), f"{FLOAT_SUMS}x{width}" if width > 1 else FLOAT_SUMS
+    whole, wide = lanes_from(0, width), vector_type(FLOAT_SUMS, width)
     sums = [variable(FLOAT_SUMS, width) for _ in places]
     rows = [variable("int64") for _ in places]
     for total, row, place in zip(sums, rows, places, strict=True):
@@ -89,5 +89,5 @@ def _multiply(buffers: Any, at: Any, places: list[Any], columns: Any) -> None:
             value = spread(tirx.Cast(FLOAT_SUMS, activations[row[0], k]), width)
             total[whole] = total[whole] + value * weight[whole]
     for total, row in zip(sums, rows, strict=True):
-        rounded = wide.replace(FLOAT_SUMS, str(result.dtype))
+        rounded = vector_type(str(result.dtype), width)
         result[row[0], columns] = tirx.Cast(rounded, total[whole])

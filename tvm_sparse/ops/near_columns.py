@@ -13,10 +13,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import flat_view
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.permute import PARALLEL_POINTS
-from tvm_sparse.ops.windows import Chunk
-
-MOST_CHUNKS = 64
-"""Vectors of a row that are written out one after the other."""
+from tvm_sparse.ops.windows import MOST_CHUNKS, Chunk
 
 
 def chunks_of(places: Sequence[int], extent: int) -> list[Chunk] | None:

@@ -14,10 +14,10 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.numerics import is_signed
+from tvm_sparse.numerics import is_signed, vector_type
 from tvm_sparse.ops.batch_matmul import View
 from tvm_sparse.ops.byte_products import ByteProduct
-from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.emit import filled, lanes_from, unravel
 from tvm_sparse.ops.marks import int64
 
 PARALLEL_BYTES = 1 << 20
@@ -92,7 +92,7 @@ class _Pack:
         parts = [None if k is None else self._read((*batch, k, first), s.lanes) for k in columns]
         wide = s.lanes * s.depth
         result[(*at, tirx.Ramp(0, 1, wide))] = tirx.reinterpret(
-            f"{result.dtype}x{wide}", self._joined(parts, s.lanes)
+            vector_type(str(result.dtype), wide), self._joined(parts, s.lanes)
         )
 
     def _words(self, result: Any, at: tuple[Any, ...], columns: Sequence[Any]) -> None:
@@ -108,32 +108,26 @@ class _Pack:
                 parts = [None if k is None else self._read((*batch, k, feature)) for k in columns]
                 word = self._joined(parts, 1)
             place = (*at, tirx.Ramp(lane * s.depth, 1, s.depth))
-            result[place] = tirx.reinterpret(f"{result.dtype}x{s.depth}", word)
+            result[place] = tirx.reinterpret(vector_type(str(result.dtype), s.depth), word)
 
     def _read(self, index: tuple[Any, ...], lanes: int = 1) -> Any:
         """Return unsigned bytes from ``index`` on that lie side by side."""
         *lead, last = self.view.source(index)
-        dtype = "uint8" if lanes == 1 else f"uint8x{lanes}"
-        place = last if lanes == 1 else tirx.Ramp(last, 1, lanes)
-        return tirx.reinterpret(dtype, self.source[(*lead, place)])
+        dtype = vector_type("uint8", lanes)
+        return tirx.reinterpret(dtype, self.source[(*lead, lanes_from(last, lanes))])
 
     def _joined(self, parts: Sequence[Any], lanes: int) -> Any:
         """Return words of four bytes each, zero points of the signed type where there is none."""
-        word = _words(0, lanes)
+        word = filled(0, WORD, lanes)
         for i, part in enumerate(parts):
             # What is flipped to zero below.
-            dtype = WORD if lanes == 1 else f"{WORD}x{lanes}"
-            byte = _words(self.flip & 0xFF, lanes) if part is None else tirx.Cast(dtype, part)
-            word = tirx.bitwise_or(word, tirx.shift_left(byte, _words(8 * i, lanes)))
+            dtype = vector_type(WORD, lanes)
+            byte = filled(self.flip & 0xFF, WORD, lanes) if part is None else tirx.Cast(dtype, part)
+            word = tirx.bitwise_or(word, tirx.shift_left(byte, filled(8 * i, WORD, lanes)))
         return self._flipped(word, lanes)
 
     def _flipped(self, word: Any, lanes: int) -> Any:
-        return tirx.bitwise_xor(word, _words(self.flip, lanes)) if self.flip else word
-
-
-def _words(value: int, lanes: int) -> Any:
-    word = tirx.const(value, WORD)
-    return word if lanes == 1 else tirx.Broadcast(word, lanes)
+        return tirx.bitwise_xor(word, filled(self.flip, WORD, lanes)) if self.flip else word
 
 
 def _in_rows(view: View, axis: int) -> bool:

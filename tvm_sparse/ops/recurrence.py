@@ -15,7 +15,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.cells import CELLS, Cell, Functions
 from tvm_sparse.ops.contraction import Contraction, Extent
-from tvm_sparse.ops.emit import whole
+from tvm_sparse.ops.emit import filled, lanes_from, whole
 from tvm_sparse.ops.marks import OPAQUE, STEP, int64
 
 
@@ -138,8 +138,7 @@ class _Step:
 
 def _relu(x: Any) -> Any:
     """Return ``x`` or zero, NaN if it is NaN: a comparison with NaN fails."""
-    number, lanes = tirx.const(0, FLOAT_SUMS), int(x.ty.dtype.lanes)
-    zero, value = tirx.Broadcast(number, lanes) if lanes > 1 else number, _kept(x)
+    zero, value = filled(0.0, FLOAT_SUMS, int(x.ty.dtype.lanes)), _kept(x)
     return tirx.Select(value < zero, zero, value)
 
 
@@ -150,7 +149,7 @@ def _kept(x: Any) -> Any:
     """
     lanes = int(x.ty.dtype.lanes)
     buffer = T.sblock_alloc_buffer((lanes,), FLOAT_SUMS)
-    at = tirx.Ramp(0, 1, lanes) if lanes > 1 else 0
+    at = lanes_from(0, lanes)
     T.buffer_store(buffer, x, [at])
     return buffer[at]
 
@@ -178,10 +177,8 @@ def _in_vectors(r: Recurrence, emit: Callable[[Any, Callable[[Any], Any]], None]
         if vectors:
             with T.serial(0, vectors) as vector:
                 emit(item, lambda first: tirx.Ramp(first + vector * LANES, 1, LANES))
-        if rest == 1:
-            emit(item, lambda first: first + vectors * LANES)
-        elif rest:
-            emit(item, lambda first: tirx.Ramp(first + vectors * LANES, 1, rest))
+        if rest:
+            emit(item, lambda first: lanes_from(first + vectors * LANES, rest))
 
 
 def _with_buffers(body: Any, same: dict[Any, Any]) -> Any:

@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.axis import flat_view, variable
-from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.emit import lanes_from, spread, unravel
 from tvm_sparse.ops.extrema import MAX, lowest
 from tvm_sparse.ops.marks import flat
 from tvm_sparse.ops.permute import PARALLEL_POINTS
@@ -107,16 +107,16 @@ class _Kernel:
         vectors = [variable(self.dtype, width) for _ in chunk.loads]
         neutral = self.pooling.neutral(self.dtype)
         for vector in vectors:
-            vector[_all(width)] = tirx.Broadcast(neutral, width)
+            vector[lanes_from(0, width)] = spread(neutral, width)
         self._add_rows(source, vectors, chunk.loads, (item, windows))
-        found = variable(self.dtype, size)
-        border = tirx.Broadcast(neutral, width)
-        lanes = [vector[_all(width)] for vector in vectors]
+        found, every = variable(self.dtype, size), lanes_from(0, size)
+        border = spread(neutral, width)
+        lanes = [vector[lanes_from(0, width)] for vector in vectors]
         for tap, places in enumerate(chunk.taps):
             value = T.bind(
                 tirx.Shuffle([*lanes, border], [tirx.const(place, "int32") for place in places])
             )
-            found[_all(size)] = self.pooling.combine(found[_all(size)], value) if tap else value
+            found[every] = self.pooling.combine(found[every], value) if tap else value
         inside = [axis.inside(window) for axis, window in zip(self.axes, windows, strict=False)]
         with T.vectorized(0, tirx.const(size, "int64")) as lane:
             result[first + chunk.start + lane] = self.pooling.finish(
@@ -142,7 +142,3 @@ class _Kernel:
                 with T.vectorized(0, lanes) as lane:
                     element = source[start + load + lane]
                     vector[lane] = self.pooling.combine(vector[lane], element)
-
-
-def _all(lanes: int) -> Any:
-    return tirx.Ramp(0, 1, lanes)

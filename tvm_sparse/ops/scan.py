@@ -10,6 +10,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.numerics import vector_type
 from tvm_sparse.ops.axis import Lines, flat_view, on_axis, variable
 
 _WIDEST = 64
@@ -86,7 +87,7 @@ class _Columns:
 
     @staticmethod
     def _cast(value: Any, dtype: str, lanes: int) -> Any:
-        return tirx.Cast(f"{dtype}x{lanes}", value)
+        return tirx.Cast(vector_type(dtype, lanes), value)
 
 
 def running_extremes(x: te.Tensor, axis: int, *, largest: bool) -> list[te.Tensor]:

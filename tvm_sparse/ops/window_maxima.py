@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import variable
-from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.emit import filled, lanes_from, unravel
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Row:
         self.index = "int32" if elements < 1 << 31 else "int64"
         self.lanes = min(LANES, extent)
         self.chunks = tirx.const(-(-extent // self.lanes), "int64")
-        self.whole = tirx.Ramp(0, 1, self.lanes) if self.lanes > 1 else 0
+        self.whole = lanes_from(0, self.lanes)
         self.values, self.places = (
             T.buffer_proxy(T.decl_buffer([extent], kind)) for kind in (dtype, self.index)
         )
@@ -146,20 +146,17 @@ class _Row:
 
     def _take(self, source: Any, here: Any, place: Any, column: Any) -> None:
         """Take the elements ``here``: no numbers, the first ones, or larger ones."""
-        columns = tirx.Ramp(column, 1, self.lanes) if self.lanes > 1 else column
+        columns = lanes_from(column, self.lanes)
         value, best, places = variable(self.dtype, self.lanes), self.values, self.places
-        value[self.whole] = source[tirx.Ramp(here, 1, self.lanes) if self.lanes > 1 else here]
+        value[self.whole] = source[lanes_from(here, self.lanes)]
         wide = tirx.Cast(self.index, place)
-        none = places[columns] < self._spread(tirx.const(0, self.index))
+        none = places[columns] < filled(0, self.index, self.lanes)
         larger = tirx.any(none, value[self.whole] > best[columns])
         steps = tirx.Ramp(wide, tirx.const(1, self.index), self.lanes) if self.lanes > 1 else wide
         kept = variable("bool", self.lanes)
         kept[self.whole] = _or_no_number(larger, value[self.whole], self.lanes)
         best[columns] = tirx.Select(kept[self.whole], value[self.whole], best[columns])
         places[columns] = tirx.Select(kept[self.whole], steps, places[columns])
-
-    def _spread(self, value: Any) -> Any:
-        return tirx.Broadcast(value, self.lanes) if self.lanes > 1 else value
 
     def maximum(self, axis: Windows, window: Any) -> tuple[Any, Any]:
         """Return the largest of the columns in a window of the last axis, and its position."""
@@ -179,9 +176,7 @@ class _Row:
 
 def _or_no_number(condition: Any, value: Any, lanes: int = 1) -> Any:
     """Whether ``condition`` holds or ``value`` is NaN: TVM turns negated comparisons around."""
-    yes = tirx.const(True, "bool")
-    yes = tirx.Broadcast(yes, lanes) if lanes > 1 else yes
-    return tirx.Select(tirx.LE(value, value), condition, yes)
+    return tirx.Select(tirx.LE(value, value), condition, filled(True, "bool", lanes))
 
 
 def _replaces(value: Any, where: Any, best: Any, place: Any) -> Any:

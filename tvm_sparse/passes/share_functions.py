@@ -51,13 +51,14 @@ class ShareFunctions:
         """Return ``mod`` with fewer functions; each has the name of the first that is called."""
         functions = dict(mod.functions_items())
         instead: dict[str, tuple[ir.GlobalVar, Any]] = {}
-        for alike in _groups(mod):
+        arguments = _arguments(mod)
+        for alike in _groups(mod, arguments):
             if len(alike.members) == 1:
                 continue
             first, varying = alike.members[0][0], alike.varying()
             shared, func = first, functions[first]
             if varying:
-                func = _shared(alike, functions[first], len(_arguments(mod)[first.name_hint]))
+                func = _shared(alike, functions[first], arguments[first.name_hint])
                 shared = ir.GlobalVar(first.name_hint)
                 relax.expr._update_type(shared, func.ty)
             for member, (var, _) in enumerate(alike.members):
@@ -68,10 +69,10 @@ class ShareFunctions:
         return _calling(tvm.IRModule(functions, attrs=mod.attrs), instead) if instead else mod
 
 
-def _groups(mod: tvm.IRModule) -> Iterable[_Alike]:
-    """Return the functions that calls may share, those that are alike together."""
+def _groups(mod: tvm.IRModule, names: Iterable[str]) -> Iterable[_Alike]:
+    """Return the functions of ``names``, those that are alike together."""
     found: dict[int, list[_Alike]] = {}
-    for name in _arguments(mod):
+    for name in names:
         var = mod.get_global_var(name)
         skeleton, words = _skeleton(mod[var])
         same = found.setdefault(tvm_ffi.structural_hash(skeleton), [])
@@ -84,9 +85,9 @@ def _groups(mod: tvm.IRModule) -> Iterable[_Alike]:
     return [alike for same in found.values() for alike in same]
 
 
-def _arguments(mod: tvm.IRModule) -> dict[str, list[Any]]:
-    """Return the arguments of a call of each function that is only called, in order of calls."""
-    found: dict[str, list[Any]] = {}
+def _arguments(mod: tvm.IRModule) -> dict[str, int]:
+    """Return how many arguments each function that is only called gets, in order of calls."""
+    found: dict[str, int] = {}
     calls: Counter[str] = Counter()
     uses: Counter[str] = Counter()
 
@@ -94,14 +95,14 @@ def _arguments(mod: tvm.IRModule) -> dict[str, list[Any]]:
         if op_name(expr) in _CALLS and isinstance(expr.args[1], relax.Tuple):
             name = expr.args[0].name_hint
             calls[name] += 1
-            found.setdefault(name, list(expr.args[1].fields))
+            found.setdefault(name, len(expr.args[1].fields))
 
     def used(var: ir.GlobalVar) -> None:
         uses[var.name_hint] += 1
 
     for func in mod.functions.values():
         tvm_ffi.structural_walk(func, ((ir.Call, look), (ir.GlobalVar, used)))
-    return {name: args for name, args in found.items() if calls[name] == uses[name]}
+    return {name: count for name, count in found.items() if calls[name] == uses[name]}
 
 
 def _skeleton(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:

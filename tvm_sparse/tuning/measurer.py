@@ -110,9 +110,8 @@ class Measurer(Closing):
         directory = self.directory / f"task{len(list(self.directory.iterdir()))}"
         outputs = [operands.spec(p) for p in list(task.func.params)[-task.outputs :]]
         arrays = operands.operands(task.func, task.fixed, task.outputs)
-        failed = operands.misfit(task.func, arrays)
-        if failed is not None:  # functions do not check what they are given
-            raise UnsupportedError(f"function '{task.name}'", f"cannot be measured: {failed}")
+        # Functions do not check what they are given.
+        _require(task, operands.misfit(task.func, arrays))
         operands.save(directory, arrays, outputs)
         (default, _) = first_schedule(task.func, self.target, (task.space.rule,)) or (None, "")
         if default is None:
@@ -120,9 +119,7 @@ class Measurer(Closing):
         truth = task.space.module if self.device == "cpu" else default.mod
         built = self._build([truth, default.mod], directory)
         failed = next((b.error for b in built if b.error), None)
-        failed = failed or self.expect(built[0].value, directory).error
-        if failed is not None:
-            raise UnsupportedError(f"function '{task.name}'", f"cannot be measured: {failed}")
+        _require(task, failed or self.expect(built[0].value, directory).error)
         return Prepared(directory, built[1].value)
 
     def baseline(self, prepared: Prepared) -> Measured:
@@ -228,6 +225,12 @@ class LocalMeasurer(Measurer):
         """End all processes."""
         super().close()
         self.runner.close()
+
+
+def _require(task: Task, failed: str | None) -> None:
+    """Raise if something ``failed``, which keeps ``task`` from being measured."""
+    if failed is not None:
+        raise UnsupportedError(f"function '{task.name}'", f"cannot be measured: {failed}")
 
 
 def _seconds(outcome: Outcome) -> float | None:

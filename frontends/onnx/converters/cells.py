@@ -121,7 +121,8 @@ def whole_cell(node: Node, layer: Direction, direction: int, directions: int) ->
     """
     if layer.peepholes is not None or layer.clip is not None:
         return ""
-    names = [name.lower() for name in _names(node, direction, directions)]
+    every = [name.lower() for name in _names(node, directions)]
+    names = _of_direction(every, direction, directions)
     if node.operator == "RNN":
         return {"tanh": "rnn_tanh", "relu": "rnn_relu"}.get(names[0], "")
     if names != [name.lower() for name in _DEFAULTS[node.operator]]:
@@ -131,11 +132,15 @@ def whole_cell(node: Node, layer: Direction, direction: int, directions: int) ->
     return "" if layer.flag else "lstm_iofg"
 
 
-def _names(node: Node, direction: int, directions: int) -> list[str]:
-    """Return the names of the activations of one of so many directions."""
-    names = node.attributes.get("activations") or _DEFAULTS[node.operator] * directions
-    each = len(names) // directions
-    return list(names[direction * each : (direction + 1) * each])
+def _names(node: Node, directions: int) -> list[str]:
+    """Return the names of the activations of all directions."""
+    return node.attributes.get("activations") or _DEFAULTS[node.operator] * directions
+
+
+def _of_direction(values: list[Any], direction: int, directions: int) -> list[Any]:
+    """Return the values of one direction, of those of all in order."""
+    each = len(values) // directions
+    return values[direction * each : (direction + 1) * each]
 
 
 def activations(node: Node, direction: int, directions: int) -> list[Callable[[Tensor], Tensor]]:
@@ -147,13 +152,11 @@ def activations(node: Node, direction: int, directions: int) -> list[Callable[[T
         One is unknown.
     """
     given = node.attributes
-    names = given.get("activations") or _DEFAULTS[node.operator] * directions
-    each = len(names) // directions
     alphas, betas = list(given.get("activation_alpha", ())), list(given.get("activation_beta", ()))
     found: list[Callable[[Tensor], Tensor]] = []
     takes = {"Affine": 2, "HardSigmoid": 2, "ScaledTanh": 2}
     ones = {"LeakyRelu": 1, "ThresholdedRelu": 1, "Elu": 1}
-    for name in names:
+    for name in _names(node, directions):
         exact = next((n for n in _ACTIVATIONS if n.lower() == name.lower()), None)
         if exact is None:
             raise node.unsound(f"activation '{name}'", ", ".join(_ACTIVATIONS))
@@ -161,4 +164,4 @@ def activations(node: Node, direction: int, directions: int) -> list[Callable[[T
         a = alphas.pop(0) if count and alphas else None
         b = betas.pop(0) if count == 2 and betas else None
         found.append(functools.partial(_activation, exact, a, b))
-    return found[direction * each : (direction + 1) * each]
+    return _of_direction(found, direction, directions)
