@@ -94,6 +94,8 @@ def _angle(x: Tensor) -> Tensor:
 def _power_number(x: Tensor, exponent: Any) -> Any:
     if exponent == 0.5 and x.is_floating_point():
         return torch.sqrt(x)  # not the power at minus infinity
+    if exponent == -0.5 and x.dtype in (torch.float32, torch.float64):
+        return torch.rsqrt(x)  # nor that of minus zero
     if exponent in (2, 3) and x.dtype in (torch.float32, torch.float64):
         return x * x if exponent == 2 else x * x * x  # as PyTorch does it
     if x.is_floating_point() or not isinstance(exponent, int) or exponent < 0:

@@ -1,11 +1,10 @@
-"""exp, sigmoid, tanh and erf as polynomials that vectorise, instead of libm once a lane."""
+"""exp, sigmoid, tanh, erf and powers as polynomials that vectorise, not libm once a lane."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,50 +12,10 @@ import tvm
 from tvm import tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.schedules.cpu.vector_power import power
+from tvm_sparse.schedules.cpu.vector_terms import clamp, const, let, monic, polynomial, typed
 
-_fresh = itertools.count()
 _active: ContextVar[bool] = ContextVar("vector_math", default=False)
-
-
-def _dtype(x: Any, scalar: str) -> str:
-    """``scalar`` with as many lanes as ``x``."""
-    _, _, lanes = str(x.ty.dtype).partition("x")
-    return f"{scalar}x{lanes}" if lanes else scalar
-
-
-def _const(x: Any, value: float, dtype: str = FLOAT_SUMS) -> Any:
-    """``value`` with as many lanes as ``x``."""
-    _, _, lanes = str(x.ty.dtype).partition("x")
-    scalar = tirx.const(value, dtype)
-    return tirx.Broadcast(scalar, int(lanes)) if lanes else scalar
-
-
-def _let(value: Any, body: Callable[[Any], Any]) -> Any:
-    var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
-    return tirx.Let(var, value, body(var))
-
-
-def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """Horner's rule, highest power first."""
-    first, *others = coefficients
-    return _horner(x, _const(x, first), others)
-
-
-def _monic(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """Do so behind a highest power of factor 1: an addition, which has a port of its own."""
-    first, *others = coefficients
-    return _horner(x, x + _const(x, first), others)
-
-
-def _horner(x: Any, result: Any, coefficients: Iterable[float]) -> Any:
-    for c in coefficients:
-        result = result * x + _const(x, c)
-    return result
-
-
-def _clamp(x: Any, low: float, high: float) -> Any:
-    """``x`` within ``[low, high]``, NaN if it is NaN: a failed comparison yields the second."""
-    return tirx.max(_const(x, low), tirx.min(_const(x, high), x))
 
 
 LOG2_E = 1.44269504088896341
@@ -80,26 +39,26 @@ def exp(x: Any) -> Any:
 
     def scaled(shifted: Any, r: Any) -> Any:
         bits = tirx.shift_left(
-            tirx.reinterpret(_dtype(r, "uint32"), shifted), _const(r, 23, "uint32")
+            tirx.reinterpret(typed(r, "uint32"), shifted), const(r, 23, "uint32")
         )
-        return _polynomial(r, EXP_2) * tirx.reinterpret(_dtype(r, FLOAT_SUMS), bits)
+        return polynomial(r, EXP_2) * tirx.reinterpret(typed(r, FLOAT_SUMS), bits)
 
     def remainder(c: Any, n: Any) -> Any:
-        return c - n * _const(c, LN2_HIGH) - n * _const(c, LN2_LOW)
+        return c - n * const(c, LN2_HIGH) - n * const(c, LN2_LOW)
 
     def reduced(c: Any) -> Any:
         def split(shifted: Any) -> Any:
-            rest = _let(shifted - _const(c, ROUND), lambda n: remainder(c, n))
-            return _let(rest, lambda r: scaled(shifted, r))
+            rest = let(shifted - const(c, ROUND), lambda n: remainder(c, n))
+            return let(rest, lambda r: scaled(shifted, r))
 
-        return _let(c * _const(c, LOG2_E) + _const(c, ROUND), split)
+        return let(c * const(c, LOG2_E) + const(c, ROUND), split)
 
-    return _let(x, lambda v: _let(_clamp(v, EXP_LOW, EXP_HIGH), reduced))
+    return let(x, lambda v: let(clamp(v, EXP_LOW, EXP_HIGH), reduced))
 
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return _const(x, 1.0) / (_const(x, 1.0) + exp(_const(x, 0.0) - x))
+    return const(x, 1.0) / (const(x, 1.0) + exp(const(x, 0.0) - x))
 
 
 def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[float, ...]) -> Any:
@@ -109,9 +68,9 @@ def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[fl
     """
 
     def ratio(v: Any) -> Any:
-        return _let(v * v, lambda q: v * _polynomial(q, top) / _monic(q, bottom))
+        return let(v * v, lambda q: v * polynomial(q, top) / monic(q, bottom))
 
-    return _let(x, lambda v: _let(_clamp(v, -limit, limit), ratio))
+    return let(x, lambda v: let(clamp(v, -limit, limit), ratio))
 
 
 def tanh(x: Any) -> Any:
@@ -144,17 +103,23 @@ def erf(x: Any) -> Any:
     return _odd_rational(x, 3.87, top, bottom)
 
 
-_FUNCTIONS = {"tirx.exp": exp, "tirx.sigmoid": sigmoid, "tirx.tanh": tanh, "tirx.erf": erf}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "tirx.exp": exp,
+    "tirx.sigmoid": sigmoid,
+    "tirx.tanh": tanh,
+    "tirx.erf": erf,
+    "tirx.pow": power,
+}
 
 
-def _lowering(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return an intrinsic lowering that is ours inside :func:`vector_math`, TVM's elsewhere."""
     op = tvm.ir.Op.get(name)
     stock = op.get_attr("llvm.FLowerIntrinsic") or op.get_attr("default.FLowerIntrinsic")
 
     def lower(call: Any) -> Any:
         if _active.get() and str(call.ty.dtype).startswith(FLOAT_SUMS):
-            return function(call.args[0])
+            return function(*call.args)
         return stock(call) if stock is not None else call
 
     return lower
@@ -169,7 +134,7 @@ def _register() -> None:
 
 @contextlib.contextmanager
 def vector_math() -> Iterator[None]:
-    """Build fp32 exp, sigmoid, tanh and erf as polynomials; NaN and infinities stay right.
+    """Build fp32 exp, sigmoid, tanh, erf and pow as polynomials; NaN and infinities stay right.
 
     TVM keeps one lowering an intrinsic for the whole process; outside this context, and in other
     threads, the registered one hands over to TVM's own.
