@@ -9,8 +9,7 @@ from tvm import relax
 
 from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.frontends.operators import converter, emit, filled
-from tvm_sparse.ops.line_pool import fits, line_maxima
-from tvm_sparse.ops.window_maxima import Windows, window_maxima
+from tvm_sparse.ops.window_maxima import ADAPTIVE, Windows, window_maxima
 
 
 @converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
@@ -18,13 +17,15 @@ def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
     extents = [int(e) for e in x.ty.shape][-len(counts) :]
     axes = [Windows.shares(e, c) for e, c in zip(extents, counts, strict=True)]
-    lines = all(axis.is_point() for axis in axes[:-1]) and fits(extents[-1], counts[-1])
-    if lines and not _reads_places(node):
-        call = importer.block_builder.call_te(
-            lambda x: line_maxima(x, counts[-1]), x, primfunc_name_hint="line_maxima"
-        )
-        return (emit(importer, call),)
-    return _maxima(importer, x, axes)
+    if _reads_places(node):
+        return _maxima(importer, x, axes)
+    call = importer.block_builder.call_te(
+        lambda x: window_maxima(x, axes, places=False),
+        x,
+        primfunc_name_hint="window_maxima",
+        primfunc_attrs={ADAPTIVE: len(axes)},
+    )
+    return (emit(importer, call),)
 
 
 def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:

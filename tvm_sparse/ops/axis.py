@@ -68,14 +68,17 @@ def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
     ``lanes`` is a power of two.
     """
     value = vector[lanes_from(0, lanes)]
+    dtype, _, _ = str(value.ty.dtype).partition("x")
     while lanes > 1:
         lanes //= 2
-        low, high = (
-            tirx.Shuffle([value], [tirx.const(first + lane, "int32") for lane in range(lanes)])
-            for first in (0, lanes)
-        )
-        value = T.bind(combine(low, high))
-    return value
+        every = lanes_from(0, lanes)
+        # In variables: TVM writes a bound value out at each use, and each step has several.
+        halves = [variable(dtype, lanes) for _ in range(2)]
+        for half, first in zip(halves, (0, lanes), strict=True):
+            places = [tirx.const(first + lane, "int32") for lane in range(lanes)]
+            half[every] = tirx.Shuffle([value], places)
+        value = combine(*(half[every] for half in halves))
+    return T.bind(value)
 
 
 def on_axis(x: te.Tensor, axis: int) -> int:

@@ -2,83 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.extrema import MAX
+from tvm_sparse.ops.axis import flat_view, folded, variable
+from tvm_sparse.ops.permute import PARALLEL_POINTS
+from tvm_sparse.ops.row_pool import Pooling
+from tvm_sparse.ops.windows import Shares
 
-LEAST = 3
-"""Vectors of a window from which on they are worth adding up their lanes at the end."""
+_WIDEST = 4 * LANES
+"""Results side by side: those of four vectors overlap, one would wait for itself."""
+
+_LONG = 3 * _WIDEST
+"""Elements of a window from which on their larger rest is worth it."""
 
 
-def fits(extent: int, count: int) -> bool:
-    """Whether each of ``count`` windows of a line of ``extent`` elements fills some vectors."""
-    return 0 < count and extent // count >= LEAST * LANES
+def fits(windows: Shares) -> bool:
+    """Whether each window fills a vector."""
+    return 0 < windows.count and windows.extent // windows.count >= LANES
 
 
-def line_means(x: te.Tensor, count: int) -> te.Tensor:
-    """Return the mean of each of ``count`` windows over the last axis of a float tensor.
+def line_pool(x: te.Tensor, windows: Shares, pooling: Pooling) -> te.Tensor:
+    """Return what ``pooling`` makes of each of ``windows`` over the last axis of ``x``.
 
-    Window ``o`` has the elements from ``floor(o * extent / count)`` to ``ceil((o + 1) * extent /
-    count)``. Its last vector ends with it; what the one before has already is left out.
+    A window's last vector ends with it: what the one before has already is left out.
     """
-    line = _Line(x, count)
+    size, count = math.prod(map(int, x.shape)), windows.count
+    lines, dtype = size // windows.extent, str(x.dtype)
+    lanes = _WIDEST if windows.extent // count >= _LONG else LANES
+    loop = T.parallel if size >= PARALLEL_POINTS else T.serial
 
-    def taken(place: Any, first: Any, value: Any) -> Any:
-        return tirx.Select(place >= first, value, tirx.const(0, str(x.dtype)))
+    def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
+        with IRBuilder() as builder, loop(0, tirx.const(lines * count, "int64")) as number:
+            source, result = flat_view(inputs[0], size), flat_view(outputs[0], lines * count)
+            line, window = number // count * windows.extent, number % count
+            first, end = (variable("int64") for _ in range(2))
+            first[0], end[0] = line + windows.first(window), line + windows.end(window)
+            elements = end[0] - first[0]
+            found = variable(dtype, lanes)
+            with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
+                found[lane] = source[first[0] + lane]
+            with T.serial(1, elements // lanes) as chunk:
+                with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
+                    value = source[first[0] + chunk * lanes + lane]
+                    found[lane] = pooling.combine(found[lane], value)
+            with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
+                new = lane >= lanes - elements % lanes
+                last = source[end[0] - lanes + lane]
+                value = tirx.Select(new, last, pooling.neutral(dtype))
+                found[lane] = pooling.combine(found[lane], value)
+            total = folded(found, lanes, pooling.combine)
+            result[number] = pooling.finish(total, tirx.const(1, "int64"), elements)
+        return builder.get()
 
-    sums = line.reduced(te.sum, taken, "line_sums")
-    lane = te.reduce_axis((0, LANES), "lane")
-    total = te.compute(
-        sums.shape[:-1], lambda *i: te.sum(sums(*i, lane.var), axis=lane), name="line_totals"
-    )
-
-    def mean(*index: Any) -> Any:
-        first, end = line.window(index[-1])
-        return total(*index) / tirx.Cast(str(x.dtype), end - first)
-
-    return te.compute(total.shape, mean, name="line_means")
-
-
-def line_maxima(x: te.Tensor, count: int) -> te.Tensor:
-    """Return the largest element of each of ``count`` windows over the last axis, NaN if one is.
-
-    The windows are those of :func:`line_means`; elements may count twice.
-    """
-    best = MAX.reducer()
-    found = _Line(x, count).reduced(best, lambda _place, _first, value: value, "line_best")
-    lane = te.reduce_axis((0, LANES), "lane")
-    return te.compute(
-        found.shape[:-1], lambda *i: best(found(*i, lane.var), axis=lane), name="line_maxima"
-    )
-
-
-class _Line:
-    """The windows over the last axis of ``x``."""
-
-    def __init__(self, x: te.Tensor, count: int) -> None:
-        self.x, self.count, self.extent = x, count, int(x.shape[-1])
-        windows = [
-            -(-(o + 1) * self.extent // count) - o * self.extent // count for o in range(count)
-        ]
-        self.vectors = -(-max(windows) // LANES)
-
-    def window(self, number: Any) -> tuple[Any, Any]:
-        """Return the first element of a window, and the end."""
-        end = tirx.floordiv((number + 1) * self.extent + self.count - 1, self.count)
-        return tirx.floordiv(number * self.extent, self.count), end
-
-    def reduced(self, reduce: Any, taken: Any, name: str) -> te.Tensor:
-        """Return a vector for each window: what its vectors make together, lane by lane."""
-        vector = te.reduce_axis((0, self.vectors), "vector")
-
-        def at(*index: Any) -> Any:
-            *lead, number, lane = index
-            first, end = self.window(number)
-            start = first + vector.var * LANES
-            place = tirx.min(start, end - LANES) + lane
-            return reduce(taken(place, start, self.x(*lead, place)), axis=vector)
-
-        return te.compute([*self.x.shape[:-1], self.count, LANES], at, name=name)
+    shape = [*x.shape[:-1], tirx.const(count, "int64")]
+    return te.extern([shape], [x], emit, name="line_pool", dtype=[dtype])

@@ -18,7 +18,7 @@ from tvm_sparse.ops.emit import lanes_from, spread, unravel
 from tvm_sparse.ops.extrema import MAX, lowest
 from tvm_sparse.ops.marks import flat
 from tvm_sparse.ops.permute import PARALLEL_POINTS
-from tvm_sparse.ops.windows import Axis, Chunk, width_of
+from tvm_sparse.ops.windows import Axis, Chunk, Shares, width_of
 
 MOST_TOGETHER = 16
 """Vectors of results of a small plane that are written out, with all their windows known."""
@@ -40,7 +40,7 @@ class Pooling:
 MAXIMUM = Pooling(lowest, MAX.combine, lambda value, _rows, _columns: value)
 
 
-def mean(axes: Sequence[Axis], *, counts_borders: bool) -> Pooling:
+def mean(axes: Sequence[Axis | Shares], *, counts_borders: bool) -> Pooling:
     """Return the average over ``axes``; borders are zeros, and elements if ``counts_borders``."""
     area = math.prod(axis.size for axis in axes)
 
@@ -54,7 +54,7 @@ def mean(axes: Sequence[Axis], *, counts_borders: bool) -> Pooling:
 
 
 def row_pool(
-    x: te.Tensor, axes: Sequence[Axis], chunks: Sequence[Chunk], pooling: Pooling
+    x: te.Tensor, axes: Sequence[Axis | Shares], chunks: Sequence[Chunk], pooling: Pooling
 ) -> te.Tensor:
     """Return what ``pooling`` makes of each window over ``axes``, the last ones of ``x``.
 
@@ -92,7 +92,7 @@ def row_pool(
 class _Kernel:
     """The code of neighbouring results."""
 
-    axes: Sequence[Axis]
+    axes: Sequence[Axis | Shares]
     pooling: Pooling
     dtype: str
 
@@ -110,11 +110,12 @@ class _Kernel:
             vector[lanes_from(0, width)] = spread(neutral, width)
         self._add_rows(source, vectors, chunk.loads, (item, windows))
         found, every = variable(self.dtype, size), lanes_from(0, size)
-        border = spread(neutral, width)
+        # Shuffles have no more results than lanes.
+        borders = [spread(neutral, width)] * max(1, -(-size // width) - len(chunk.loads))
         lanes = [vector[lanes_from(0, width)] for vector in vectors]
         for tap, places in enumerate(chunk.taps):
             value = T.bind(
-                tirx.Shuffle([*lanes, border], [tirx.const(place, "int32") for place in places])
+                tirx.Shuffle([*lanes, *borders], [tirx.const(place, "int32") for place in places])
             )
             found[every] = self.pooling.combine(found[every], value) if tap else value
         inside = [axis.inside(window) for axis, window in zip(self.axes, windows, strict=False)]

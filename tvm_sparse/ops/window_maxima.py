@@ -16,6 +16,9 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import variable
 from tvm_sparse.ops.emit import filled, lanes_from, unravel
 
+ADAPTIVE = "tvm_sparse.adaptive_maxima"
+"""The attribute of a function that returns the maxima of adaptive windows: over how many axes."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -58,11 +61,13 @@ class Windows:
         return tirx.floordiv(window * self.extent, self.count) + tap, end
 
 
-def window_maxima(x: te.Tensor, axes: Sequence[Windows]) -> list[te.Tensor]:
+def window_maxima(
+    x: te.Tensor, axes: Sequence[Windows], *, places: bool = True
+) -> list[te.Tensor] | te.Tensor:
     """Return the maximum of each window over the last axes of ``x``, and its flat position there.
 
-    Of equal elements the first counts, of NaN the last. Rows are reduced first, all their columns
-    side by side, then the columns of each window.
+    Only the maximum unless ``places``. Of equal elements the first counts, of NaN the last. Rows
+    are reduced first, all their columns side by side, then the columns of each window.
     """
     lead = list(x.shape[: len(x.shape) - len(axes)])
     shape = [*lead, *(axis.count for axis in axes)]
@@ -70,7 +75,7 @@ def window_maxima(x: te.Tensor, axes: Sequence[Windows]) -> list[te.Tensor]:
     rows = tuple(axis.count for axis in outer)
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        values, places = (T.buffer_proxy(b) for b in outputs)
+        values, *found = (T.buffer_proxy(b) for b in outputs)
         count, elements = math.prod(rows), math.prod(a.extent for a in axes)
         with IRBuilder() as builder, T.parallel(0, math.prod(lead) * count) as row:
             flat = T.decl_buffer([math.prod(lead) * elements], x.dtype, data=inputs[0].data)
@@ -86,11 +91,12 @@ def window_maxima(x: te.Tensor, axes: Sequence[Windows]) -> list[te.Tensor]:
                 else:
                     value, place = _maximum(line, first, last, window)
                 values[row * last.count + window] = value
-                places[row * last.count + window] = tirx.Cast("int64", place)
+                for result in found:
+                    result[row * last.count + window] = tirx.Cast("int64", place)
         return builder.get()
 
-    dtypes = [str(x.dtype), "int64"]
-    return te.extern([shape, shape], [x], emit, name="window_maxima", dtype=dtypes)
+    dtypes = [str(x.dtype), "int64"][: 1 + places]
+    return te.extern([shape] * len(dtypes), [x], emit, name="window_maxima", dtype=dtypes)
 
 
 def _maximum(line: Any, first: Any, axis: Windows, window: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,49 @@ class Axis:
         """Return how many places of a window, which are neighbours, are elements."""
         return self.end(window) - self.first(window)
 
+    def places(self, window: int) -> list[int]:
+        """Return the places of a window of near ones; those of the borders are no elements."""
+        first = window * self.stride - self.border
+        return list(range(first, first + self.size))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The windows that cover ``extent`` elements, ``count`` of them, as adaptive pooling has them.
+
+    Window ``o`` has the elements from ``floor(o * extent / count)`` to ``ceil((o + 1) * extent /
+    count)``.
+    """
+
+    extent: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Elements of the largest window."""
+        return max(len(self.places(window)) for window in range(self.count))
+
+    def is_near(self) -> bool:
+        """Whether each window has neighbours, and at least one of them is an element."""
+        return True
+
+    def first(self, window: Any) -> Any:
+        """Return the first element of a window."""
+        return tirx.floordiv(window * self.extent, self.count)
+
+    def end(self, window: Any) -> Any:
+        """Return the end of its elements."""
+        return tirx.floordiv((window + 1) * self.extent + (self.count - 1), self.count)
+
+    def inside(self, window: Any) -> Any:
+        """Return how many elements a window has."""
+        return self.end(window) - self.first(window)
+
+    def places(self, window: int) -> list[int]:
+        """Return the places of a window."""
+        end = -(-(window + 1) * self.extent // self.count)
+        return list(range(window * self.extent // self.count, end))
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -92,27 +136,30 @@ def width_of(extent: int) -> int:
     return power_of_two(min(LANES, extent))
 
 
-def chunks_of(columns: Axis) -> list[Chunk] | None:
+def chunks_of(columns: Axis | Shares, *, shorter: bool = False) -> list[Chunk] | None:
     """Return how to find the results of a row, ``None`` if shuffles cannot.
 
-    The last chunk ends with the row: it may overlap the one before.
+    The last chunk ends with the row: it may overlap the one before. Results that lie far apart
+    have chunks of fewer than a vector if ``shorter``.
     """
     extent, count = int(columns.extent), int(columns.count)
     size, width = min(LANES, count), width_of(extent)
-    if width < 2 or size < 2 or count > MOST_CHUNKS * size or not columns.is_near():
+    if width < 2 or not columns.is_near():
         return None
-    starts = [min(first, count - size) for first in range(0, count, size)]
-    chunks = [_chunk(columns, start, size, width) for start in starts]
-    return chunks if max(len(chunk.loads) for chunk in chunks) <= MOST_LOADS else None
+    while 1 < size and count <= MOST_CHUNKS * size:
+        starts = [min(first, count - size) for first in range(0, count, size)]
+        chunks = [_chunk(columns, start, size, width) for start in starts]
+        if max(len(chunk.loads) for chunk in chunks) <= MOST_LOADS:
+            return chunks
+        size = power_of_two(size - 1) if shorter else 0
+    return None
 
 
-def _chunk(columns: Axis, start: int, size: int, width: int) -> Chunk:
-    extent = int(columns.extent)
-    places = [
-        [(start + i) * columns.stride + tap - columns.border for i in range(size)]
-        for tap in range(columns.size)
-    ]
-    inside = [place for row in places for place in row if 0 <= place < extent]
+def _chunk(columns: Axis | Shares, start: int, size: int, width: int) -> Chunk:
+    extent, beyond = int(columns.extent), -1
+    windows = [columns.places(start + i) for i in range(size)]
+    taps = list(itertools.zip_longest(*windows, fillvalue=beyond))
+    inside = [place for row in taps for place in row if 0 <= place < extent]
     firsts = range(min(inside), max(inside) + 1, width)
     loads = tuple(dict.fromkeys(min(first, extent - width) for first in firsts))
 
@@ -122,4 +169,4 @@ def _chunk(columns: Axis, start: int, size: int, width: int) -> Chunk:
                 return number * width + place - load
         return len(loads) * width
 
-    return Chunk(start, loads, tuple(tuple(map(lane, row)) for row in places))
+    return Chunk(start, loads, tuple(tuple(map(lane, row)) for row in taps))

@@ -22,7 +22,7 @@ from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.quantise import Scale, dequantised, quantised
 from tvm_sparse.ops.reshape import reshape
 from tvm_sparse.passes.norms import NORMS, norm
-from tvm_sparse.passes.pooling import adaptive_mean, max_pool, mean_pool
+from tvm_sparse.passes.pooling import max_pool, mean_pool
 from tvm_sparse.passes.rewrite import op_name, static_shape
 from tvm_sparse.passes.stock import stock
 
@@ -191,7 +191,6 @@ DEFINITIONS: dict[str, Definition] = {
     **dict.fromkeys(("relax.full", "relax.full_like", "relax.zeros", "relax.zeros_like"), _filled),
     **dict.fromkeys(("relax.max", "relax.min"), _extremum),
     **dict.fromkeys(("relax.argmax", "relax.argmin"), _position),
-    "relax.nn.adaptive_avg_pool2d": adaptive_mean,
     **dict.fromkeys(("relax.nn.avg_pool2d", "relax.nn.avg_pool3d"), mean_pool),
     **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), max_pool),
     **dict.fromkeys((f"relax.{name}" for name in NORMS), norm),

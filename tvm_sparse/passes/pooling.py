@@ -9,11 +9,11 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops import line_pool
 from tvm_sparse.ops import max_pool as windows
 from tvm_sparse.ops.avg_pool import avg_pool
 from tvm_sparse.ops.row_pool import MAXIMUM, mean, row_pool
 from tvm_sparse.ops.windows import Axis, chunks_of
+from tvm_sparse.passes.adaptive_pooling import lower_adaptive
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 from tvm_sparse.passes.stock import stock
 
@@ -78,6 +78,9 @@ def _overlapping(call: relax.Call) -> list[Axis] | None:
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+    adaptive = lower_adaptive(sweep, call)
+    if adaptive is not None:
+        return adaptive
     axes = _overlapping(call) if op_name(call) in POOLS else None
     # Windows of single columns are whole vectors for any definition.
     chunks = chunks_of(axes[-1]) if axes and axes[-1].size > 1 else None
@@ -94,7 +97,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
 @tvm.transform.module_pass(opt_level=0, name="LowerPools")
 @dataclass(frozen=True)
 class LowerPools:
-    """Pool overlapping windows of fp32 planes by rows, and their columns by shuffles.
+    """Pool overlapping and adaptive windows of fp32 planes by rows, and their columns by shuffles.
 
     Others keep their definition, which fuses.
 
@@ -105,16 +108,3 @@ class LowerPools:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
         return rewrite(mod, _lower)
-
-
-def adaptive_mean(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define adaptive averages of lines, planes of height one, by whole vectors."""
-    attrs, before, after = call.attrs, static_shape(call.args[0]), static_shape(call)
-    plain = str(attrs.layout) == "NCHW" and str(attrs.out_layout) in ("", "NCHW")
-    if before is None or after is None or not plain or str(call.ty.dtype) != FLOAT_SUMS:
-        return stock(builder, call)
-    if not before[-2] == after[-2] == 1 or not line_pool.fits(before[-1], after[-1]):
-        return stock(builder, call)
-    return builder.call_te(
-        lambda x: line_pool.line_means(x, after[-1]), call.args[0], primfunc_name_hint="line_means"
-    )

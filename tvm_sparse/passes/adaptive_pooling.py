@@ -1,0 +1,55 @@
+"""Adaptive pooling on CPUs: windows by rows and shuffles, those of lines in whole vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tvm import relax, te
+
+from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.line_pool import fits, line_pool
+from tvm_sparse.ops.row_pool import MAXIMUM, Pooling, mean, row_pool
+from tvm_sparse.ops.window_maxima import ADAPTIVE
+from tvm_sparse.ops.windows import Shares, chunks_of
+from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
+
+_MEANS = tuple(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
+
+Define: TypeAlias = Callable[[te.Tensor], te.Tensor]
+
+
+def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return an adaptive pooling of fp32 by vectors, ``None`` if ``call`` is none."""
+    if op_name(call) in _MEANS:
+        plain = str(call.attrs.layout).startswith("NC")
+        plain = plain and str(call.attrs.out_layout) in ("", str(call.attrs.layout))
+        rank, largest = len(str(call.attrs.layout)) - 2 if plain else 0, False
+        x = call.args[0]
+    elif op_name(call) == "call_tir":
+        attrs = sweep.builder_.get()[call.args[0]].attrs
+        rank, largest = int(attrs.get(ADAPTIVE, 0)) if attrs else 0, True
+        x = call.args[1][0] if rank else None
+    else:
+        return None
+    define = _definition(x, call, rank, largest=largest) if rank else None
+    if define is None:
+        return None
+    name = f"adaptive_{'max' if largest else 'avg'}_pool{rank}d"
+    return sweep.builder_.call_te(define, x, primfunc_name_hint=name)
+
+
+def _definition(x: Any, call: relax.Call, rank: int, *, largest: bool) -> Define | None:
+    before, after = static_shape(x), static_shape(call)
+    if before is None or after is None or 0 in (*before, *after):
+        return None
+    if str(call.ty.dtype) != FLOAT_SUMS:
+        return None
+    axes = [Shares(*extents) for extents in zip(before[-rank:], after[-rank:], strict=True)]
+    pooling: Pooling = MAXIMUM if largest else mean(axes, counts_borders=False)
+    chunks = chunks_of(axes[-1], shorter=True)
+    if chunks is not None:
+        return lambda x: row_pool(x, axes, chunks, pooling)
+    if all(axis.extent == axis.count == 1 for axis in axes[:-1]) and fits(axes[-1]):
+        return lambda x: line_pool(x, axes[-1], pooling)
+    return None
