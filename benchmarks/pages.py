@@ -18,6 +18,7 @@ from benchmarks import (
     model_zoo_pages,
     narrow_pages,
     one_shot_pages,
+    trial_pages,
     tuning_pages,
     zoo_pages,
 )
@@ -38,6 +39,7 @@ def main() -> None:
     tuning_pages.write(PAGES)
     gpu_pages.write(PAGES)
     one_shot_pages.write(PAGES)
+    trial_pages.write(PAGES)
     paper_pages.write(PAGES)
 
 
