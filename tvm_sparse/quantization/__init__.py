@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
@@ -16,6 +16,8 @@ from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
 from tvm_sparse.quantization.losses import losses
+from tvm_sparse.quantization.named_padding import number_padding
+from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantise_rows
 
 WHERE = "quantize"
@@ -110,7 +112,7 @@ def quantize(
         return program
 
 
-def _traced(model: nn.Module, call: Call) -> nn.Module:
+def _traced(model: nn.Module, call: Call) -> fx.GraphModule:
     """Return the graph of ``model``, with each use of a module told apart where that can be had.
 
     Only the strict exporter does so, and torchao's quantiser refuses a module that is used twice
@@ -127,14 +129,14 @@ def _traced(model: nn.Module, call: Call) -> nn.Module:
 
 
 def _prepared(
-    plain: nn.Module, calls: Sequence[Call], ignore: Sequence[str], *, dynamic: bool
-) -> torch.fx.GraphModule:
+    plain: fx.GraphModule, calls: Sequence[Call], ignore: Sequence[str], *, dynamic: bool
+) -> fx.GraphModule:
     """Return ``plain`` with torchao's observers, which have seen ``calls``."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
-    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
-    quantizer = x86.X86InductorQuantizer()
-    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    number_padding(plain.graph)
+    plain.recompile()
+    quantizer = x86_quantizer()
     for name in ignore:
         quantizer.set_module_name_qconfig(name, None)
     if dynamic:

@@ -1,0 +1,28 @@
+"""torchao's quantiser for x86, which refuses no sum of a layer and a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+
+def x86_quantizer() -> Any:
+    """Return torchao's quantiser of layers, their sums and activations in bytes."""
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    class Quantizer(x86.X86InductorQuantizer):
+        """Fuses a layer with the tensor that is added to it, and leaves numbers alone."""
+
+        def _get_input_idx_for_binary_node(
+            self, conv_gemm_node: fx.Node, binary_node: fx.Node
+        ) -> tuple[int | None, int | None]:
+            operands = list(binary_node.args[:2])
+            if conv_gemm_node not in operands or not all(isinstance(x, fx.Node) for x in operands):
+                return None, None
+            place = operands.index(conv_gemm_node)
+            return place, 1 - place
+
+    quantizer = Quantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    return quantizer
