@@ -27,7 +27,7 @@ _TRANSFORMERS = """
     SqueezeBertModel ConvBertModel XLNetModel BartModel T5Model PegasusModel OPTModel BloomModel
     GPTNeoXModel GPTJModel PhiModel Qwen2Model GemmaModel MistralModel FalconModel MambaModel
     ViTModel DeiTModel BeitModel SegformerModel MobileViTModel PoolFormerModel Dinov2Model
-    Wav2Vec2Model HubertModel Speech2TextModel ASTModel
+    Wav2Vec2Model HubertModel Speech2TextModel
 """
 NAMES = {
     "timm": tuple(_TIMM.split()),

@@ -38,7 +38,14 @@ TINY = {
     **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "d_ff", "hidden_dim"), 128),
     **dict.fromkeys(("decoder_ffn_dim", "ffn_dim", "n_inner", "d_inner"), 128),
     **dict.fromkeys(("embedding_size", "word_embed_proj_dim", "projection_dim"), 64),
-    **{"vocab_size": 500, "head_dim": 16, "d_kv": 16, "image_size": 64, "patch_size": 8},
+    **{
+        "vocab_size": 500,
+        "head_dim": 16,
+        "d_kv": 16,
+        "rotary_dim": 8,
+        "image_size": 64,
+        "patch_size": 8,
+    },
     **{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "max_position_embeddings": 128},
 }
 """Options of configurations of transformers; each has some of them."""
@@ -139,7 +146,8 @@ def _transformers(name: str) -> Case:
     """Return a model with its own default configuration, but for sizes."""
     kind = getattr(package("transformers"), name)
     known = vars(kind.config_class())
-    config = kind.config_class(**{key: value for key, value in TINY.items() if key in known})
+    sizes = {k: v for k, v in TINY.items() if k in known and isinstance(known[k], int | None)}
+    config = kind.config_class(**sizes)
     model = kind(config)
     main = model.main_input_name
     ids = torch.randint(3, TINY["vocab_size"], (1, TOKENS))
