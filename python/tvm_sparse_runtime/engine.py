@@ -96,7 +96,9 @@ def tensor(array: Any) -> Any:
     module = ffi()
     if isinstance(array, module.Tensor):
         return array
-    if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":  # of ml_dtypes
+    # Bfloat16 is of ml_dtypes, and asking any dtype for its name takes long.
+    own = isinstance(array, np.ndarray) and array.dtype.kind == "V"
+    if own and array.dtype.name == "bfloat16":
         return view(tensor(array.view(np.uint16)), array.shape, "bfloat16")
     if not hasattr(type(array), "__dlpack_c_exchange_api__"):
         try:
@@ -109,15 +111,24 @@ def tensor(array: Any) -> Any:
 
 def empty(shape: Sequence[int], dtype: str, device: str = "cpu") -> Any:
     """Return a new tensor, aligned as kernels need it."""
-    module = ffi()
     allocate = function("runtime.TVMTensorAllocWithScope")
-    place = module.device(device, 0)
-    return allocate(module.Shape(tuple(shape)), module.dtype(dtype), place, None)
+    return allocate(*_described(tuple(shape), dtype, device), None)
 
 
-def copy(source: Any, destination: Any) -> Any:
-    """Copy a contiguous tensor of any alignment into an equal one and return that."""
-    ctypes.memmove(destination.data_ptr(), source.data_ptr(), span(source)[1])
+@functools.lru_cache(maxsize=1024)
+def _described(shape: tuple[int, ...], dtype: str, device: str) -> tuple[Any, Any, Any]:
+    """Return TVM's own forms, which take longer to make than small tensors."""
+    module = ffi()
+    return module.Shape(shape), module.dtype(dtype), module.device(device, 0)
+
+
+def copy(source: Any, destination: Any, size: int | None = None) -> Any:
+    """Copy a contiguous tensor of any alignment into an equal one and return that.
+
+    ``size`` is that of both in bytes, where it is known.
+    """
+    count = span(source)[1] if size is None else size
+    ctypes.memmove(destination.data_ptr(), source.data_ptr(), count)
     return destination
 
 

@@ -163,9 +163,11 @@ class Session:
         if device != "cpu":
             home = gpu.home(values[0]) if values else home
             arguments = [gpu.moved(argument, device) for argument in arguments]
-        found = self._several(self._run(arguments))
-        borrowed = [self._weight_span, *map(_span, arguments, self._sizes)]
         export = tensors.exporter(values[0] if values else None, device)
+        if export is not tensors.to_torch:  # TVM answers torch's tensors with torch's
+            arguments = [engine.tensor(argument) for argument in arguments]
+        found = self._several(self._run(arguments))
+        borrowed = [self._weight_span, *map(_span, arguments, self.inputs, self._sizes)]
         owned = [_owned(tensor, borrowed, device) for tensor in found]
         if home != device:
             owned = [gpu.moved(tensor, home) for tensor in owned]
@@ -173,7 +175,7 @@ class Session:
 
     def _several(self, result: Any) -> list[Any]:
         """Return the outputs in what the program returned: one tensor, or TVM's array of them."""
-        if isinstance(result, engine.ffi().Tensor):
+        if hasattr(result, "data_ptr"):
             found = [result]
         else:
             # Half of the time of an index, a tenth of that of an iterator.
@@ -220,9 +222,9 @@ def _size(spec: TensorSpec) -> int | None:
     return nbytes(tuple(static), spec.dtype) if len(static) == len(spec.shape) else None
 
 
-def _span(tensor: Any, size: int | None) -> tuple[int, int]:
+def _span(tensor: Any, spec: TensorSpec, size: int | None) -> tuple[int, int]:
     """Return the address and the bytes of an argument."""
-    return engine.span(tensor) if size is None else (tensor.data_ptr(), size)
+    return tensor.data_ptr(), nbytes(tensor.shape, spec.dtype) if size is None else size
 
 
 def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
@@ -235,8 +237,10 @@ def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
 def _owned(tensor: Any, borrowed: Sequence[tuple[int, int]], device: str) -> Any:
     """Return ``tensor``, copied if it lies in borrowed memory: a program may hand out its input."""
     address = tensor.data_ptr()
-    if any(start <= address < start + size for start, size in borrowed):
-        if device != "cpu":
-            return gpu.copy(tensor, device)
-        return engine.copy(tensor, engine.empty(tensor.shape, str(tensor.dtype)))
+    for start, size in borrowed:
+        if start <= address < start + size:
+            if device != "cpu":
+                return gpu.copy(tensor, device)
+            source = engine.tensor(tensor)
+            return engine.copy(source, engine.empty(source.shape, str(source.dtype)))
     return tensor

@@ -106,7 +106,7 @@ def _items(tree: Tree) -> Any:
 
 
 def _built(tree: Tree, tensors: Sequence[Any]) -> Any:
-    inner = _items(tree)
+    inner = None if _is_place(tree) else _items(tree)
     if inner is None:
         return value(tree, tensors)
     if isinstance(inner, dict):

@@ -10,11 +10,11 @@ import numpy as np
 
 from . import engine, gpu
 from .errors import TensorError, shown
-from .spec import ALIGNMENT, TensorSpec
+from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec, nbytes
 
 
 def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cpu") -> Any:
-    """Return ``value`` as an aligned, contiguous tensor that fits ``spec``.
+    """Return ``value`` as an aligned, contiguous tensor that fits ``spec``: TVM's, or torch's own.
 
     Parameters
     ----------
@@ -33,42 +33,51 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cp
     TensorError
         Wrong kind, device, dtype, rank or shape.
     """
-    if device == "cpu" and _is_plain(value, spec):
-        return engine.ffi().from_dlpack(value)
     tensor = _imported(value, spec, device)
-    _check_shape(tuple(tensor.shape), spec, dims)
-    return engine.aligned(tensor) if device == "cpu" else gpu.aligned(tensor)
+    shape = tensor.shape
+    if shape != spec.shape:
+        _check_shape(tuple(shape), spec, dims)
+    if device != "cpu":
+        return gpu.aligned(tensor)
+    # As engine.aligned, which asks for what is known here.
+    if tensor.data_ptr() % ALIGNMENT or 0 in shape:
+        return engine.copy(tensor, engine.empty(shape, spec.dtype), nbytes(shape, spec.dtype))
+    return tensor
 
 
-def _is_plain(value: Any, spec: TensorSpec) -> bool:
-    """Whether a value is a torch tensor of exactly what ``spec`` says that can be used as it is.
+_NUMPY_TYPES = {name: np.dtype(name) for name in ITEM_BYTES if name != "bfloat16"}
+
+
+def _is_plain(value: Any, dtype: str) -> bool:
+    """Whether a value is a contiguous array or tensor of ``dtype`` in host memory, of no subclass.
 
     Asked first, because general questions take longer than a small model.
     """
+    if type(value) is np.ndarray:
+        return value.dtype is _NUMPY_TYPES.get(dtype) and value.flags.c_contiguous
     torch = sys.modules.get("torch")
     return (
         torch is not None
         and type(value) is torch.Tensor
         and value.is_cpu
-        and value.shape == spec.shape
         and value.layout is torch.strided
-        and value.dtype is getattr(torch, spec.dtype, None)
+        and value.dtype is getattr(torch, dtype, None)
         and not value.requires_grad
         and value.is_contiguous()
         and not value.is_neg()
-        and value.data_ptr() % ALIGNMENT == 0
-        and 0 not in spec.shape
     )
 
 
 def exporter(example: Any, device: str = "cpu") -> Callable[[Any], Any]:
-    """Return the function that turns a TVM tensor into the framework of ``example``, zero copy."""
+    """Return the function that turns a TVM tensor into the framework of ``example``, zero copy.
+
+    That into torch's tensors also takes these: a call with torch's tensors makes them.
+    """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(example, torch.Tensor):
         if device != "cpu":
             return torch.from_dlpack
-        # A capsule in host memory leaves nothing to ask; asking takes longer than a small model.
-        return lambda tensor: torch.from_dlpack(tensor.__dlpack__())
+        return to_torch
     if example is None or isinstance(example, np.ndarray):
         return _to_numpy
     if hasattr(example, "__array_namespace__"):
@@ -79,16 +88,11 @@ def exporter(example: Any, device: str = "cpu") -> Callable[[Any], Any]:
 def _imported(value: Any, spec: TensorSpec, device: str) -> Any:
     """Return a contiguous tensor on the memory of ``value``, or on that of a copy."""
     where = f"input {spec.name}"
-    if not hasattr(value, "__dlpack__"):
-        found = f"a {type(value).__name__}"
-        raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
-    masked = sys.modules.get("numpy.ma")  # NumPy imports it when it is asked for
-    if masked is not None and isinstance(value, masked.MaskedArray):
-        raise TensorError(where, "an array with a mask", "all values", "fill it first")
     try:
-        place, _ = value.__dlpack_device__()
-        if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
-            raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
+        if device == "cpu" and _is_plain(value, spec.dtype):
+            # TVM's call imports torch's tensors itself, in less time.
+            return value if hasattr(value, "__dlpack_c_exchange_api__") else engine.tensor(value)
+        _refuse_kinds(value, where, device)
         tensor = engine.tensor(_compact(value))
         if not tensor.is_contiguous():
             tensor = engine.tensor(_compact(np.from_dlpack(tensor)))
@@ -101,6 +105,19 @@ def _imported(value: Any, spec: TensorSpec, device: str) -> Any:
     if dtype != spec.dtype:
         raise TensorError(where, f"dtype {dtype}", f"dtype {spec.dtype}")
     return tensor
+
+
+def _refuse_kinds(value: Any, where: str, device: str) -> None:
+    """Refuse what has no memory that could be used, and what has more than values."""
+    if not hasattr(value, "__dlpack__"):
+        found = f"a {type(value).__name__}"
+        raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
+    masked = sys.modules.get("numpy.ma")  # NumPy imports it when it is asked for
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        raise TensorError(where, "an array with a mask", "all values", "fill it first")
+    place, _ = value.__dlpack_device__()
+    if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
+        raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
 
 
 def _compact(value: Any) -> Any:
@@ -130,8 +147,17 @@ def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int])
             raise TensorError(where, f"shape {shape}", f"{expected} on axis {axis}, {spec}")
 
 
+def to_torch(tensor: Any) -> Any:
+    """Return a TVM tensor, or one that TVM's call made torch's already, as torch's."""
+    torch: Any = sys.modules["torch"]
+    if type(tensor) is torch.Tensor:
+        return tensor
+    # A capsule in host memory leaves nothing to ask; asking takes longer than a small model.
+    return torch.from_dlpack(tensor.__dlpack__())
+
+
 def _to_numpy(tensor: Any) -> np.ndarray:
-    if str(tensor.dtype) != "bfloat16":
+    if tensor.dtype != "bfloat16":
         array = np.from_dlpack(tensor)
         return array if array.flags.writeable else array.copy()  # read-only in NumPy 1
     extended = sys.modules.get("ml_dtypes")  # which whoever passes such arrays has imported

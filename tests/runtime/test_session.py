@@ -152,6 +152,33 @@ def test_outputs_share_no_memory_with_inputs_or_weights():
     np.testing.assert_array_equal(session(x)[1], np.arange(64).reshape(4, 16))
 
 
+@pytest.mark.parametrize("offset", [0, 4])
+def test_torch_outputs_share_no_memory_either(offset):
+    """TVM's call takes and makes torch's tensors itself."""
+    session = session_of(echo())
+    raw = torch.zeros(96, dtype=torch.int32)
+    x = raw[offset : offset + 64].view(4, 16)
+    same, weight = session(x)
+    assert type(same) is type(weight) is torch.Tensor
+    same[...] = weight[...] = -1
+    assert not x.any()
+    np.testing.assert_array_equal(session(x)[1], np.arange(64).reshape(4, 16))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_first_input_names_the_framework_of_outputs(first):
+    """Whatever the others are of."""
+
+    def main(a, b):
+        return [engine.copy(t, engine.empty((3, 4), "float32")) for t in map(engine.tensor, (a, b))]
+
+    session = Session(fake(main, 2), [X, TensorSpec("y", ("n", 4), "float32")], [X, X], [])
+    values = [torch.ones(3, 4), np.full((3, 4), 2, "float32")]
+    found = session(*(values if first == 0 else values[::-1]))
+    assert {type(y) for y in found} == {type(values[first])}
+    assert sorted(float(y[0, 0]) for y in found) == [1, 2]
+
+
 def test_threads_may_share_a_session(linear_session):
     inputs = [np.full((4, 64), i, "float32") for i in range(4)]
     expected = [linear_reference(x)[1] for x in inputs]

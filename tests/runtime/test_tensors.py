@@ -197,28 +197,69 @@ def test_bfloat16_of_ml_dtypes():
     assert (back == array).all()
 
 
+def cut(x):
+    """Return the values of ``x`` 4 bytes behind aligned memory."""
+    return torch.cat([x.flatten(), x.flatten()])[1:13].view(3, 4)
+
+
+class Subclass(np.ndarray):
+    """An array that is more than its memory says."""
+
+
+def changed(array, **flags):
+    array.setflags(**flags)
+    return array
+
+
 @pytest.mark.parametrize(
     ("change", "plain"),
     [
         (lambda x: x, True),
+        (cut, True),
         (lambda x: x.double(), False),
         (lambda x: x[:, :2], False),
         (lambda x: x.T.contiguous().T, False),
         (torch.nn.Parameter, False),
+        (lambda x: x.as_subclass(torch.nn.Buffer), False),
         (lambda x: x.clone().requires_grad_(), False),
         (torch._neg_view, False),
-        (lambda x: torch.cat([x.flatten(), x.flatten()])[1:13].view(3, 4), False),
         (lambda x: x.to_sparse(), False),
-        (lambda x: x.numpy(), False),
+        (lambda x: x.to("meta"), False),
+        (lambda x: x.numpy(), True),
+        (lambda x: cut(x).numpy(), True),
+        (lambda x: changed(x.numpy(), write=False), True),
+        (lambda x: x.numpy().astype(">f4"), False),
+        (lambda x: x.numpy().astype("float64"), False),
+        (lambda x: x.numpy().astype(object), False),
+        (lambda x: x.numpy().astype([("a", "float32")]), False),
+        (lambda x: x.numpy()[:, ::2], False),
+        (lambda x: x.numpy().T, False),
+        (lambda x: x.numpy().view(Subclass), False),
+        (lambda x: np.ma.masked_array(x.numpy()), False),
+        (lambda x: x.tolist(), False),
     ],
+    ids=range(23),
 )
-def test_tensors_that_need_no_questions(change, plain):
-    """Torch tensors of exactly the type, contiguous and aligned, are taken as they are."""
+def test_values_that_need_no_questions(change, plain):
+    """Tensors and arrays of exactly the type, contiguous on the host, are taken as they are."""
     x = torch.arange(12.0).reshape(3, 4)
-    assert x.data_ptr() % 64 == 0
-    assert tensors._is_plain(change(x), TensorSpec("x", (3, 4), "float32")) is plain
+    assert tensors._is_plain(change(x), "float32") is plain
 
 
-def test_open_and_empty_extents_are_asked_about():
-    assert not tensors._is_plain(torch.zeros(3, 4), TensorSpec("x", ("n", 4), "float32"))
-    assert not tensors._is_plain(torch.zeros(0, 4), TensorSpec("x", (0, 4), "float32"))
+def test_numpy_has_no_bfloat16_of_its_own():
+    assert not tensors._is_plain(np.ones(3, ml_dtypes.bfloat16), "bfloat16")
+    assert tensors._is_plain(torch.ones(3, dtype=torch.bfloat16), "bfloat16")
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (12,), (3, 4, 1), (3, 5)])
+def test_shapes_of_plain_values_are_compared(wrap, shape):
+    with pytest.raises(TensorError, match="input x: shape"):
+        accepted(wrap(np.zeros(shape, "float32")), TensorSpec("x", (4, 3), "float32"))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, torch.from_numpy])
+def test_empty_plain_values_are_made_anew(wrap):
+    tensor = accepted(wrap(np.zeros((0, 4), "float32")), TensorSpec("x", (0, 4), "float32"))
+    assert isinstance(tensor, engine.ffi().Tensor)
+    assert tensor.strides == engine.empty((0, 4), "float32").strides
