@@ -148,7 +148,7 @@ class _Lower:
         if found is None:
             return None
         weight, r = sweep.constant(found.weight), found.record
-        layer = Layer(layer_name(weight), "linear", r.product, array_of(weight))
+        layer = Layer(layer_name(weight), "linear", r.product, array_of(weight), times=r.steps)
         candidate, arrays = self._packed(weight, layer)
         given = [found.gates, *arrays, *([found.bias] if r.bias else []), *found.states]
         func, hint = recurrence(r, candidate.func), f"{found.cell}_{candidate.name}"

@@ -16,12 +16,14 @@ from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.definitions import DEFINITIONS
+from tvm_sparse.passes.drop_permutes import DropPermutes
 from tvm_sparse.passes.drop_reshapes import DropReshapes
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fold_scales import FoldScales
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.group_products import GroupProducts
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
@@ -77,9 +79,10 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
 def lower(chooser: Chooser) -> list[Pass]:
     """Phase 2: contractions become our operators, the rest TVM's definitions; fuse."""
     smaller, parts = [], []
-    if chooser.config.sparse:
-        smaller = [RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     on_gpu = chooser.target.kind.name == "cuda"
+    if chooser.config.sparse:
+        products = [] if on_gpu else [GroupProducts(chooser.notes)]
+        smaller = [*products, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     if not on_gpu:
         parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
     plain = chooser.config.precision == Config.precision
@@ -92,6 +95,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         *_rounded(chooser),
         LowerContractions(chooser),
+        DropPermutes(),
         *([] if on_gpu else [FoldScales(), ReadBytes(), QuantiseRows()]),
         LowerRows(),
         *(

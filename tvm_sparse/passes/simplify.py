@@ -12,6 +12,8 @@ from tvm import relax, tirx
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
+    constant,
+    name_of,
     op_name,
     rewrite,
     same_shape,
@@ -135,6 +137,22 @@ def _piece(sweep: Rewriter, item: relax.TupleGetItem) -> Any | None:
     return relax.op.strided_slice(source, [axis], [begin], [end])
 
 
+def _matmul(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``matmul(x, w: (1, k, n))`` --> ``matmul(x, w: (k, n))``, a linear layer."""
+    weight, shape = sweep.constant(call.args[1]), shape_of(call.args[0])
+    rank = len(shape_of(call.args[1]) or ())
+    if weight is None or shape is None or rank < 3:
+        return None
+    value = array_of(weight)
+    if value.size != math.prod(value.shape[-2:]):
+        return None
+    matrix = constant(value.reshape(value.shape[-2:]), name_of(weight))
+    product = relax.op.matmul(call.args[0], matrix, out_dtype=str(call.ty.dtype))
+    if len(shape) >= rank:
+        return product
+    return relax.op.reshape(sweep.emit(product), call.ty.shape)
+
+
 _RULES = {
     "squeeze": _as_reshape,
     "expand_dims": _as_reshape,
@@ -143,6 +161,7 @@ _RULES = {
     "broadcast_to": _broadcast_to,
     "clip": _clip,
     "add": _add,
+    "matmul": _matmul,
     "take": _take,
 }
 

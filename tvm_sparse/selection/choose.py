@@ -171,7 +171,7 @@ class Chooser:
         Layers whose storages are alike share times: compiling each of them takes a second.
         """
         static = layer.static()
-        if not self.config.measure or len(candidates) == 1 or static.flops() < TINY:
+        if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()
         key = (static, *((c.name, form(c.storage)) for c in candidates))
         known = self._times.setdefault(key, [])

@@ -19,7 +19,8 @@ class Layer:
     """A contraction of the network with its weight.
 
     ``weight`` is ``(features, columns[, *taps])``, as in PyTorch. So many groups of a convolution
-    as ``joined`` says are one group of ``contraction``, with zeros between them.
+    as ``joined`` says are one group of ``contraction``, with zeros between them. One call of the
+    network computes ``contraction`` so many ``times``: once for each step of a recurrent layer.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Layer:
     contraction: Contraction
     weight: np.ndarray = field(repr=False)
     joined: int = 1
+    times: int = 1
 
     @property
     def stored(self) -> np.ndarray:
