@@ -6,7 +6,7 @@ _TIMM = """
     xcit_nano_12_p8_224 starnet_s050 mobilevit_xxs mobilevitv2_050 edgenext_xx_small
     swiftformer_xs efficientformerv2_s0 efficientvim_m1 convit_tiny crossvit_tiny_240 coat_tiny
     levit_128 fastvit_t8 iformer_t gcvit_xxtiny pvt_v2_b0 rexnet_100 repvit_m0_9 shvit_s1
-    eca_halonext26ts cs3darknet_s ese_vovnet19b_slim_dw ghostnetv3_050 hrnet_w18_small_v2
+    cs3darknet_s ese_vovnet19b_slim_dw ghostnetv3_050 hrnet_w18_small_v2
     efficientvit_b0 efficientvit_m0 fasternet_t0 hgnetv2_b0 inception_next_atto lcnetv2_small
     mambaout_femto gmlp_ti16_224 visformer_tiny tiny_vit_5m_224 pit_ti_224 nest_tiny
     poolformerv2_s12 focalnet_tiny_srf repghostnet_050 skresnet18 resnest26d res2net50_26w_4s
