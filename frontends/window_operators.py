@@ -9,6 +9,7 @@ from tvm import relax
 
 from tvm_sparse.frontends.axes import for_each_axis
 from tvm_sparse.frontends.operators import converter, emit, filled
+from tvm_sparse.ops.im2col import Taps, im2col
 from tvm_sparse.ops.window_maxima import ADAPTIVE, Windows, window_maxima
 
 
@@ -56,6 +57,21 @@ def _maxima(importer: Any, x: Any, axes: list[Windows]) -> Any:
         lambda x: window_maxima(x, axes), x, primfunc_name_hint="window_maxima"
     )
     return emit(importer, call)
+
+
+@converter("im2col.default")
+def _im2col(importer: Any, node: torch.fx.Node) -> Any:
+    """Take a batch of planes, or one without an axis for batches."""
+    x, *numbers = importer.retrieve_args(node)
+    shape = [int(extent) for extent in x.ty.shape]
+    axes = zip(shape[-2:], *(for_each_axis(value, 2) for value in numbers), strict=True)
+    rows, columns = (Taps(*each) for each in axes)
+    batch = x if len(shape) == 4 else emit(importer, relax.op.expand_dims(x, 0))
+    call = importer.block_builder.call_te(
+        lambda x: im2col(x, rows, columns), batch, primfunc_name_hint="im2col"
+    )
+    found = emit(importer, call)
+    return found if len(shape) == 4 else emit(importer, relax.op.squeeze(found, 0))
 
 
 @converter("convolution.default")

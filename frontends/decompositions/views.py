@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
@@ -22,6 +23,14 @@ def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     places = first[:, None] + torch.arange(size, device=x.device)
     found = x.index_select(dim, places.reshape(-1)).unflatten(dim, (count, size))
     return found.movedim(dim + 1, -1)
+
+
+@rule(aten.im2col.default)
+def _windows(x: Tensor, *numbers: Any) -> Any:
+    """Keep static planes for a function of our own; others look each element up."""
+    if all(isinstance(extent, int) and extent for extent in x.shape):
+        return NotImplemented
+    return decomposition_table[aten.im2col.default](x, *numbers)
 
 
 @rule(aten.permute.default)

@@ -104,6 +104,7 @@ def lower(chooser: Chooser) -> list[Pass]:
             else [LowerNorms(), LowerPools(), TakePlaces(), *_moves()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
+        relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
