@@ -33,10 +33,10 @@ def product(weight, shape):
 @pytest.mark.parametrize(
     ("shape", "weight"),
     [
-        ((3, 5, 8), (3, 8, 16)),
-        ((2, 3, 5, 8), (3, 8, 16)),
-        ((2, 3, 5, 8), (2, 3, 8, 32)),
-        ((3, 1, 8), (3, 8, 16)),
+        ((3, 5, 96), (3, 96, 64)),
+        ((2, 3, 5, 64), (3, 64, 96)),
+        ((2, 3, 5, 96), (2, 3, 96, 64)),
+        ((3, 1, 8), (3, 8, 16)),  # one row of each item: nothing is moved
     ],
 )
 def test_batches_become_groups(shape, weight):
@@ -53,10 +53,11 @@ def test_batches_become_groups(shape, weight):
 @pytest.mark.parametrize(
     ("shape", "weight"),
     [
-        ((3, 5, 8), matrices(3, 8, 16, zeros=0.3)),  # few zeros
-        ((3, 5, 8), matrices(3, 8, 12)),  # vectors would meet two matrices
-        ((1, 5, 8), matrices(3, 8, 16)),  # all meet the same rows
-        ((5, 8), matrices(3, 8, 16)),
+        ((3, 5, 96), matrices(3, 96, 64, zeros=0.3)),  # few zeros
+        ((3, 5, 96), matrices(3, 96, 68)),  # vectors would meet two matrices
+        ((1, 5, 96), matrices(3, 96, 64)),  # all meet the same rows
+        ((5, 96), matrices(3, 96, 64)),
+        ((3, 5, 64), matrices(3, 64, 64)),  # moves would take longer than what zeros save
         ((5, 8), matrices(8, 16)),
     ],
 )
@@ -122,7 +123,7 @@ class Product(torch.nn.Module):
         (torch.bmm, (4, 64, 96), (4, 33, 64)),
         (lambda x, w: torch.einsum("nk,mk->nm", x, w), (64, 64), (33, 64)),
         (lambda x, w: torch.einsum("bld,hde->blhe", x, w), (4, 64, 16), (2, 33, 64)),
-        (lambda x, w: torch.einsum("blhd,hde->blhe", x, w), (4, 64, 32), (2, 33, 4, 64)),
+        (lambda x, w: torch.einsum("blhd,hde->blhe", x, w), (4, 64, 96), (2, 33, 4, 64)),
         (torch.matmul, (1, 64, 64), (64,)),
     ],
 )
