@@ -8,13 +8,14 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.numerics import vector_type
+
 _fresh = itertools.count()
 
 
 def typed(x: Any, scalar: str) -> str:
     """Return the type ``scalar`` with as many lanes as ``x``."""
-    _, _, lanes = str(x.ty.dtype).partition("x")
-    return f"{scalar}x{lanes}" if lanes else scalar
+    return vector_type(scalar, int(x.ty.dtype.lanes))
 
 
 def const(x: Any, value: float, dtype: str | None = None) -> Any:

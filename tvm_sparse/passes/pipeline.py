@@ -29,6 +29,7 @@ from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower_lines import LowerLines
 from tvm_sparse.passes.lower_permutes import LowerPermutes
+from tvm_sparse.passes.lower_reductions import LowerReductions
 from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.norms import LowerNorms
 from tvm_sparse.passes.order_channels import OrderChannels
@@ -101,7 +102,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *(
             [relax.backend.DispatchSortScan()]
             if on_gpu
-            else [LowerNorms(), LowerPools(), TakePlaces(), *_moves()]
+            else [LowerNorms(), LowerPools(), LowerReductions(), TakePlaces(), *_moves()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
