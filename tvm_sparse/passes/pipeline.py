@@ -39,6 +39,7 @@ from tvm_sparse.passes.quantise_rows import QuantiseRows
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.remove_taps import RemoveTaps
+from tvm_sparse.passes.return_tensor import ReturnTensor
 from tvm_sparse.passes.round_operands import RoundOperands
 from tvm_sparse.passes.share_functions import ShareFunctions
 from tvm_sparse.passes.simplify import Simplify
@@ -166,6 +167,7 @@ def finalise(target: Target) -> list[Pass]:
     """Phase 4: Relax to virtual machine code, memory planned statically."""
     stock = cuda if target.kind.name == "cuda" else cpu_generic
     return [
+        ReturnTensor(),
         *after_scheduling(target),
         *map(_read_safely, stock.pipeline.dataflow_lower_passes(target)),
         *stock.pipeline.finalize_passes(target),
