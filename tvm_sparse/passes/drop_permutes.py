@@ -13,6 +13,9 @@ from tvm import relax
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 from tvm_sparse.passes.views import seen
 
+MOST_ELEMENTS = 1 << 24
+"""Largest tensor whose elements are followed, each by its place."""
+
 
 def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) != "permute_dims" or static_shape(call) is None:
@@ -22,7 +25,8 @@ def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     if found is None:
         return None
     view, source = found
-    if sum(step == "permute_dims" for step, _ in view.steps) < 2:
+    permutes = sum(step == "permute_dims" for step, _ in view.steps)
+    if permutes < 2 or math.prod(view.shape) > MOST_ELEMENTS:
         return bound
     places = view.places()
     whole = places.size == math.prod(view.shape)
