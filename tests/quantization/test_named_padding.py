@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-import tvm_sparse as ts
+from tests.quantization.quantised import layers_in_bytes
 
 pytest.importorskip("torchao")
 
@@ -18,11 +18,4 @@ def test_same_and_valid(kernel, dilation):
     torch.manual_seed(0)
     same = nn.Conv2d(16, 16, kernel, padding="same", dilation=dilation)
     model = nn.Sequential(same, nn.ReLU(), nn.Conv2d(16, 32, 3, padding="valid")).eval()
-    x = torch.randn(1, 16, 12, 14)
-    program = ts.quantize(model, [x])
-    library = ts.compile(program, config=ts.Config(measure=False))
-    with torch.no_grad():
-        expected, quantised = model(x), program.module()(x)
-    assert (quantised - expected).abs().max() < 0.03 * expected.abs().max()
-    assert (library(x) - quantised).abs().max() < 1e-5
-    assert sum("uint8" in k.function for k in library.kernels if k.layer) == 2
+    assert layers_in_bytes(model, torch.randn(1, 16, 12, 14)) == 2

