@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
@@ -103,13 +104,30 @@ def erf(x: Any) -> Any:
     return _odd_rational(x, 3.87, top, bottom)
 
 
+POWER = "tirx.pow"
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tirx.exp": exp,
     "tirx.sigmoid": sigmoid,
     "tirx.tanh": tanh,
     "tirx.erf": erf,
-    "tirx.pow": power,
+    POWER: power,
 }
+
+
+def _is_deep(call: Any) -> bool:
+    """Whether a power is nested with another of our functions.
+
+    LLVM's code generator takes minutes for their terms within each other's.
+    """
+    inner: set[str] = set()
+
+    def look(found: Any) -> None:
+        inner.add(str(getattr(found.op, "name", "")))
+
+    for operand in call.args:
+        tvm_ffi.structural_walk(operand, (tvm.ir.Call, look))
+    return not inner.isdisjoint(_FUNCTIONS if call.op.name == POWER else (POWER,))
 
 
 def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -118,7 +136,7 @@ def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     stock = op.get_attr("llvm.FLowerIntrinsic") or op.get_attr("default.FLowerIntrinsic")
 
     def lower(call: Any) -> Any:
-        if _active.get() and str(call.ty.dtype).startswith(FLOAT_SUMS):
+        if _active.get() and str(call.ty.dtype).startswith(FLOAT_SUMS) and not _is_deep(call):
             return function(*call.args)
         return stock(call) if stock is not None else call
 

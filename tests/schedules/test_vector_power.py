@@ -68,3 +68,17 @@ def test_a_networks_power(exponent):
     torch.testing.assert_close(got, wanted, rtol=5e-7, atol=1e-44, equal_nan=True)
     number = ~torch.isnan(wanted)
     assert torch.equal(torch.signbit(got)[number], torch.signbit(wanted)[number])
+
+
+class Chain(torch.nn.Module):
+    """Powers of powers and of exponentials, which fuse into one function."""
+
+    def forward(self, x):
+        return (torch.exp(-(x**1.7)) ** 0.3) ** 1.9
+
+
+@pytest.mark.timeout(60)
+def test_chains_of_powers_compile():
+    x = torch.linspace(0.1, 2, 37)
+    found = ts.compile(Chain(), (x,), target="cpu")(x)
+    torch.testing.assert_close(found, Chain()(x))
