@@ -24,6 +24,10 @@ MOST_TOGETHER = 16
 """Vectors of results of a small plane that are written out, with all their windows known."""
 
 
+def _itself(value: Any, _rows: Any, _columns: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class Pooling:
     """How the elements of a window become one.
@@ -34,10 +38,10 @@ class Pooling:
 
     neutral: Callable[[str], Any]
     combine: Callable[[Any, Any], Any]
-    finish: Callable[[Any, Any, Any], Any]
+    finish: Callable[[Any, Any, Any], Any] = _itself
 
 
-MAXIMUM = Pooling(lowest, MAX.combine, lambda value, _rows, _columns: value)
+MAXIMUM = Pooling(lowest, MAX.combine)
 
 
 def mean(axes: Sequence[Axis | Shares], *, counts_borders: bool) -> Pooling:

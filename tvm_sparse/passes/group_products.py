@@ -60,11 +60,11 @@ class GroupProducts:
         lead = shape[: len(shape) - 2 - len(batch)]
         if value.ndim < 3 or shape[len(lead) : -2] != batch or value.shape[-1] % LANES:
             return None
-        if np.count_nonzero(value) > (1 - ZEROS) * value.size:
-            return None
         columns, features = value.shape[-2:]
         groups, rows = math.prod(batch), (*lead, shape[-2])
         if math.prod(rows) > 1 and columns * features < MOVED * (columns + features):
+            return None
+        if np.count_nonzero(value) > (1 - ZEROS) * value.size:
             return None
         kernel = value.reshape(groups, columns, features).transpose(0, 2, 1)
         kernel = np.ascontiguousarray(kernel.reshape(groups * features, 1, columns))

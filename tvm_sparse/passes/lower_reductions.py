@@ -16,10 +16,8 @@ from tvm_sparse.ops.row_pool import MAXIMUM, Pooling
 from tvm_sparse.ops.windows import Shares
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
-_MINIMUM = Pooling(highest, MIN.combine, lambda value, _rows, _columns: value)
-_PRODUCT = Pooling(
-    lambda dtype: tirx.const(1, dtype), lambda a, b: a * b, lambda value, _rows, _columns: value
-)
+_MINIMUM = Pooling(highest, MIN.combine)
+_PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
 _REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT}
 
 
