@@ -80,3 +80,21 @@ def test_places_that_are_read(shape):
     got = library(Pooled(F.adaptive_max_pool1d, 3, True), x)(x)
     assert torch.equal(got[0], values)
     assert torch.equal(got[1], places)
+
+
+class Lines(torch.nn.Module):
+    def __init__(self, pool):
+        super().__init__()
+        self.pool = pool
+
+    def forward(self, x):
+        return self.pool(x, 5)
+
+
+@pytest.mark.parametrize("pool", [AVERAGES[1], LARGEST[1]])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_stays_in_its_windows(pool, value):
+    x = torch.randn(1, 2, 301)
+    x[0, 1, [0, 60, 120, 300]] = value
+    compiled = ts.compile(Lines(pool), (x,), config=ts.Config(measure=False))
+    torch.testing.assert_close(compiled(x), pool(x, 5), equal_nan=True)
