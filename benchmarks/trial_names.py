@@ -14,20 +14,22 @@ _TIMM = """
     twins_pcpvt_small volo_d1_224 vitamin_small_224 sequencer2d_s davit_tiny mvitv2_tiny
     maxvit_nano_rw_256 swinv2_cr_tiny_224 vit_relpos_small_patch16_rpn_224 rdnet_tiny tresnet_m
     nextvit_small lowformer_b0 cspnext_tiny cpubone_nano convmixer_768_32 legacy_seresnet18
-    vit_tiny_r_s16_p8_224 csatv2 samvit_base_patch16_224
+    vit_tiny_r_s16_p8_224 csatv2 samvit_base_patch16_224 mobileone_s0 halo2botnet50ts_256
+    lambda_resnet26rpt_256 mixnet_s nf_regnet_b0 convnext_zepto_rms
 """
 _TORCHVISION = """
     squeezenet1_1 googlenet shufflenet_v2_x0_5 mnasnet0_5 maxvit_t swin_v2_t
     lraspp_mobilenet_v3_large fcn_resnet50 ssdlite320_mobilenet_v3_large retinanet_resnet50_fpn
     fasterrcnn_mobilenet_v3_large_fpn fcos_resnet50_fpn r3d_18 mc3_18 r2plus1d_18 s3d mvit_v2_s
-    swin3d_t raft_small
+    swin3d_t raft_small swin_t efficientnet_b0
 """
 _TRANSFORMERS = """
     AlbertModel ElectraModel DebertaV2Model MPNetModel FunnelModel MobileBertModel
     SqueezeBertModel ConvBertModel XLNetModel BartModel T5Model PegasusModel OPTModel BloomModel
     GPTNeoXModel GPTJModel PhiModel Qwen2Model GemmaModel MistralModel FalconModel MambaModel
     ViTModel DeiTModel BeitModel SegformerModel MobileViTModel PoolFormerModel Dinov2Model
-    Wav2Vec2Model HubertModel Speech2TextModel
+    Wav2Vec2Model HubertModel Speech2TextModel WavLMModel ProphetNetModel LongT5Model CvtModel
+    RoFormerModel NystromformerModel
 """
 NAMES = {
     "timm": tuple(_TIMM.split()),

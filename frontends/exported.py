@@ -15,6 +15,8 @@ from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgu
 from tvm import relax
 
 from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.assertions import assert_tensors
+from tvm_sparse.frontends.complex_numbers import replace_complex
 from tvm_sparse.frontends.converters import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
@@ -24,7 +26,7 @@ from tvm_sparse.frontends.left_float import left_float
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.frontends.refusals import refuse_random, refuse_state
+from tvm_sparse.frontends.refusals import refuse_decided_shapes, refuse_random, refuse_state
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
 from tvm_sparse_runtime.structure import paths
 
@@ -61,12 +63,15 @@ def _imported(
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)
     refuse_random(program)
+    assert_tensors(program)
+    replace_complex(program)
     fill_empty(program)
     promote_operands(program)
     widen_halves(program)
     importer = make_importer(program)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)
+    refuse_decided_shapes(program)
     _drop_constant_outputs(program)
     module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     module = bound_indices(_rename_symbols(module, symbols))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters import layer_of
@@ -42,6 +43,26 @@ def _harmless(node: Any) -> bool:
     if position is not None:
         return len(node.args) > position and not node.args[position]
     return name.startswith(("_scaled_dot_product", "scaled_dot_product"))
+
+
+def refuse_decided_shapes(program: torch.export.ExportedProgram) -> None:
+    """Refuse tensors whose shape the values of others decide.
+
+    Raises
+    ------
+    UnsupportedError
+        There is one; the message names its layer and operator.
+    """
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(part, torch.Tensor) and free_unbacked_symbols(part):
+                raise UnsupportedError(
+                    layer_of(node),
+                    f"operator '{node.target}' gives {list(part.shape)}: values decide the shape",
+                    "shapes that follow from the shapes of the inputs",
+                    "compute all elements, and multiply by a mask those that do not count",
+                )
 
 
 _HELD = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)

@@ -55,6 +55,9 @@ def from_module(
     if dynamic_batch and dynamic_shapes is not None:
         raise InputError("dynamic_batch", "is set along with dynamic_shapes", "one of them")
     args, named = arguments(example_inputs)
+    if not isinstance(kwargs, Mapping | None):
+        found = f"got a {type(kwargs).__name__}"
+        raise InputError("kwargs", found, "a mapping", "pass several inputs as one tuple")
     named |= kwargs or {}
     register_caches()
     copy = inference_copy(module)

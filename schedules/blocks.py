@@ -79,6 +79,12 @@ def domain(sch: s_tir.Schedule, block: BlockRV) -> list[str]:
     return [str(v.dom.extent) for v in axes if int(v.iter_type) == SPATIAL]
 
 
+def size(sch: s_tir.Schedule, block: BlockRV) -> int:
+    """Return the points of a block's spatial axes; symbolic axes count once."""
+    axes = sch.get(block).iter_vars
+    return _product(v.dom.extent for v in axes if int(v.iter_type) == SPATIAL)
+
+
 def flops(sch: s_tir.Schedule, block: BlockRV) -> float:
     """Return two operations for each point of a block's domain; symbolic axes count once."""
     return 2.0 * _product(v.dom.extent for v in sch.get(block).iter_vars)

@@ -31,7 +31,7 @@ from tvm_sparse.passes.lower_contractions import count_contractions
 from tvm_sparse.passes.split_batch import parts_of
 from tvm_sparse.passes.write_padding import definitions
 from tvm_sparse.phases import Phases, Progress
-from tvm_sparse.profile import planned_kernels, random_inputs
+from tvm_sparse.profile import planned_kernels, profile_blindly, random_inputs
 from tvm_sparse.progress import shown
 from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
@@ -187,7 +187,7 @@ def _slow(library: Library) -> list[str]:
     """Return what to warn of; nothing runs where all kernels are ours."""
     if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
         return []
-    return slow_phrases(library.profile(*random_inputs(library.inputs, library.bounds), repeat=3))
+    return slow_phrases(profile_blindly(library, repeat=3))
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:

@@ -53,7 +53,7 @@ class Library:
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run the model on this machine; returns tensors of the first input's framework."""
         if self.structure is None:
-            return self._running()(*inputs, **named)
+            return (self._session or self._running())(*inputs, **named)
         tensors = self.run(*self._tensors(inputs, named))
         return restored(self.structure, self._output_spec, tensors)
 
@@ -92,7 +92,9 @@ class Library:
         """Return a session of the program in this process's memory."""
         from tvm_sparse_runtime.engine import start
         from tvm_sparse_runtime.session import Session
+        from tvm_sparse_runtime.threads import settle
 
+        settle()
         weights = list(self.weights.values())
         vm = start(self.executable.mod)
         return Session(

@@ -1,4 +1,4 @@
-"""Concatenations with PyTorch's empty tensors, which fit tensors of any rank."""
+"""Concatenations of several types, and with PyTorch's empty tensors, which fit any rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tvm_sparse.frontends.decompositions.table import aten, rule
 @rule(aten.cat.default)
 def _concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     kept = [tensor for tensor in tensors if tensor.dim() != 1 or tensor.shape[0] != 0]
-    if len(kept) == len(tensors) or not kept:
+    same = len({tensor.dtype for tensor in tensors}) == 1
+    if (same and len(kept) == len(tensors)) or not kept:
         return NotImplemented
     dtype = functools.reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
     return torch.cat([tensor.to(dtype) for tensor in kept], dim)

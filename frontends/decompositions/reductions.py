@@ -1,4 +1,4 @@
-"""Extrema and norms along axes."""
+"""Extrema and norms along axes, and whether all or any elements are true."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from tvm_sparse.frontends.decompositions.table import aten, rule
 @rule(aten.amax.default, aten.amin.default)
 def _extreme(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
     return NotImplemented if x.dim() else x.clone()
+
+
+@rule(aten._is_all_true.default)
+def _all_true(x: Tensor) -> Tensor:
+    return aten.all.default(x)
+
+
+@rule(aten._is_any_true.default)
+def _any_true(x: Tensor) -> Tensor:
+    return aten.any.default(x)
 
 
 @rule(aten.max.dim)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from . import engine, extents, gpu, tensors
+from .direct import Direct
 from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
 from .spec import TensorSpec, nbytes
 from .structure import Structure
-from .threads import call_lock, enter, use
+from .threads import call_lock, enter
 
 Self = TypeVar("Self", bound="Session")
 
@@ -66,6 +67,7 @@ class Session:
         self.structure = structure or _flat(self.inputs, self.outputs)
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._weight_span = _bounds(self._weights)
+        self._direct = Direct(self.inputs, device)
         self._sizes = [_size(spec) for spec in self.inputs]
         self._begin(vm)
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
@@ -124,6 +126,10 @@ class Session:
         TensorError, SparseRuntimeError
             As :meth:`run`, or if an argument is missing, unknown or nested in another way.
         """
+        if not named and (spans := self._direct.spans(values)) is not None:
+            spans.append(self._weight_span)
+            owned = self._owned(self._run(values), spans)
+            return self.structure.restore([tensors.to_torch(tensor) for tensor in owned])
         if not named and all([hasattr(value, "__dlpack__") for value in values]):
             return self.structure.restore(self.run(*values))
         return self.structure.restore(self.run(*self.structure.bind(values, named)))
@@ -166,15 +172,17 @@ class Session:
         export = tensors.exporter(values[0] if values else None, device)
         if export is not tensors.to_torch:  # TVM answers torch's tensors with torch's
             arguments = [engine.tensor(argument) for argument in arguments]
-        found = self._several(self._run(arguments))
         borrowed = [self._weight_span, *map(_span, arguments, self.inputs, self._sizes)]
-        owned = [_owned(tensor, borrowed, device) for tensor in found]
+        owned = self._owned(self._run(arguments), borrowed)
         if home != device:
             owned = [gpu.moved(tensor, home) for tensor in owned]
         return tuple([export(tensor) for tensor in owned])
 
-    def _several(self, result: Any) -> list[Any]:
-        """Return the outputs in what the program returned: one tensor, or TVM's array of them."""
+    def _owned(self, result: Any, borrowed: Sequence[tuple[int, int]]) -> list[Any]:
+        """Return the outputs in what the program returned: one tensor, or TVM's array of them.
+
+        What lies in borrowed memory is copied: a program may hand out its input, or a weight.
+        """
         if hasattr(result, "data_ptr"):
             found = [result]
         else:
@@ -183,21 +191,26 @@ class Session:
             found = [item(result, i) for i in range(len(result))]
         if len(found) != len(self.outputs):
             raise SparseRuntimeError("main", f"{len(found)} outputs", str(len(self.outputs)))
+        for place, tensor in enumerate(found):
+            address = tensor.data_ptr()
+            for start, size in borrowed:
+                if start <= address < start + size:
+                    found[place] = _copied(tensor, self.device)
         return found
 
     def _run(self, arguments: Sequence[Any]) -> Any:
         """Return what the program makes of checked arguments."""
-        enter()
-        use(self.threads)
+        enter(self.threads)
         try:
             with self._lock:
                 return self._main(*arguments, *self._weights)
         except Exception as error:  # TVM's errors have no type of their own
             shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            asserted = isinstance(error, AssertionError)
             raise SparseRuntimeError(
                 "main",
                 f"failed on inputs of the shapes {shapes} ({shown(str(error), 200)})",
-                "enough memory, or smaller inputs",
+                "what the model asserts" if asserted else "enough memory, or smaller inputs",
             ) from error
 
 
@@ -234,13 +247,9 @@ def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
     return first, max((address + size for address, size in spans), default=0) - first
 
 
-def _owned(tensor: Any, borrowed: Sequence[tuple[int, int]], device: str) -> Any:
-    """Return ``tensor``, copied if it lies in borrowed memory: a program may hand out its input."""
-    address = tensor.data_ptr()
-    for start, size in borrowed:
-        if start <= address < start + size:
-            if device != "cpu":
-                return gpu.copy(tensor, device)
-            source = engine.tensor(tensor)
-            return engine.copy(source, engine.empty(source.shape, str(source.dtype)))
-    return tensor
+def _copied(tensor: Any, device: str) -> Any:
+    """Return a copy of an output."""
+    if device != "cpu":
+        return gpu.copy(tensor, device)
+    source = engine.tensor(tensor)
+    return engine.copy(source, engine.empty(source.shape, str(source.dtype)))

@@ -53,6 +53,8 @@ class Structure:
 
     def restore(self, tensors: Sequence[Any]) -> Any:
         """Return ``tensors`` in the nesting of the result, as tuples, lists and dictionaries."""
+        if self.output == 0:  # of most programs
+            return tensors[0]
         return _built(self.output, tensors)
 
     def _by_name(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

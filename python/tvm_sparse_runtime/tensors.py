@@ -56,14 +56,18 @@ def _is_plain(value: Any, dtype: str) -> bool:
     if type(value) is np.ndarray:
         return value.dtype is _NUMPY_TYPES.get(dtype) and value.flags.c_contiguous
     torch = sys.modules.get("torch")
+    return torch is not None and is_plain_torch(value, torch, getattr(torch, dtype, None))
+
+
+def is_plain_torch(value: Any, torch: Any, dtype: Any) -> bool:
+    """Whether a value is a plain, contiguous tensor of torch's ``dtype`` in host memory."""
     return (
-        torch is not None
-        and type(value) is torch.Tensor
+        type(value) is torch.Tensor
+        and value.dtype is dtype
         and value.is_cpu
         and value.layout is torch.strided
-        and value.dtype is getattr(torch, dtype, None)
-        and not value.requires_grad
         and value.is_contiguous()
+        and not value.requires_grad
         and not value.is_neg()
     )
 

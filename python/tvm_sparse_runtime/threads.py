@@ -27,8 +27,12 @@ class _State:
     """Releases the locks that a thread holds while it forks."""
 
 
-_calling = threading.local()
-"""``count``: the threads that this thread's last program was told to run with, if it was told."""
+class _Calling(threading.local):
+    count: int | None = None
+    """The threads that this thread's last program was told to run with, if it was told."""
+
+
+_calling = _Calling()
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _registering = threading.RLock()
@@ -64,13 +68,25 @@ def choose(wish: int | None, recorded: int | None) -> None:
         _resize_pool(wish)
 
 
-def enter() -> None:
-    """Note that a program runs; refuse in a process that lost its threads by a fork.
+def settle() -> None:
+    """Tell TVM's runtime library the number of threads if nobody has.
+
+    It would ask the system for it in each parallel region: 10 us. ``os.environ``, by which models
+    are compiled, stays as it is.
+    """
+    os.environ.setdefault(_BIND, "0")
+    if not any(map(os.environ.get, (_COUNT, "OMP_NUM_THREADS"))):
+        os.putenv(_COUNT, str(host.physical_cores()))
+
+
+def enter(count: int | None) -> None:
+    """Note that a program runs in this thread, with ``count`` threads; None is the process's own.
 
     Raises
     ------
     SparseRuntimeError
-        Instead of waiting for ever for threads that exist in the parent only.
+        If this thread's pool was begun with fewer; or in a process that lost its threads by a
+        fork, instead of waiting for ever for threads that exist in the parent only.
     """
     if _State.lost and os.environ.get(_COUNT) != "1":
         raise SparseRuntimeError(
@@ -80,23 +96,14 @@ def enter() -> None:
             "call the model only in the children, or start them with the method 'spawn'",
         )
     _State.used = True
-
-
-def use(count: int | None) -> None:
-    """Let the next program of this thread run with ``count`` threads, None for the process's own.
-
-    Raises
-    ------
-    SparseRuntimeError
-        If this thread's pool was begun with fewer.
-    """
-    told = vars(_calling).get("count")
-    if count is not None and count != told:
+    if count == _calling.count:
+        return
+    if count is None:
+        own = int(os.environ.get(_COUNT) or host.physical_cores())
+        engine.function("runtime.config_threadpool")(0, own)
+    else:
         _resize_pool(count)
-        _calling.count = count
-    elif count is None and told is not None:
-        engine.function("runtime.config_threadpool")(0, int(os.environ[_COUNT]))
-        del _calling.count
+    _calling.count = count
 
 
 def call_lock() -> Any:
@@ -123,7 +130,7 @@ def _resize_pool(count: int) -> None:
             "a number set before the first call",
             "load with it first, set TVM_NUM_THREADS, or use a new process",
         )
-    vars(_calling).pop("count", None)
+    _calling.count = None
 
 
 def _before_fork() -> None:

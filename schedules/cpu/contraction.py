@@ -26,6 +26,9 @@ from tvm_sparse.schedules.sampling import choose, near_and_far
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
 
+ROW_VECTORS = 4
+"""Most vectors of a single row of a dense layer: each is a stream of weights, read once."""
+
 CACHE_SHARE = 1 / 2
 """Part of the second-level cache that weights may fill while row tiles pass."""
 
@@ -167,7 +170,8 @@ class ContractionRule(ScheduleRule):
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         most, widest = machine.accumulators, nest.widest
-        default = default_tile(rows, blocks, nest.share, most=most, widest=widest)
+        few = min(widest, ROW_VECTORS) if rows == 1 and nest.operator == "dense" else widest
+        default = default_tile(rows, blocks, nest.share, most=most, widest=few)
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])

@@ -7,10 +7,10 @@ from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.marks import OPERATOR
-from tvm_sparse.ops.rows import PARTIAL, TAIL
+from tvm_sparse.ops.rows import PARTIAL, RESULT, TAIL
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
-from tvm_sparse.schedules.cpu import cores
+from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
 
@@ -30,11 +30,15 @@ class RowsRule(ScheduleRule):
         sch = s_tir.Schedule(func)
         if b.marked(sch, (PARTIAL,)) is None:
             return None
-        names = [sch.get(block).name_hint for block in b.all_blocks(sch)]
-        tails = (name for name in names if name.endswith(TAIL))
-        b.inline(sch, keep=("exp", "centre", "inverse", "logarithm", *tails))
-        *steps, final = b.all_blocks(sch)
-        if len(b.domain(sch, final)) != len(sch.get_loops(final)) or b.is_reduction(sch, final):
+        tails = [name for name in _names(sch) if name.endswith(TAIL)]
+        cut = _cut(sch)
+        b.inline(sch, keep=("exp", "centre", "inverse", "logarithm", *tails, *cut))
+        blocks = b.all_blocks(sch)
+        end = _names(sch).index(cut[0]) + 1 if cut else len(blocks)
+        *steps, final = blocks[:end]
+        if any(b.is_reduction(sch, block) for block in (final, *blocks[end:])):
+            return None
+        if len(b.domain(sch, final)) != len(sch.get_loops(final)):
             return None
         if len(b.domain(sch, steps[0])) == 2:
             b.number_rows(sch, final)
@@ -49,6 +53,9 @@ class RowsRule(ScheduleRule):
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
         for step in (*steps, final):
             self._vectors(sch, step)
+        for block in blocks[end:]:
+            simd.vectorise_last(sch, block)
+            cores.parallelise(sch, block)
         return sch
 
     @staticmethod
@@ -70,6 +77,20 @@ class RowsRule(ScheduleRule):
             _, lane = sch.split(last, [None, LANES])
             overlap(sch, step)
             sch.vectorize(lane)
+
+
+def _names(sch: s_tir.Schedule) -> list[str]:
+    return [sch.get(block).name_hint for block in b.all_blocks(sch)]
+
+
+def _cut(sch: s_tir.Schedule) -> list[str]:
+    """Return the block to stop at, by name, if a padding or a slice leaves other rows behind it."""
+    first = sch.get_sblock(RESULT)
+    size, chain = b.size(sch, first), [first, *b.downstream(sch, first)]
+    if b.size(sch, b.all_blocks(sch)[-1]) == size:
+        return []
+    ends = [q for q in chain if any(b.size(sch, c) != size for c in sch.get_consumers(q))]
+    return [sch.get(q).name_hint for q in ends if b.size(sch, q) == size][:1]
 
 
 def unroll(sch: s_tir.Schedule, loops: list[LoopRV]) -> None:

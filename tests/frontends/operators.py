@@ -117,6 +117,7 @@ REDUCTIONS: dict[str, Use] = {
     "cumsum of booleans": lambda x: (x > 0).cumsum(1).float(),
     "cumprod of bytes": lambda x: (x * 3).to(torch.int8).cumprod(-1).float(),
     "cumsum as int32": lambda x: (x > 0).cumsum(1, dtype=torch.int32).float(),
+    "cat of several types": lambda x: torch.cat([x > 0, x, (x * 3).int()], 1),
     "cat with empty tensors": lambda x: torch.cat([torch.ones(0), x, torch.ones(0).double()], 1),
     "topk": lambda x: x.topk(2, -1).values,
     "argmax": lambda x: x.argmax(-1, keepdim=True).float(),

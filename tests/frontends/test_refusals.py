@@ -81,3 +81,16 @@ def test_models_that_keep_something_between_calls_are_refused(function, register
 )
 def test_writing_into_anything_else_is_fine(function):
     assert load(Held(function, True), torch.randn(2, 3)).outputs
+
+
+class Two(Layer):
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
+def test_shapes_that_values_decide():
+    def first(x, count):
+        return torch.ones(count.item()).sum() * x
+
+    with pytest.raises(UnsupportedError, match="values decide the shape"):
+        load(Two(first), (torch.randn(6), torch.tensor(4)))

@@ -184,6 +184,11 @@ def test_a_pruned_lstm():
     assert [s.name for s in model.outputs] == ["output_0", "output_1_0", "output_1_1"]
 
 
+def test_inputs_that_are_no_tuple():
+    with pytest.raises(InputError, match="one tuple"):
+        from_module(nn.Bilinear(3, 3, 3), torch.randn(2, 3), torch.randn(2, 3))
+
+
 def test_what_cannot_be_traced_is_one_clear_error(capfd):
     class Branch(nn.Module):
         def forward(self, x):

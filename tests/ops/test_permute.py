@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tvm import te
 
 from tests.kernels import run
+from tvm_sparse.ops.borders import Borders
 from tvm_sparse.ops.permute import PARALLEL_POINTS, Permutation, permute
 
 
@@ -75,6 +76,30 @@ def test_any_shape(shape):
 )
 def test_short_axes(shape, dtype):
     check(shape, (0, 2, 3, 1), dtype)
+
+
+@settings(deadline=None, max_examples=8)
+@given(
+    st.integers(1, 3),
+    st.integers(16, 35),
+    st.lists(st.integers(3, 20), min_size=1, max_size=3).filter(lambda s: np.prod(s) >= 16),
+    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+    st.sampled_from([0, 2]),
+)
+def test_borders(images, channels, spatial, widths, value):
+    rank = len(spatial)
+    before, after = widths[:rank], widths[3 : 3 + rank]
+    borders = Borders.of(spatial, [*before, *after, value])
+    shape = (images, channels, *spatial)
+    plain = Permutation.of(shape, (0, *range(2, rank + 2), 1))
+    x = te.placeholder(shape, "float32", "X")
+    whole = (images, *borders.whole, channels)
+    func = te.create_prim_func([x, permute(x, plain, whole, borders)])
+    values = np.arange(np.prod(shape)).astype("float32").reshape(shape)
+    inner = np.moveaxis(values, 1, -1)
+    around = [(0, 0), *zip(before, after, strict=True), (0, 0)]
+    expected = np.pad(inner, around, constant_values=value)
+    np.testing.assert_array_equal(run(func, [values], whole), expected)
 
 
 def test_threads():

@@ -45,6 +45,11 @@ def test_windows(extents, columns):
     assert_exact(grouped(extents, columns, 64, 2), tile_rows=16)
 
 
+@pytest.mark.parametrize("columns", [16, 21])
+def test_one_group(columns):
+    assert_exact(window(WINDOWS[0], columns, 16), 0.75, 4, tile_rows=16)
+
+
 @pytest.mark.parametrize(
     "extents", [{"tile_rows": 32}, {"tile_rows": 16, "tile_cols": 24}], ids=str
 )

@@ -13,6 +13,8 @@ from tvm_sparse.passes.lower_reductions import LowerReductions
 
 REDUCTIONS = {"max": (relax.op.max, np.max), "min": (relax.op.min, np.min)}
 REDUCTIONS["prod"] = (relax.op.prod, np.prod)
+REDUCTIONS["sum"] = (relax.op.sum, np.sum)
+REDUCTIONS["mean"] = (relax.op.mean, np.mean)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -26,10 +28,15 @@ REDUCTIONS["prod"] = (relax.op.prod, np.prod)
         ((2, 3, 7), None),
         ((1, 50000), [-1]),
         ((4, 1, 64), [-2, -1]),
+        ((3, 64), [0]),
+        ((2, 5, 65), [1]),
+        ((1, 3, 127), [1]),
+        ((2, 3, 7, 31, 33), [1, 2]),
+        ((2, 1, 257), [-2]),
     ],
 )
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_rows_are_reduced_in_vectors(name, shape, axes, keepdims):
+def test_rows_and_columns_are_reduced_in_vectors(name, shape, axes, keepdims):
     ours, theirs = REDUCTIONS[name]
     after = LowerReductions()(module(lambda x: ours(x, axes, keepdims=keepdims), shape))
     assert operators(after).get(name, 0) == 0
@@ -39,11 +46,31 @@ def test_rows_are_reduced_in_vectors(name, shape, axes, keepdims):
 
 
 @pytest.mark.parametrize(
-    ("shape", "axes"), [((16, 3), [0]), ((3, 15), [1]), ((4, 5, 16), [0, 2]), ((0, 16), [1])]
+    ("shape", "axes"), [((16, 63), [0]), ((3, 15), [1]), ((4, 5, 16), [0, 2]), ((0, 16), [1])]
 )
-def test_other_axes_and_short_rows_stay(shape, axes):
+def test_other_axes_short_rows_and_few_columns_stay(shape, axes):
     before = module(lambda x: relax.op.max(x, axes), shape)
     assert operators(LowerReductions()(before)) == {"max": 1}
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_compute_their_elements_themselves(name):
+    op = getattr(relax.op, name)
+    before = module(lambda x: op(relax.op.multiply(x, x), [-1]), (3, 64))
+    assert operators(LowerReductions()(before)).get(name) == 1
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_integers_add_up_exactly(axis):
+    x = torch.randint(-9, 9, (2, 67, 131)).float()
+
+    class Summed(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(axis), x.mean((0, 1)), x.sum()
+
+    found = ts.compile(Summed(), (x,), target="cpu")(x)
+    assert torch.equal(found[0], x.sum(axis)) and torch.equal(found[2], x.sum())
+    torch.testing.assert_close(found[1], x.mean((0, 1)), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("place", [0, 15, 16, 63, 64, 130])
@@ -59,3 +86,16 @@ def test_nan_and_infinities_are_pytorchs(function, place):
 
     found = ts.compile(Reduced(), (x,), target="cpu")(x)
     torch.testing.assert_close(found, function(x, -1), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("function", [torch.amax, torch.amin])
+def test_columns_with_nan_are_pytorchs(function):
+    x = torch.randn(5, 131)
+    x[0, 3], x[4, 70], x[2, 130], x[3, 9] = torch.nan, torch.nan, torch.inf, -torch.inf
+
+    class Reduced(torch.nn.Module):
+        def forward(self, x):
+            return function(x, 0)
+
+    found = ts.compile(Reduced(), (x,), target="cpu")(x)
+    torch.testing.assert_close(found, function(x, 0), equal_nan=True, rtol=0, atol=0)

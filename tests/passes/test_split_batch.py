@@ -104,6 +104,19 @@ def test_small_symbolic_and_plain_batches_stay_whole():
     assert parts(module(R.add, (4, 8, 8), (1, 8, 8)), 1) == 1, "two extents"
 
 
+@pytest.mark.parametrize(("layers", "count"), [(0, 1), (1, 1), (2, 1), (3, 6)])
+def test_parts_are_worth_their_copies(layers, count):
+    """Three layers of equal results hand on as much as is copied in and out."""
+
+    def body(x):
+        for _ in range(layers):
+            x = R.nn.relu(R.nn.conv2d(x, const(4, 4, 3, 3), padding=1))
+        return R.nn.relu(x)
+
+    before = module(body, (BATCH, 4, 4, 4))
+    assert parts_of(SplitBatch(limit=256, least=1.0)(before)) == count
+
+
 def test_tokens_are_items():
     table = const(9, 8)
     before = module(lambda x: R.nn.relu(R.take(table, x, axis=0)), (BATCH, 5), dtype="int64")

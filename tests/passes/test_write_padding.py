@@ -85,10 +85,3 @@ def test_same_numbers_as_with_copies(monkeypatch):
     library = ts.compile(model, (x,), config=CONFIG)
     assert any(k.startswith("pad") for k in kernels(library))
     assert torch.equal(fused, library(x))
-
-
-def test_a_transposition_before_the_borders_stays_a_function_of_its_own():
-    model, x = nn.Conv2d(16, 16, 3, padding=1).eval(), torch.randn(1, 16, 20, 20)
-    library = ts.compile(model, (x,), config=CONFIG)
-    assert kernels(library)[:2] == ["permute", "pad"]
-    np.testing.assert_allclose(library(x).detach().numpy(), exact(model, x), atol=1e-5)

@@ -1,8 +1,12 @@
+import ctypes
 import os
 
 import pytest
+import torch
 
+import tvm_sparse as ts
 from tests.runtime import fresh
+from tvm_sparse.targets import threads_of
 from tvm_sparse_runtime import threads
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
@@ -12,9 +16,11 @@ def clean(monkeypatch):
     """Four cores, no variable set by the user, nothing chosen so far."""
     monkeypatch.setattr(threads.host, "physical_cores", lambda: 4)
     monkeypatch.setattr(threads._State, "ours", None)
-    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
+    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    yield
+    os.unsetenv("TVM_NUM_THREADS")  # which may be set behind os.environ
 
 
 @pytest.mark.parametrize(("recorded", "expected"), [(None, "4"), (2, "2"), (64, "4")])
@@ -35,6 +41,38 @@ def test_our_own_choice_is_not_the_users(clean):
     threads.choose(None, 1)
     threads.choose(None, 2)
     assert os.environ["TVM_NUM_THREADS"] == "2"
+
+
+def of_the_libraries():
+    """Return TVM_NUM_THREADS as TVM's runtime library reads it."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    return getenv(b"TVM_NUM_THREADS")
+
+
+def test_a_number_that_nobody_set_is_settled_for_tvm(clean, monkeypatch):
+    threads.settle()
+    assert of_the_libraries() == b"4"
+    assert "TVM_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("TVM_NUM_THREADS", "3")
+    threads.settle()
+    assert of_the_libraries() == b"3"
+
+
+@pytest.mark.parametrize("name", ["TVM_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_the_users_number_stays(clean, monkeypatch, name):
+    monkeypatch.setenv(name, "3")
+    threads.settle()
+    assert of_the_libraries() == (b"3" if name == "TVM_NUM_THREADS" else None)
+
+
+def test_a_compiled_library_settles_it(clean):
+    module, x = torch.nn.Linear(16, 16).eval(), torch.ones(2, 16)
+    library = ts.compile(module, (x,), config=ts.Config(measure=False, tuned=False))
+    before = threads_of(library.target)
+    library(x)
+    assert of_the_libraries() == b"4"
+    assert threads_of(library.target) == before
 
 
 @pytest.mark.parametrize("wish", [0, -1])

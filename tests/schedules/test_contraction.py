@@ -44,6 +44,13 @@ def test_balanced_weights_stay_in_the_cache(rows, columns, keep, loops):
 
 
 @wide
+@pytest.mark.parametrize(("features", "loops"), [(256, [4]), (1008, [21]), (48, [])])
+def test_one_row_takes_few_streams_of_weights(features, loops):
+    func = dense(Contraction((1,), 64, features), DenseFormat(features, 64), host())
+    assert outer_loops(func) == loops
+
+
+@wide
 def test_dense_weights_of_few_columns_meet_each_row_tile():
     wide_layer = Contraction((64,), 128, 512)
     assert outer_loops(dense(wide_layer, DenseFormat(512, 128), host())) == [16, 8]

@@ -67,8 +67,7 @@ def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
 
     ``lanes`` is a power of two.
     """
-    value = vector[lanes_from(0, lanes)]
-    dtype, _, _ = str(value.ty.dtype).partition("x")
+    value, dtype = vector[lanes_from(0, lanes)], vector.dtype
     while lanes > 1:
         lanes //= 2
         every = lanes_from(0, lanes)

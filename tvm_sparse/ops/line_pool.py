@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -26,10 +28,13 @@ def fits(windows: Shares) -> bool:
     return 0 < windows.count and windows.extent // windows.count >= LANES
 
 
-def line_pool(x: te.Tensor, windows: Shares, pooling: Pooling) -> te.Tensor:
-    """Return what ``pooling`` makes of each of ``windows`` over the last axis of ``x``.
+def line_pool(
+    x: te.Tensor, windows: Shares, pooling: Pooling, shape: Sequence[Any] | None = None
+) -> te.Tensor:
+    """Return what ``pooling`` makes of each of ``windows`` over each line of ``x``.
 
-    A window's last vector ends with it: what the one before has already is left out.
+    A window's last vector ends with it: what the one before has already is left out. The lines
+    are those of the last axis; if they are of several, ``shape`` is that of the results.
     """
     size, count = math.prod(map(int, x.shape)), windows.count
     lines, dtype = size // windows.extent, str(x.dtype)
@@ -59,5 +64,6 @@ def line_pool(x: te.Tensor, windows: Shares, pooling: Pooling) -> te.Tensor:
             result[number] = pooling.finish(total, tirx.const(1, "int64"), elements)
         return builder.get()
 
-    shape = [*x.shape[:-1], tirx.const(count, "int64")]
+    if shape is None:
+        shape = [*x.shape[:-1], tirx.const(count, "int64")]
     return te.extern([shape], [x], emit, name="line_pool", dtype=[dtype])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.ops.borders import Borders
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
@@ -63,11 +65,15 @@ class Permutation:
         return 1 < self.shape[self.axes[-1]] < LANES <= self.shape[-1]
 
 
-def permute(x: te.Tensor, plain: Permutation, extents: Sequence[Any]) -> te.Tensor:
+def permute(
+    x: te.Tensor, plain: Permutation, extents: Sequence[Any], borders: Borders | None = None
+) -> te.Tensor:
     """Return ``x`` transposed as ``plain`` says, of the shape ``extents``, by tiles.
 
     Tiles at the end of an axis begin earlier, so that they are whole. The function sees both
     tensors on the axes of ``plain``: a reshape outside of it would be fused with what is before.
+    Where images turn channels last (``(channels, positions)``, ``(images, channels, positions)``),
+    the result may have ``borders``.
     """
     shape, axes, dtype = plain.shape, plain.axes, str(x.dtype)
     last, rows = len(shape) - 1, axes[-1]
@@ -75,7 +81,7 @@ def permute(x: te.Tensor, plain: Permutation, extents: Sequence[Any]) -> te.Tens
     tiles = 1 if plain.interleaves() else -(-shape[rows] // LANES)
     counts = (*(shape[axis] for axis in others), tiles)
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
-    move = _interleave if plain.interleaves() else _turn
+    move = _interleave if plain.interleaves() else partial(_turn, borders=borders)
 
     def emit(inputs: Any, outputs: Any) -> Any:
         with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
@@ -84,16 +90,34 @@ def permute(x: te.Tensor, plain: Permutation, extents: Sequence[Any]) -> te.Tens
             source = _seen(inputs[0], shape, dtype)
             with T.serial(0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
                 move(plain, source, outputs[0], index, (tile, _first(across, shape[last])))
-        return builder.get()
+        return _surrounded(builder.get(), plain, outputs[0], borders)
 
     return te.extern([list(extents)], [x], emit, name="permute", dtype=dtype)
 
 
-def _turn(plain: Permutation, source: Any, output: Any, at: dict[int, Any], tile: Any) -> None:
+def _surrounded(moves: Any, plain: Permutation, output: Any, borders: Borders | None) -> Any:
+    """Return the statement ``moves`` behind one that fills the borders."""
+    if borders is None:
+        return moves
+    *images, channels, _ = plain.shape
+    return tirx.SeqStmt([borders.filled(output, math.prod(images), channels), moves])
+
+
+def _turn(
+    plain: Permutation,
+    source: Any,
+    output: Any,
+    at: dict[int, Any],
+    tile: Any,
+    *,
+    borders: Borders | None = None,
+) -> None:
     """Emit the move of 16 x 16 elements; ``at`` are the indices of the other axes."""
     shape, axes = plain.shape, plain.axes
     last, rows = len(shape) - 1, axes[-1]
-    result = _seen(output, [shape[axis] for axis in axes], str(output.dtype))
+    place, positions = (borders.place, borders.positions) if borders else (_same, shape[last])
+    extents = [positions if axis == last else shape[axis] for axis in axes]
+    result = _seen(output, extents, str(output.dtype))
     row, column = _first(tile[0], shape[rows]), tile[1]
     lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
     tiles = [
@@ -101,7 +125,7 @@ def _turn(plain: Permutation, source: Any, output: Any, at: dict[int, Any], tile
         for lane in lanes
     ]
     for lane, turned in zip(lanes, transpose_tile(tiles), strict=True):
-        index = at | {rows: tirx.Ramp(row, 1, LANES), last: column + lane}
+        index = at | {rows: tirx.Ramp(row, 1, LANES), last: place(column + lane)}
         result[tuple(index[axis] for axis in axes)] = turned
 
 
@@ -122,6 +146,10 @@ def _interleave(
     result = _seen(output, [*outer, shape[last] * count], str(output.dtype))
     place = [at[axis] for axis in axes[:-2]]
     result[(*place, tirx.Ramp(column * count, 1, LANES * count))] = interleaved(vectors)
+
+
+def _same(position: Any) -> Any:
+    return position
 
 
 def _loaded(plain: Permutation, source: Any, index: dict[int, Any]) -> Any:

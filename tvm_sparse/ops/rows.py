@@ -16,6 +16,9 @@ from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
 PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
 
+RESULT = "normalise"
+"""Name of the block that writes the result."""
+
 TAIL = "_tail"
 """End of the names of blocks that add a row's last, partial vector to its partial results."""
 
@@ -122,7 +125,7 @@ class _Rows:
             numbered = lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
             return value(numbered, index[-1])
 
-        return te.compute(x.shape, at, name="normalise")
+        return te.compute(x.shape, at, name=RESULT)
 
     def reduce(self, element: Element, reducer: Reducer, neutral: Any, name: str) -> Any:
         """Reduce each row by way of ``LANES`` partial results, in whole vectors.

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.numerics import vector_type
-from tvm_sparse.ops.axis import Lines, flat_view, on_axis, variable
-
-_WIDEST = 64
-"""Running sums side by side: a quarter of a kilobyte of each row."""
+from tvm_sparse.ops.axis import Lines, on_axis, variable
+from tvm_sparse.ops.scan_columns import ColumnScan
 
 
 def scan(x: te.Tensor, axis: int, *, product: bool, dtype: str, exclusive: bool) -> te.Tensor:
     """Return the sums (or products) of the elements up to each one, ``exclusive``: before it.
 
-    Floating-point numbers are added in float64, one after another, as PyTorch does.
+    Floating-point numbers are added in float64, one after another, as PyTorch does; for lines of
+    fp32 side by side see :class:`~tvm_sparse.ops.scan_columns.ColumnScan`.
     """
     lines = Lines.of(x.shape, on_axis(x, axis))
     wide = "float64" if "float" in dtype else dtype
@@ -29,10 +26,10 @@ def scan(x: te.Tensor, axis: int, *, product: bool, dtype: str, exclusive: bool)
     inner = x.shape[on_axis(x, axis) + 1 :]
     columns = math.prod(map(int, inner)) if all(isinstance(e, tirx.IntImm) for e in inner) else 1
     if columns > 1:
-        side = _Columns(lines, columns, wide, dtype)
+        side = ColumnScan(lines, columns, wide, dtype, product, exclusive)
 
         def beside(inputs: Any, outputs: Any) -> Any:
-            return side.emitted(inputs[0], outputs[0], product=product, exclusive=exclusive)
+            return side.emitted(inputs[0], outputs[0])
 
         return te.extern([x.shape], [x], beside, name=name, dtype=dtype)
 
@@ -52,42 +49,6 @@ def scan(x: te.Tensor, axis: int, *, product: bool, dtype: str, exclusive: bool)
         return builder.get()
 
     return te.extern([x.shape], [x], emit, name=name, dtype=dtype)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Running sums of lines that lie side by side in memory: ``columns`` of them, in vectors."""
-
-    lines: Lines
-    columns: int
-    wide: str
-    dtype: str
-
-    def emitted(self, before: Any, after: Any, *, product: bool, exclusive: bool) -> Any:
-        """Return the code; the last vector may overlap the one before it."""
-        lanes = min(self.columns, _WIDEST)
-        tiles = -(-self.columns // lanes)
-        with IRBuilder() as builder, T.parallel(0, self.lines.before * tiles) as tile:
-            size = self.lines.before * self.lines.extent * self.columns
-            source, result = (flat_view(buffer, size) for buffer in (before, after))
-            column = tirx.min(tile % tiles * lanes, self.columns - lanes)
-            total, whole = variable(self.wide, lanes), tirx.Ramp(0, 1, lanes)
-            first = tirx.const(1 if product else 0, self.wide)
-            total[whole] = tirx.Broadcast(first, lanes)
-            with T.serial(0, self.lines.extent) as i:
-                start = (tile // tiles * self.lines.extent + i) * self.columns + column
-                here = tirx.Ramp(tirx.Cast("int64", start), tirx.const(1, "int64"), lanes)
-                if exclusive:
-                    result[here] = self._cast(total[whole], self.dtype, lanes)
-                value = self._cast(source[here], self.wide, lanes)
-                total[whole] = total[whole] * value if product else total[whole] + value
-                if not exclusive:
-                    result[here] = self._cast(total[whole], self.dtype, lanes)
-        return builder.get()
-
-    @staticmethod
-    def _cast(value: Any, dtype: str, lanes: int) -> Any:
-        return tirx.Cast(vector_type(dtype, lanes), value)
 
 
 def running_extremes(x: te.Tensor, axis: int, *, largest: bool) -> list[te.Tensor]:

@@ -27,7 +27,7 @@ def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
         rank, largest = len(str(call.attrs.layout)) - 2 if plain else 0, False
         x = call.args[0]
     elif op_name(call) == "call_tir":
-        attrs = sweep.builder_.get()[call.args[0]].attrs
+        attrs = sweep.module[call.args[0]].attrs
         rank, largest = int(attrs.get(ADAPTIVE, 0)) if attrs else 0, True
         x = call.args[1][0] if rank else None
     else:

@@ -1,4 +1,4 @@
-"""Largest and smallest elements and products of whole rows, in vectors."""
+"""Reductions of whole rows, and of columns side by side, in vectors."""
 
 from __future__ import annotations
 
@@ -10,44 +10,67 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.axis import Lines
+from tvm_sparse.ops.column_pool import LEAST, column_pool
 from tvm_sparse.ops.extrema import MIN, highest
 from tvm_sparse.ops.line_pool import fits, line_pool
-from tvm_sparse.ops.row_pool import MAXIMUM, Pooling
+from tvm_sparse.ops.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.windows import Shares
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
 _MINIMUM = Pooling(highest, MIN.combine)
 _PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
-_REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT}
+_SUM = Pooling(lambda dtype: tirx.const(0, dtype), lambda a, b: a + b)
+_REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT, "sum": _SUM}
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    pooling = _REDUCTIONS.get(op_name(call))
-    shape = static_shape(call.args[0]) if pooling else None
-    if pooling is None or not shape or str(call.ty.dtype) != FLOAT_SUMS:
+    shape = static_shape(call.args[0]) if op_name(call) in (*_REDUCTIONS, "mean") else None
+    if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
         return None
-    rank, given = len(shape), call.attrs.axis
-    axes = range(rank) if given is None else sorted({int(a) % rank for a in given})
-    first = rank - len(axes)
-    row = Shares(math.prod(shape[first:]), 1)
-    if list(axes) != list(range(first, rank)) or 0 in shape or not fits(row):
+    if op_name(call) in ("sum", "mean") and _fuses(sweep, call.args[0]):
         return None
-    rows = sweep.emit(relax.op.reshape(call.args[0], [math.prod(shape[:first]), row.extent]))
-    reduced = sweep.builder_.call_te(
-        lambda x: line_pool(x, row, pooling), rows, primfunc_name_hint=f"row_{op_name(call)}"
-    )
-    return relax.op.reshape(sweep.emit(reduced), call.ty.shape)
+    lines = _lines(shape, call.attrs.axis)
+    if lines is None:
+        return None
+    row, shape = Shares(lines.extent, 1), call.ty.shape.values
+    pooling = _REDUCTIONS.get(op_name(call)) or mean([row], counts_borders=False)
+    if lines.after == 1 and fits(row):
+        name, define = "row", lambda x: line_pool(x, row, pooling, shape)
+    elif lines.after >= LEAST:
+        name, define = "column", lambda x: column_pool(x, lines, pooling, shape)
+    else:
+        return None
+    hint = f"{name}_{op_name(call)}"
+    return sweep.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+
+
+def _fuses(sweep: Rewriter, x: relax.Expr) -> bool:
+    """Whether a sum may compute its elements itself: then they are never in memory."""
+    return op_name(sweep.resolve(x)) in ELEMENTWISE
+
+
+def _lines(shape: tuple[int, ...], given: Any) -> Lines | None:
+    """Return what is reduced as lines along one axis, ``None`` if there are axes in between."""
+    rank = len(shape)
+    axes = sorted({int(a) % rank for a in given}) if given is not None else list(range(rank))
+    first, end = axes[0], axes[-1] + 1
+    if axes != list(range(first, end)):
+        return None
+    return Lines(*(math.prod(shape[a:b]) for a, b in ((0, first), (first, end), (end, rank))))
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerReductions")
 @dataclass(frozen=True)
 class LowerReductions:
-    """Reduce the last axes of fp32 tensors by several vectors of partial results.
+    """Reduce neighbouring axes of fp32 tensors by several vectors of partial results.
 
-    Other axes and types, and short rows, keep their definition.
+    Other axes and types, short rows and few columns keep their definition. Sums of element-wise
+    results do, too: they compute them on the fly.
 
     before: ``max(x: (32, 1000), axis=-1)``
-    after:  ``reshape(call_tir(row_max, (x,)), (32,))``
+    after:  ``call_tir(row_max, (x,))``
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

@@ -86,7 +86,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         products = [] if on_gpu else [GroupProducts(chooser.notes)]
         smaller = [*products, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     if not on_gpu:
-        parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2)]
+        parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2, least=1.0)]
     plain = chooser.config.precision == Config.precision
     return [
         UnrollRecurrences(whole=plain and not on_gpu),

@@ -124,14 +124,15 @@ class Rewriter(PyExprMutator):
     """A forward sweep that asks :attr:`rule` for a replacement of each call.
 
     The rule gets this rewriter and the call with its arguments already rewritten, and returns an
-    expression or ``None`` (keep). :attr:`original` is the same call before its arguments changed.
+    expression or ``None`` (keep). :attr:`original` is the same call before its arguments changed,
+    :attr:`module` what is swept, as it was before.
     """
 
     def __init__(
         self, mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]
     ) -> None:
         super().__init__(mod)
-        self.rule = rule
+        self.module, self.rule = mod, rule
         self.original: Any = None
 
     def visit_call_(self, call: relax.Call) -> Any:

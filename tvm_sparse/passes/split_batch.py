@@ -49,15 +49,20 @@ class SplitBatch:
     Every layer of a large batch of images writes more than the cache holds and the next one reads
     it back from memory; a part goes through all layers at once. :class:`CallParts` makes the
     program for the whole batch again. A batch is left whole where its activations are small,
-    where it is symbolic, and where it cannot be followed through every operator.
+    where layers hand on less than parts would copy, where it is symbolic, and where it cannot be
+    followed through every operator.
 
     Parameters
     ----------
     limit
         Bytes that the largest result of a layer in a part may take.
+    least
+        How many elements layers hand on to others, at least, for each of the inputs and outputs:
+        these are copied, part by part.
     """
 
     limit: int
+    least: float = 0.0
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` for a part of the batch."""
@@ -67,7 +72,7 @@ class SplitBatch:
         if len(blocks) != 1:
             return mod
         part = _part(batch, [*main.params, *(b.var for b in blocks[0].bindings)], self.limit)
-        if part == batch:
+        if part == batch or _handed_on(main) < self.least:
             return mod
         try:
             split = _Split(batch, part).function(main)
@@ -99,6 +104,27 @@ def _part(batch: int, values: list[Any], limit: int) -> int:
     item = 4 * max(sizes, default=0) / batch
     divisors = [d for d in range(1, batch + 1) if batch % d == 0 and batch // d <= MOST_PARTS]
     return max(d for d in divisors if d == divisors[0] or d * item <= limit)
+
+
+def _handed_on(main: relax.Function) -> float:
+    """Return how much layers hand on to others for each element of inputs and outputs.
+
+    Element-wise steps are fused into layers, and the last layer's result is an output.
+    """
+
+    def size(value: Any) -> int:
+        shapes = map(shape_of_type, getattr(value.ty, "fields", [value.ty]))
+        static = (s for s in shapes if s and all(isinstance(extent, int) for extent in s))
+        return sum(map(math.prod, static))
+
+    results = [
+        binding.var
+        for binding in main.body.blocks[0].bindings
+        if isinstance(binding.value, relax.Call) and op_name(binding.value) not in ELEMENTWISE
+    ]
+    outputs = size(main.body.body)
+    copied = sum(map(size, main.params)) + outputs
+    return (sum(map(size, results)) - outputs) / max(1, copied)
 
 
 class _Split:

@@ -39,7 +39,7 @@ class WritePadding:
         made: dict[tuple[str, tuple[int, ...]], Any] = {}
 
         def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
-            padding = _padding(mod, call)
+            padding = padding_of(mod, call)
             if padding is None or uses.get(sweep.original.args[1].fields[0]) != 1:
                 return None
             producer = sweep.resolve(call.args[1].fields[0])
@@ -70,7 +70,7 @@ def definitions(before: tvm.IRModule, after: tvm.IRModule) -> dict[str, tirx.Pri
     return found
 
 
-def _padding(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
+def padding_of(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
     """Return widths and value if ``call`` is one of a function that only pads."""
     if op_name(call) != "call_tir":
         return None

@@ -15,6 +15,7 @@ from tvm_sparse.frontends.left_float import keep_left_float
 from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
+from tvm_sparse.quantization.converting import converted
 from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
@@ -84,8 +85,6 @@ def quantize(
     names = {name for name, _ in model.named_modules()}
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
-
     with quiet(), torch.no_grad():
         dynamic = activations == "dynamic"
         whole = inference_copy(model)
@@ -99,15 +98,15 @@ def quantize(
             if left:
                 ignore = [*ignore, *left]
                 prepared = _prepared(_traced(whole, calls[0]), calls, ignore, dynamic=dynamic)
-            converted = convert_pt2e(prepared)
+            result = converted(prepared)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             todo = "give each use of a module its own, or quantise with another tool"
             raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
-        _name_weights(converted)
+        _name_weights(result)
         if dynamic:
-            quantise_rows(converted, ignore)
-        program = torch.export.export(converted, *calls[0])
+            quantise_rows(result, ignore)
+        program = torch.export.export(result, *calls[0])
         keep_left_float(program, left, tolerance)
         return program
 

@@ -15,9 +15,16 @@ from tvm_sparse.memory import argument_of
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.times import Times, key_of
+from tvm_sparse_runtime.threads import settle
 
 ROUNDS = 5
-MIN_SECONDS = 0.003
+
+TURN = 0.002
+"""Seconds that an operator runs in its turn, at least once."""
+
+PIECE = 0.0003
+"""Seconds of a turn that are timed apart. A system shares a core in slices of 3 or 4 ms: turns that
+are timed whole may meet another program in every one, and operators next to them in none."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,10 @@ def measure(
     The rules ``first`` are tried before the target's own to schedule them. What ``known`` has
     times of is not built; new times go there, unless they were taken under load.
 
-    The functions run in turns, ``rounds`` times each, so that noise meets all of them.
+    The functions run in turns, ``rounds`` times each, so that noise meets all of them. Turns are
+    timed in pieces, the best of which counts.
     """
+    settle()
     modules = {name: scheduled(func, target, first) for name, func in functions.items()}
     key = ""
     if known is not None:
@@ -76,17 +85,28 @@ def measure(
     for name, module in modules.items():
         built = build_scheduled(module, target).mod
         args = (x, *(argument_of(a) for a in data.arrays(name)), out)
-        built["main"](*args)
-        timer = built.time_evaluator(
-            "main", device, number=1, repeat=1, min_repeat_ms=int(MIN_SECONDS * 1e3)
-        )
+        number, repeat = pieces(min(_seconds(built["main"], args) for _ in range(3)))
+        timer = built.time_evaluator("main", device, number=number, repeat=repeat)
         timers[name] = (timer, args)
     best = Measured(dict.fromkeys(timers, float("inf")))
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(rounds):
         for name, (timer, args) in timers.items():
-            best[name] = min(best[name], timer(*args).median * 1e6)
+            best[name] = min(best[name], timer(*args).min * 1e6)
     best.loaded = time.process_time() - cpu < BUSY * (time.perf_counter() - wall)
     if known is not None and not best.loaded:
         known.put(key, best)
     return best
+
+
+def pieces(seconds: float) -> tuple[int, int]:
+    """Return calls of a piece, and pieces of a turn, of an operator that takes ``seconds``."""
+    calls = max(1, round(PIECE / seconds))
+    return calls, max(1, round(TURN / (calls * seconds)))
+
+
+def _seconds(function: Callable[..., object], args: tuple[object, ...]) -> float:
+    """Return how long a call takes; the first one reads the code."""
+    start = time.perf_counter()
+    function(*args)
+    return time.perf_counter() - start

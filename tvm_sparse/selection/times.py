@@ -22,6 +22,9 @@ from tvm_sparse.machine.fitted import cache_directory
 
 FILE = "times.jsonl"
 
+METHOD = "best of short pieces"
+"""How times are taken: those taken in another way are measured again."""
+
 
 class Times:
     """Microseconds by operator for each key that :func:`key_of` makes, kept in ``directory``.
@@ -55,12 +58,12 @@ class Times:
 def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:
     """Return a key of scheduled functions by name.
 
-    It covers all that a time depends on but the place of the nonzeros: the code (shapes included),
-    the machine, its threads, the versions of the compilers, and what the pass context in force
-    changes in what they do.
+    It covers all that a time depends on but the place of the nonzeros: how it is taken, the code
+    (shapes included), the machine, its threads, the versions of the compilers, and what the pass
+    context in force changes in what they do.
     """
     threads = os.environ.get("TVM_NUM_THREADS", "")
-    parts = [str(target), threads, platform.node(), platform.machine(), str(os.cpu_count())]
+    parts = [METHOD, str(target), threads, platform.node(), platform.machine(), str(os.cpu_count())]
     parts += _settings(transform.PassContext.current())
     parts += [importlib.metadata.version(name) for name in ("apache-tvm", "tvm-sparse")]
     for name, func in functions.items():

@@ -51,6 +51,23 @@ def test_groups_are_multiplied_by_shifts():
     assert candidate.cost < 0.75
 
 
+@pytest.mark.parametrize(
+    "features, taps, stride, shifted",
+    [(16, 3, 1, True), (16, 1, 1, False), (16, 3, 2, False), (24, 3, 1, False), (32, 3, 1, False)],
+)
+def test_few_features_are_multiplied_by_shifts(features, taps, stride, shifted):
+    padded = (13 * stride + taps,) * 2
+    shape = (1, 14, 14), 64, features, (taps, taps), (stride, stride), (1, 1), padded
+    _, (candidate,) = offered(Contraction(*shape), 0.75)
+    assert isinstance(candidate.storage, ShiftedRowsFormat) is shifted
+
+
+def test_few_features_of_an_open_batch_are_not():
+    shape = (tirx.Var("n", "int64"), 8, 8), 32, 16, (3, 3), (1, 1), (1, 1), (10, 10)
+    _, (candidate,) = offered(Contraction(*shape), 0.75)
+    assert not isinstance(candidate.storage, ShiftedRowsFormat)
+
+
 def test_groups_of_an_open_batch_are_refused_with_the_reason():
     shape = (tirx.Var("n", "int64"), 8, 8), 32, 64, (3, 3), (1, 1), (1, 1), (10, 10)
     _, (reason,) = offered(Contraction(*shape, groups=2), 0.8)

@@ -33,6 +33,9 @@ PACK, TURN, SLOT = 6.0, 5.0, 4.0
 """Multiply-adds that it takes to transpose a vector of activations, one of results, and to begin a
 slot."""
 
+SHIFTED = 0.8
+"""Modelled cost of shifted planes over that of compressed rows up to which they are faster."""
+
 FEATURES = 128
 COLUMNS = 1024
 """Extents of tiles of rows, and of columns where several rows share them."""
@@ -61,7 +64,22 @@ def unstructured_candidates(
         yield f"unstructured needs a static batch, or {LANES} rows (or an odd count) for each of it"
         return
     (cover,) = covers(scan, (1,), (1,))
-    yield compressed_candidate("unstructured", c, scan, cover, target)
+    rows = compressed_candidate("unstructured", c, scan, cover, target)
+    if _few_features(c):
+        shifted = shifted_candidate(c, scan, target)
+        if shifted.cost < SHIFTED * rows.cost:
+            yield shifted
+            return
+    yield rows
+
+
+def _few_features(c: Contraction) -> bool:
+    """Whether transposing the pixels of every tap anew takes longer than multiplying them.
+
+    With strides or more features it does not: see the notebook of CPU operators.
+    """
+    static = all(isinstance(e, int) for e in c.lead)
+    return static and c.features == LANES and math.prod(c.taps) > 1 == max(c.strides)
 
 
 def compressed_candidate(

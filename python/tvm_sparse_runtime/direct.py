@@ -1,0 +1,60 @@
+"""Calls with torch's tensors that a program takes as they are: nothing is copied or converted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from .spec import ALIGNMENT, TensorSpec, nbytes
+from .tensors import is_plain_torch
+
+
+class Direct:
+    """The inputs of a program, as such tensors.
+
+    A call asks for them first: the questions of :func:`~tvm_sparse_runtime.tensors.accept` take
+    longer than a small model.
+
+    Parameters
+    ----------
+    inputs
+        Specifications in call order.
+    device
+        Where the program runs.
+    """
+
+    def __init__(self, inputs: Sequence[TensorSpec], device: str) -> None:
+        extents = [extent for spec in inputs for extent in spec.shape]
+        fixed = all(isinstance(extent, int) and extent > 0 for extent in extents)
+        self._inputs = tuple(inputs) if fixed and device == "cpu" else ()
+        self._torch: Any = None
+        self._kinds: tuple[tuple[Any, tuple[int, ...], int], ...] = ()
+
+    def spans(self, values: Sequence[Any]) -> list[tuple[int, int]] | None:
+        """Return the address and the bytes of each value, or None if one is not such a tensor."""
+        if len(values) != len(self._inputs) or not (self._kinds or self._described()):
+            return None
+        torch, found = self._torch, []
+        for value, (dtype, shape, size) in zip(values, self._kinds):
+            if not is_plain_torch(value, torch, dtype) or value.shape != shape:
+                return None
+            address = value.data_ptr()
+            if address % ALIGNMENT:
+                return None
+            found.append((address, size))
+        return found
+
+    def _described(self) -> bool:
+        """Note the inputs in torch's own terms, once it is imported."""
+        torch: Any = sys.modules.get("torch")
+        if torch is None or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+            return False
+        self._torch = torch
+        self._kinds = tuple([self._kind(torch, spec) for spec in self._inputs])
+        return bool(self._kinds)
+
+    @staticmethod
+    def _kind(torch: Any, spec: TensorSpec) -> tuple[Any, tuple[int, ...], int]:
+        shape: Any = spec.shape  # of numbers alone
+        return getattr(torch, spec.dtype, None), shape, nbytes(shape, spec.dtype)

@@ -1,0 +1,55 @@
+"""Small variables of a function live in registers and on the stack."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import DataType, tirx
+from tvm.tirx.buffer import BufferType
+
+_MOST_BYTES = 1024
+"""TVM asks its allocator for as much, and for more."""
+
+
+@tvm.transform.module_pass(opt_level=0, name="StackVariables")
+class StackVariables:
+    """Declare small local variables in the default scope.
+
+    before: ``T.decl_buffer([16], scope="local")`` --> after: ``T.decl_buffer([16])``
+
+    A CPU has registers and a stack, but for each variable of the scope "local" TVM calls its
+    allocator in each call of the function, 25 ns, and LLVM stores what it could leave in registers.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with other scopes."""
+        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc):
+                result[name] = _on_stack(func)
+        return result
+
+
+def _on_stack(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    moved: dict[Any, Any] = {}
+
+    def place(var: Any) -> Any:
+        if not _is_small_local(var.ty):
+            return var
+        if var not in moved:
+            moved[var] = tirx.decl_buffer(list(var.ty.shape), var.ty.dtype, var.name)
+        return moved[var]
+
+    body = tvm_ffi.structural_map(func.body, (tirx.Var, place))
+    return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _is_small_local(ty: Any) -> bool:
+    if not isinstance(ty, BufferType) or ty.storage_scope != "local":
+        return False
+    if not all(isinstance(extent, tirx.IntImm) for extent in ty.shape):
+        return False
+    return math.prod(map(int, ty.shape)) * DataType(str(ty.dtype)).itemsize < _MOST_BYTES
