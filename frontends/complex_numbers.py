@@ -78,9 +78,7 @@ def _product(w: Writer, x: Any, y: Any) -> Any:
     (a, b), mul = w.of(x), aten.mul.Tensor
     if isinstance(y, fx.Node) and y not in w.pairs:
         return w.emit(mul, a, y), w.emit(mul, b, y)
-    c, d = (y.real, y.imag) if isinstance(y, complex) else w.of(y)
-    real = w.emit(aten.sub.Tensor, w.emit(mul, a, c), w.emit(mul, b, d))
-    return real, w.emit(aten.add.Tensor, w.emit(mul, a, d), w.emit(mul, b, c))
+    return w.product((a, b), (y.real, y.imag) if isinstance(y, complex) else w.of(y))
 
 
 def _magnitude(w: Writer, x: fx.Node) -> fx.Node:

@@ -55,6 +55,13 @@ class Writer:
         """Return an operator of the real and of the imaginary part."""
         return self.emit(operator, pair[0], *args), self.emit(operator, pair[1], *args)
 
+    def product(self, x: Pair, y: Sequence[Any], sign: int = 1) -> Pair:
+        """Return ``x y``, or ``x`` times the conjugate of ``y`` with ``sign`` -1."""
+        (a, b), (c, d), mul = x, y, aten.mul.Tensor
+        first, second = (aten.add, aten.sub) if sign < 0 else (aten.sub, aten.add)
+        real = self.emit(first.Tensor, self.emit(mul, a, c), self.emit(mul, b, d))
+        return real, self.emit(second.Tensor, self.emit(mul, b, c), self.emit(mul, a, d))
+
     def scaled(self, pair: Sequence[fx.Node], factor: float) -> tuple[fx.Node, ...]:
         """Return all parts times ``factor``."""
         if factor == 1:

@@ -41,16 +41,12 @@ def _in_two(w: Writer, pair: Pair, axis: int, sign: int, rows: int) -> Pair:
     shape = list(pair[0].meta["val"].shape)
     count, extent = shape[axis] // rows, shape[axis]
     apart = [*shape[:axis], rows, count, *shape[axis + 1 :]]
-    a, b = _turn(w, w.each(aten.reshape.default, pair, apart), axis, sign)
+    turned = _turn(w, w.each(aten.reshape.default, pair, apart), axis, sign)
     ends = [rows, count, *[1] * (len(shape) - axis - 1)]
     waves = w.each(aten.reshape.default, _waves(w, rows, count, extent), ends)
-    (c, d), mul = waves, aten.mul.Tensor
-    first, second = (aten.add, aten.sub) if sign < 0 else (aten.sub, aten.add)
-    real = w.emit(first.Tensor, w.emit(mul, a, c), w.emit(mul, b, d))
-    imaginary = w.emit(second.Tensor, w.emit(mul, b, c), w.emit(mul, a, d))
     order = list(range(len(apart)))
     order[axis], order[axis + 1] = axis + 1, axis
-    turned = _turn(w, (real, imaginary), axis + 1, sign)
+    turned = _turn(w, w.product(turned, waves, sign), axis + 1, sign)
     swapped = w.each(aten.permute.default, turned, order)
     return w.each(aten.reshape.default, swapped, shape)
 
@@ -74,11 +70,11 @@ def _waves(w: Writer, rows: int, columns: int, period: int | None = None) -> Pai
     turns = w.emit(aten.remainder.Scalar, product, period)
     turns = w.emit(aten._to_copy.default, turns, dtype=torch.float64)
     angle = w.emit(aten.mul.Tensor, turns, 2 * math.pi / period)
-    cos, sin = (w.emit(f.default, angle) for f in (aten.cos, aten.sin))
-    single = {"dtype": torch.float32}
-    return w.emit(aten._to_copy.default, cos, **single), w.emit(
-        aten._to_copy.default, sin, **single
+    cos, sin = (
+        w.emit(aten._to_copy.default, w.emit(wave.default, angle), dtype=torch.float32)
+        for wave in (aten.cos, aten.sin)
     )
+    return cos, sin
 
 
 def _extent(w: Writer, x: fx.Node, axis: int) -> int:

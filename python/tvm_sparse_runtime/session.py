@@ -196,6 +196,7 @@ class Session:
             for start, size in borrowed:
                 if start <= address < start + size:
                     found[place] = _copied(tensor, self.device)
+                    break
         return found
 
     def _run(self, arguments: Sequence[Any]) -> Any:

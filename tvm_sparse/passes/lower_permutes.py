@@ -21,7 +21,7 @@ class _Lower:
     """The rule; remembers what its functions transpose, so that a function may write borders."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
-        self.mod, self.uses = mod, count_uses(mod["main"])
+        self.uses = count_uses(mod["main"])
         self.plain: dict[str, Permutation] = {}
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -46,7 +46,7 @@ class _Lower:
 
     def _bordered(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Return a transposition that writes the borders which ``call`` puts around its result."""
-        padding = padding_of(self.mod, call)
+        padding = padding_of(sweep.module, call)
         if padding is None or self.uses.get(sweep.original.args[1].fields[0]) != 1:
             return None
         turned = call.args[1].fields[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.memory import array_of
+from tvm_sparse.passes.batch import batch_of, handed_on, part_of
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import (
     constant,
@@ -25,9 +25,6 @@ from tvm_sparse.passes.rewrite import (
 
 PARTS = "tvm_sparse.parts"
 """Attribute of ``main``: how many times its batch goes into that of the model."""
-
-MOST_PARTS = 64
-"""Each part is a call in the program, and its results are operands of what joins them."""
 
 
 def parts_of(mod: tvm.IRModule) -> int:
@@ -67,12 +64,12 @@ class SplitBatch:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` for a part of the batch."""
         main = mod["main"]
-        batch = _batch(main)
+        batch = batch_of(main)
         blocks = list(main.body.blocks)
         if len(blocks) != 1:
             return mod
-        part = _part(batch, [*main.params, *(b.var for b in blocks[0].bindings)], self.limit)
-        if part == batch or _handed_on(main) < self.least:
+        part = part_of(batch, [*main.params, *(b.var for b in blocks[0].bindings)], self.limit)
+        if part == batch or handed_on(main) < self.least:
             return mod
         try:
             split = _Split(batch, part).function(main)
@@ -80,51 +77,6 @@ class SplitBatch:
             return mod
         functions = {**dict(mod.functions_items()), mod.get_global_var("main"): split}
         return tvm.IRModule(functions, attrs=mod.attrs)
-
-
-def _batch(main: relax.Function) -> int:
-    """Return the extent that the first axes of all inputs share if it can be a batch, else 1.
-
-    Rows of a matrix are none, unless of integers (tokens, of which each becomes a row): weights
-    would be read again for every few of them.
-    """
-    extents = set()
-    for param in main.params:
-        shape, plain = static_shape(param) or (), "float" in str(param.ty.dtype)
-        extents.add(shape[0] if len(shape) > 1 + plain else 1)
-    return max(1, extents.pop()) if len(extents) == 1 else 1
-
-
-def _part(batch: int, values: list[Any], limit: int) -> int:
-    """Return the largest divisor of ``batch`` with which no value takes more than ``limit`` bytes.
-
-    If that made too many parts, the smallest that does not.
-    """
-    sizes = [math.prod(s) for v in values if (s := static_shape(v)) and s[0] == batch]
-    item = 4 * max(sizes, default=0) / batch
-    divisors = [d for d in range(1, batch + 1) if batch % d == 0 and batch // d <= MOST_PARTS]
-    return max(d for d in divisors if d == divisors[0] or d * item <= limit)
-
-
-def _handed_on(main: relax.Function) -> float:
-    """Return how much layers hand on to others for each element of inputs and outputs.
-
-    Element-wise steps are fused into layers, and the last layer's result is an output.
-    """
-
-    def size(value: Any) -> int:
-        shapes = map(shape_of_type, getattr(value.ty, "fields", [value.ty]))
-        static = (s for s in shapes if s and all(isinstance(extent, int) for extent in s))
-        return sum(map(math.prod, static))
-
-    results = [
-        binding.var
-        for binding in main.body.blocks[0].bindings
-        if isinstance(binding.value, relax.Call) and op_name(binding.value) not in ELEMENTWISE
-    ]
-    outputs = size(main.body.body)
-    copied = sum(map(size, main.params)) + outputs
-    return (sum(map(size, results)) - outputs) / max(1, copied)
 
 
 class _Split:
