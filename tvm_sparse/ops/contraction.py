@@ -86,6 +86,12 @@ class Contraction:
         """Return the input channel at which the group of an output feature begins."""
         return 0 if self.groups == 1 else feature // (self.features // self.groups) * self.columns
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What loop nests depend on but for extents: equal for contractions of a kind."""
+        one_row = math.prod(e for e in self.lead if isinstance(e, int)) == 1
+        return one_row, self.taps, self.strides, self.depthwise, self.groups > 1, self.numerics
+
     def flops(self, batch: int = 1) -> float:
         """Operations of the dense contraction; symbolic extents count as ``batch``."""
         rows = math.prod(e if isinstance(e, int) else batch for e in self.lead)

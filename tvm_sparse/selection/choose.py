@@ -20,6 +20,7 @@ from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.selection.agreement import Agreement
 from tvm_sparse.selection.alike import alike, form
 from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
@@ -87,6 +88,7 @@ class Chooser:
                 decisions.costs = costs_of(target).source
         self.notes: dict[str, str] = {}
         self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
+        self._agreement = Agreement()
         self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
@@ -178,6 +180,9 @@ class Chooser:
         for theirs, times in known:
             if alike(candidates, theirs):
                 return times
+        if vouching := self._agreement.vouching(static.kind, static.flops(), candidates):
+            self.note(layer.name, f"the model was right about {vouching} layers like it")
+            return Measured()
         rng = np.random.default_rng(0)
         x = samples(rng, static.input_shape, static.dtype)
         functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
@@ -187,6 +192,8 @@ class Chooser:
         times = measure(functions, data, self.target, self.first, known=self.known)
         times.layer = layer.name
         known.append((candidates, times))
+        if not times.loaded:
+            self._agreement.add(static.kind, static.flops(), candidates, times)
         return times
 
     def _rebuild(
