@@ -16,7 +16,7 @@ from tvm_sparse.ops.window_maxima import ADAPTIVE, Windows, window_maxima
 @converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
-    extents = [int(e) for e in x.ty.shape][-len(counts) :]
+    extents = [int(e) for e in list(x.ty.shape)[-len(counts) :]]
     axes = [Windows.shares(e, c) for e, c in zip(extents, counts, strict=True)]
     if _reads_places(node):
         return _maxima(importer, x, axes)
@@ -41,8 +41,8 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     stride, padding, dilation = filled(rest[:3], ([], 0, 1))
     rank = 3 if "3d" in str(node.target) else 2
     sizes = [for_each_axis(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
-    counts = [int(e) for e in node.meta["val"][0].shape][-rank:]
-    extents = [int(e) for e in x.ty.shape][-rank:]
+    counts = [int(e) for e in node.meta["val"][0].shape[-rank:]]
+    extents = [int(e) for e in list(x.ty.shape)[-rank:]]
     axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]
     return _maxima(importer, x, axes)
 

@@ -38,6 +38,27 @@ def _group_norm(  # noqa: PLR0917 (the operator's own signature)
     return normalised, mean.squeeze(2), torch.rsqrt(variance + eps).squeeze(2)
 
 
+@rule(aten.instance_norm.default)
+def _instance_norm(  # noqa: PLR0917 (the operator's own signature)
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Write a norm of groups of one channel; PyTorch's moves the batch to the channels."""
+    if not use_input_stats:
+        found = aten._native_batch_norm_legit_no_training(
+            x, weight, bias, running_mean, running_var, momentum, eps
+        )
+        return found[0]
+    return aten.group_norm(x, x.shape[1], weight, bias, eps)
+
+
 @rule(aten._native_batch_norm_legit_functional.default)
 def _batch_norm(  # noqa: PLR0917 (the operator's own signature)
     x: Tensor,

@@ -9,6 +9,7 @@ from torch import nn
 from torch.ao.pruning import WeightNormSparsifier
 from torch.nn.utils import parametrizations, prune
 
+import tvm_sparse as ts
 from tests.frontends.running import largest_difference, run
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.torch import from_module
@@ -60,6 +61,26 @@ def test_dynamic_batch_serves_every_size(bounds, example):
         assert largest_difference(model, module, images(count)) < 1e-5
     upper = model.module["main"].attrs.get("tir_var_upper_bound")
     assert upper is None if bounds is True else dict(upper) == {"batch": 8}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.InstanceNorm2d(6, affine=True),
+        nn.InstanceNorm2d(6, track_running_stats=True),
+        nn.AdaptiveMaxPool2d((2, 3)),
+        nn.AdaptiveMaxPool2d(3, return_indices=True),
+    ],
+    ids=str,
+)
+def test_layers_for_a_batch_of_any_size(layer):
+    x = torch.randn(2, 6, 5, 7)
+    library = ts.compile(
+        ts.load(layer.eval(), (x,), dynamic_batch=True), config=ts.Config(measure=False)
+    )
+    for count in (1, 4):
+        x = 10 + torch.randn(count, 6, 5, 7)
+        torch.testing.assert_close(library(x), layer(x), rtol=1e-5, atol=1e-5)
 
 
 class Scaled(nn.Module):

@@ -35,6 +35,7 @@ def take(x, index, axis):
         (lambda x: take(x, [1, 0], 1), (2, 3), {"take": 1}),
         (lambda x: R.split(x, 3, -1)[1], (2, 6), {"strided_slice": 1}),
         (lambda x: R.split(x, [1, 4], 1)[2], (2, 6), {"strided_slice": 1}),
+        (lambda x: R.split(x, [], 1), (2, 6), {}),
     ],
 )
 def test_rewrites(body, shape, expected):

@@ -137,6 +137,11 @@ def _piece(sweep: Rewriter, item: relax.TupleGetItem) -> Any | None:
     return relax.op.strided_slice(source, [axis], [begin], [end])
 
 
+def _split(_sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``split`` into one piece --> the tensor itself: no tuple, on which layout conversion dies."""
+    return None if isinstance(call.ty, relax.TupleType) else call.args[0]
+
+
 def _matmul(sweep: Rewriter, call: relax.Call) -> Any | None:
     """``matmul(x, w: (1, k, n))`` --> ``matmul(x, w: (k, n))``, a linear layer."""
     weight, shape = sweep.constant(call.args[1]), shape_of(call.args[0])
@@ -158,6 +163,7 @@ _RULES = {
     "expand_dims": _as_reshape,
     "flatten": _as_reshape,
     "reshape": _reshape,
+    "split": _split,
     "broadcast_to": _broadcast_to,
     "clip": _clip,
     "add": _add,
