@@ -7,7 +7,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.marks import OPERATOR
-from tvm_sparse.ops.rows import PARTIAL, RESULT, TAIL
+from tvm_sparse.ops.rows import PARTIAL, RESULT, STORED, TAIL, TOTALS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -16,6 +16,10 @@ from tvm_sparse.schedules.rule import ScheduleRule
 
 TOGETHER = 4
 """Rows that run through each step side by side: their chains of dependent steps overlap."""
+
+LONG = 32 * LANES
+"""Elements from which on a row's values are reduced as they are stored: it has one sum, which
+waits at its end, where rows side by side have several."""
 
 
 class RowsRule(ScheduleRule):
@@ -32,7 +36,7 @@ class RowsRule(ScheduleRule):
             return None
         tails = [name for name in _names(sch) if name.endswith(TAIL)]
         cut = _cut(sch)
-        b.inline(sch, keep=("exp", "centre", "inverse", "logarithm", *tails, *cut))
+        b.inline(sch, keep=(*STORED, *TOTALS, "inverse", "logarithm", *tails, *cut))
         blocks = b.all_blocks(sch)
         end = _names(sch).index(cut[0]) + 1 if cut else len(blocks)
         *steps, final = blocks[:end]
@@ -62,21 +66,37 @@ class RowsRule(ScheduleRule):
     def _vectors(sch: s_tir.Schedule, step: BlockRV) -> None:
         """Give one step vectors; its loops are those inside the row loop, the tile's rows first."""
         *rows, last = sch.get_loops(step)[1:]
-        if OPERATOR in sch.get(step).annotations:
+        if OPERATOR in sch.get(step).annotations and (stored := _whole_vectors(sch, step)):
+            _reduce_beside(sch, step, stored)
+        elif OPERATOR in sch.get(step).annotations:
             lane = rows.pop()
             sch.reorder(last, *rows, lane)
             sch.vectorize(lane)
             unroll(sch, rows)
             sch.decompose_reduction(step, last)
-        elif b.is_reduction(sch, step):
-            sch.reorder(last, *rows)
-            unroll(sch, [last, *rows])
+        elif sch.get(step).name_hint in TOTALS:
+            unroll(sch, [*rows, last])
         elif b.extent(sch, last) == LANES:
             sch.vectorize(last)
         elif len(b.domain(sch, step)) == len(rows) + 1 and b.extent(sch, last) > LANES:
             _, lane = sch.split(last, [None, LANES])
             overlap(sch, step)
             sch.vectorize(lane)
+
+
+def _whole_vectors(sch: s_tir.Schedule, step: BlockRV) -> BlockRV | None:
+    """Return the step that stores what ``step`` reduces, if its rows are many whole vectors."""
+    stored = [q for q in sch.get_producers(step) if sch.get(q).name_hint in STORED]
+    lengths = [int(sch.get(q).iter_vars[-1].dom.extent) for q in stored]
+    return stored[0] if any(n >= LONG and n % LANES == 0 for n in lengths) else None
+
+
+def _reduce_beside(sch: s_tir.Schedule, step: BlockRV, stored: BlockRV) -> None:
+    """Reduce each vector where it is stored, while it is in a register."""
+    tile = sch.get_loops(stored)[-2]
+    sch.reverse_compute_at(step, tile)
+    sch.vectorize(sch.get_loops(step)[-1])
+    sch.decompose_reduction(step, tile)
 
 
 def _names(sch: s_tir.Schedule) -> list[str]:

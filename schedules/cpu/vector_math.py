@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -12,6 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from tvm_sparse.machine.registry import rounds_once
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.schedules.cpu.vector_power import power
 from tvm_sparse.schedules.cpu.vector_terms import clamp, const, let, monic, polynomial, typed
@@ -30,6 +32,16 @@ ROUND = 1.5 * 2.0**23 + BIASED
 """Added to a small number, leaves it rounded, plus ``BIASED``, in the low bits."""
 
 
+def _ln2(x: Any) -> tuple[float, ...]:
+    """Return the parts of ``ln 2`` that multiples are subtracted of one by one.
+
+    Products with the first of two are exact. One is enough for a difference, which is off by 20
+    times as much itself, where a multiply-add rounds once.
+    """
+    enough = isinstance(x, tirx.Sub) and rounds_once(tvm.target.Target.current())
+    return (math.log(2),) if enough else (LN2_HIGH, LN2_LOW)
+
+
 def exp(x: Any) -> Any:
     """``2 exp(r) * 2**(n - 1)`` with ``x = n ln 2 + r``: 1 ulp.
 
@@ -45,7 +57,9 @@ def exp(x: Any) -> Any:
         return polynomial(r, EXP_2) * tirx.reinterpret(typed(r, FLOAT_SUMS), bits)
 
     def remainder(c: Any, n: Any) -> Any:
-        return c - n * const(c, LN2_HIGH) - n * const(c, LN2_LOW)
+        for part in _ln2(x):
+            c = c - n * const(c, part)
+        return c
 
     def reduced(c: Any) -> Any:
         def split(shifted: Any) -> Any:
@@ -59,7 +73,7 @@ def exp(x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return const(x, 1.0) / (const(x, 1.0) + exp(const(x, 0.0) - x))
+    return const(x, 1.0) / (const(x, 1.0) + let(const(x, 0.0) - x, exp))
 
 
 def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[float, ...]) -> Any:

@@ -26,9 +26,11 @@ def test_short_rows_call_no_allocator(operator, length):
     assert "TVMBackendAllocWorkspace" not in source
 
 
-@pytest.mark.parametrize("place", [0, 20, 21, 36])
-def test_nan_stays_in_its_row(place):
-    x = np.random.default_rng(0).standard_normal((8, 37)).astype(np.float32)
+@pytest.mark.parametrize(
+    ("length", "place"), [*((37, p) for p in (0, 20, 21, 36)), (528, 0), (528, 527)]
+)
+def test_nan_stays_in_its_row(length, place):
+    x = np.random.default_rng(0).standard_normal((8, length)).astype(np.float32)
     x[2, place] = np.nan
     got = run(softmax(x.shape, "float32"), [x], x.shape)
     assert np.isnan(got).all(-1).tolist() == [row == 2 for row in range(8)]

@@ -38,5 +38,10 @@ def features_of(target: Target) -> frozenset[str]:
     return _FEATURES[name]
 
 
+def rounds_once(target: Target) -> bool:
+    """Whether a product and a sum of ``target`` are one instruction, with one rounding."""
+    return not features_of(target).isdisjoint(("fma", "neon"))
+
+
 _FEATURES: dict[str, frozenset[str]] = {}
 """What LLVM was asked before: cost models ask for every candidate."""

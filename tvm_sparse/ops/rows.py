@@ -19,6 +19,12 @@ PARTIAL = "row_partial"
 RESULT = "normalise"
 """Name of the block that writes the result."""
 
+STORED = ("exp", "centre")
+"""Names of blocks that store a value for each element."""
+
+TOTALS = ("max", "sum", "spread")
+"""Names of blocks that reduce a row's partial results to one."""
+
 TAIL = "_tail"
 """End of the names of blocks that add a row's last, partial vector to its partial results."""
 
@@ -131,11 +137,12 @@ class _Rows:
         """Reduce each row by way of ``LANES`` partial results, in whole vectors.
 
         The last vector of a row that is no whole number of vectors is moved left until it ends
-        with the row; lanes that it has in common with its neighbour do not count again.
+        with the row; lanes that it has in common with its neighbour do not count again. Partial
+        results are reduced by halves: LLVM makes shuffles of that.
         """
         over, both = reducer
         whole, rest = divmod(self.extent, LANES)
-        step = te.reduce_axis((0, whole), "step")
+        step = te.reduce_axis(tuple(int64((0, whole))), "step")
 
         def partial(*index: Any) -> Any:
             *row, lane = index
@@ -150,8 +157,15 @@ class _Rows:
         shape = (*self.shape, tirx.const(LANES, "int64"))
         parts = te.compute(shape, partial, f"{name}_partial", attrs={OPERATOR: PARTIAL})
         full = te.compute(shape, tail, f"{name}{TAIL}") if rest else parts
-        lane = te.reduce_axis((0, LANES), "lane")
-        return te.compute(self.shape, lambda *r: over(full[(*r, lane.var)], axis=[lane]), name)
+
+        def folded(*row: Any) -> Any:
+            values, half = [full[(*row, lane)] for lane in range(LANES)], LANES
+            while half > 1:
+                half //= 2
+                values = [both(values[i], values[i + half]) for i in range(half)]
+            return values[0]
+
+        return te.compute(self.shape, folded, name)
 
 
 def _function(tensors: list[Any]) -> tirx.PrimFunc:
