@@ -120,13 +120,14 @@ def after_scheduling(target: Target) -> list[Any]:
     """Return the passes over scheduled functions that see them as they will run."""
     from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+    from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
     from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 
     if target.kind.name != "llvm":
         return [OverlapTiles()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
-    return [OverlapTiles(), *serial, LowerHalves(), StackVariables()]
+    return [OverlapTiles(), PartialVectors(), *serial, LowerHalves(), StackVariables()]
 
 
 def scheduled(

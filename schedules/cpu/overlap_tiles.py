@@ -131,7 +131,7 @@ def _moved(realize: Any, allowed: list[_Shift], loops: _Loops) -> Any:
     for shift in shifts:
         at = next(i for i, v in enumerate(values) if loops.is_axis(v, shift.index))
         values[at] = shift.shifted()
-    for term in _terms(realize.predicate):
+    for term in terms(realize.predicate):
         if not any(shift.condition.same_as(term) for shift in shifts):
             predicate = term if predicate is None else tirx.And(predicate, term)
     return s_tir.SBlockRealize(values, True if predicate is None else predicate, realize.block)
@@ -139,7 +139,7 @@ def _moved(realize: Any, allowed: list[_Shift], loops: _Loops) -> Any:
 
 def _shifts(realize: Any, loops: _Loops) -> list[_Shift]:
     """Return what can be shifted in a block: its axes under a condition that a tile makes up."""
-    found = [_shift(term, loops) for term in _terms(realize.predicate)]
+    found = [_shift(term, loops) for term in terms(realize.predicate)]
     return [
         shift
         for shift in found
@@ -147,11 +147,11 @@ def _shifts(realize: Any, loops: _Loops) -> list[_Shift]:
     ]
 
 
-def _terms(condition: Any) -> Iterator[Any]:
+def terms(condition: Any) -> Iterator[Any]:
     """Yield the conditions of a conjunction, constants left out."""
     if isinstance(condition, tirx.And):
-        yield from _terms(condition.a)
-        yield from _terms(condition.b)
+        yield from terms(condition.a)
+        yield from terms(condition.b)
     elif not isinstance(condition, tirx.IntImm):
         yield condition
 

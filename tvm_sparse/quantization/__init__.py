@@ -20,6 +20,7 @@ from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantise_rows
+from tvm_sparse.quantization.tracing import traced
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"
@@ -88,7 +89,7 @@ def quantize(
     with quiet(), torch.no_grad():
         dynamic = activations == "dynamic"
         whole = inference_copy(model)
-        plain, left = _traced(whole, calls[0]), dict[str, float]()
+        plain, left = traced(WHERE, whole, calls[0]), dict[str, float]()
         try:
             prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             if tolerance is not None:
@@ -97,7 +98,7 @@ def quantize(
                 left = {n: loss for n, loss in found.items() if loss > tolerance and n in free}
             if left:
                 ignore = [*ignore, *left]
-                prepared = _prepared(_traced(whole, calls[0]), calls, ignore, dynamic=dynamic)
+                prepared = _prepared(traced(WHERE, whole, calls[0]), calls, ignore, dynamic=dynamic)
             result = converted(prepared)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -109,22 +110,6 @@ def quantize(
         program = torch.export.export(result, *calls[0])
         keep_left_float(program, left, tolerance)
         return program
-
-
-def _traced(model: nn.Module, call: Call) -> fx.GraphModule:
-    """Return the graph of ``model``, with each use of a module told apart where that can be had.
-
-    Only the strict exporter does so, and torchao's quantiser refuses a module that is used twice
-    without it; some models can be traced by the other one only.
-    """
-    try:
-        return torch.export.export(model, *call, strict=True).module()
-    except Exception:
-        try:
-            return torch.export.export(model, *call).module()
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InputError(WHERE, f"the model cannot be traced ({reason})") from error
 
 
 def _prepared(

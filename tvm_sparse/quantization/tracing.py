@@ -1,0 +1,67 @@
+"""Tracing of models as torchao's quantiser reads them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from tvm_sparse.errors import InputError
+
+aten = torch.ops.aten
+
+_SOURCES: dict[Any, Any] = {
+    aten.conv1d.default: nn.Conv1d,
+    aten.conv2d.default: nn.Conv2d,
+    aten.conv2d.padding: nn.Conv2d,
+    aten.linear.default: nn.Linear,
+    aten.batch_norm.default: nn.BatchNorm2d,
+    aten.add.Tensor: operator.add,
+    aten.add_.Tensor: operator.add,
+    aten.relu.default: nn.ReLU,
+    aten.relu_.default: nn.ReLU,
+    aten.relu6.default: nn.ReLU6,
+    aten.relu6_.default: nn.ReLU6,
+    aten.hardtanh.default: nn.Hardtanh,
+    aten.hardtanh_.default: nn.Hardtanh,
+    aten.hardswish.default: nn.Hardswish,
+    aten.hardswish_.default: nn.Hardswish,
+    aten.silu.default: nn.SiLU,
+    aten.silu_.default: nn.SiLU,
+    aten.leaky_relu.default: nn.LeakyReLU,
+    aten.leaky_relu_.default: nn.LeakyReLU,
+    aten.tanh.default: nn.Tanh,
+    aten.gelu.default: nn.GELU,
+}
+"""By operator: the module that torchao's patterns know it by."""
+
+
+def traced(where: str, model: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """Return the graph of ``model``, each operator of which says what torchao calls it.
+
+    The strict exporter says so, too, but takes several times as long: it checks the shape of each
+    parameter. It traces the few models that the other one cannot.
+    """
+    try:
+        graph = torch.export.export(model, *call).module()
+    except Exception:
+        try:
+            return torch.export.export(model, *call, strict=True).module()
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(where, f"the model cannot be traced ({reason})") from error
+    name_sources(graph)
+    return graph
+
+
+def name_sources(module: fx.GraphModule) -> None:
+    """Tell torchao of each operator that it is a use of a module of its own.
+
+    Without it a module that is used twice counts as one pattern, which torchao refuses.
+    """
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            source = _SOURCES.get(node.target, node.target)
+            node.meta["source_fn_stack"] = [(node.name, source)]
