@@ -39,6 +39,13 @@ class Known:
         return torch.stack(places).reshape(self.array.shape)
 
 
+@dataclass(frozen=True)
+class Series:
+    """A sequence of values, each a tensor or a :class:`Known`."""
+
+    values: tuple[Any, ...]
+
+
 def is_small(array: np.ndarray) -> bool:
     """Whether ``array`` can be known: an index or shape, or a short row of numbers."""
     if array.dtype.kind in "iubO":

@@ -70,8 +70,9 @@ class Network(nn.Module):
             step(env)
         outputs = []
         for name in self.output_names:
-            value = as_tensor(look_up(env, name, f"output '{name}'"))
+            place = f"output '{name}'"
+            value = as_tensor(look_up(env, name, place), place)
             if value is None:
-                raise InputError(f"output '{name}'", "is left out", "a tensor")
+                raise InputError(place, "is left out", "a tensor")
             outputs.append(value)
         return tuple(outputs)

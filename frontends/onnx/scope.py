@@ -13,12 +13,12 @@ import torch
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.onnx import known
 from tvm_sparse.frontends.onnx.functions import Functions, attribute_value
-from tvm_sparse.frontends.onnx.known import Known
+from tvm_sparse.frontends.onnx.known import Known, Series
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import Converter, find
 from tvm_sparse.frontends.onnx.types import to_array
 
-Value: TypeAlias = torch.Tensor | Known | None
+Value: TypeAlias = torch.Tensor | Known | Series | None
 """A value of a graph; None is an optional one that is left out."""
 
 DEEPEST = 64
@@ -153,8 +153,16 @@ def look_up(env: Mapping[str, Value], name: str, place: str) -> Value:
     return env[name]
 
 
-def as_tensor(value: Value) -> torch.Tensor | None:
-    """Return ``value`` as a tensor."""
+def as_tensor(value: Value, place: str) -> torch.Tensor | None:
+    """Return ``value`` as a tensor.
+
+    Raises
+    ------
+    InputError
+        It is a sequence of tensors.
+    """
+    if isinstance(value, Series):
+        raise InputError(place, "is a sequence", "a tensor", "join its tensors, or name each")
     return value.tensor() if isinstance(value, Known) else value
 
 
@@ -172,7 +180,9 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
         name = parameters[min(i, len(parameters) - 1)].name
         arguments.append(_static(node, name, value) if name in converter.static else value)
     if not converter.raw:
-        arguments = [as_tensor(a) if isinstance(a, Known) else a for a in arguments]
+        arguments = [
+            a if isinstance(a, np.ndarray) else as_tensor(a, node.place) for a in arguments
+        ]
     given = {k: v for k, v in node.attributes.items() if k in converter.keywords}
     extra = {"node": node} if converter.wants_node else {}
     return converter.function(*arguments, **given, **extra)

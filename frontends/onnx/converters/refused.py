@@ -8,27 +8,14 @@ from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
 _VALUES = "the shape of its result depends on values"
-_SEQUENCES = "sequences and optional values are no tensors"
+_OPTIONAL = "optional values are no tensors"
 _STRINGS = "works on strings"
 _RANDOM = "draws random numbers"
 _TRAINING = "is a step of training"
 
 _REASONS = {
     _VALUES: ("Compress", "NonMaxSuppression", "NonZero", "Unique"),
-    _SEQUENCES: (
-        "ConcatFromSequence",
-        "Optional",
-        "OptionalGetElement",
-        "OptionalHasElement",
-        "SequenceAt",
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SequenceLength",
-        "SequenceMap",
-        "SplitToSequence",
-    ),
+    _OPTIONAL: ("Optional", "OptionalGetElement", "OptionalHasElement"),
     _STRINGS: ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"),
     _RANDOM: (
         "Multinomial",
