@@ -107,7 +107,7 @@ class Scope:
 
     def _outputs(self, node: Node, inputs: list[Value]) -> Sequence[Value]:
         if all(x is None or isinstance(x, Known) for x in inputs) and inputs:
-            value = known.compute(node, [x for x in inputs if not isinstance(x, torch.Tensor)])
+            value = known.compute(node, [x for x in inputs if x is None or isinstance(x, Known)])
             if value is not None:
                 return [value]
         converter = find(node.operator, node.domain, node.opset)
