@@ -32,23 +32,23 @@ ROUND = 1.5 * 2.0**23 + BIASED
 """Added to a small number, leaves it rounded, plus ``BIASED``, in the low bits."""
 
 
-def _ln2(x: Any) -> tuple[float, ...]:
-    """Return the parts of ``ln 2`` that multiples are subtracted of one by one.
-
-    Products with the first of two are exact. One is enough for a difference, which is off by 20
-    times as much itself, where a multiply-add rounds once.
-    """
-    enough = isinstance(x, tirx.Sub) and rounds_once(tvm.target.Target.current())
-    return (math.log(2),) if enough else (LN2_HIGH, LN2_LOW)
-
-
 def exp(x: Any) -> Any:
     """``2 exp(r) * 2**(n - 1)`` with ``x = n ln 2 + r``: 1 ulp.
 
     The range is that of ``n``: bits of ``2**-127`` are zero, so that results below 1.7e-38
     become zero; beyond the largest fp32 the product overflows to infinity. ``2**(n - 1)``,
     because ``2**128`` is no fp32.
+
+    Multiples of ``ln 2`` are subtracted in two parts; products with the first are exact. One is
+    enough for a difference, which is off by 20 times as much itself, where a multiply-add rounds
+    once.
     """
+    enough = isinstance(x, tirx.Sub) and rounds_once(tvm.target.Target.current())
+    return _exp(x, (math.log(2),) if enough else (LN2_HIGH, LN2_LOW))
+
+
+def _exp(x: Any, ln2: tuple[float, ...]) -> Any:
+    """Return ``exp(x)``; ``ln2`` are the parts of ``ln 2``."""
 
     def scaled(shifted: Any, r: Any) -> Any:
         bits = tirx.shift_left(
@@ -57,7 +57,7 @@ def exp(x: Any) -> Any:
         return polynomial(r, EXP_2) * tirx.reinterpret(typed(r, FLOAT_SUMS), bits)
 
     def remainder(c: Any, n: Any) -> Any:
-        for part in _ln2(x):
+        for part in ln2:
             c = c - n * const(c, part)
         return c
 
@@ -73,7 +73,7 @@ def exp(x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return const(x, 1.0) / (const(x, 1.0) + let(const(x, 0.0) - x, exp))
+    return const(x, 1.0) / (const(x, 1.0) + _exp(const(x, 0.0) - x, (LN2_HIGH, LN2_LOW)))
 
 
 def _odd_rational(x: Any, limit: float, top: tuple[float, ...], bottom: tuple[float, ...]) -> Any:
