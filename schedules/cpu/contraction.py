@@ -17,7 +17,7 @@ from tvm_sparse.ops.marks import GROUP, OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
-from tvm_sparse.schedules.cpu.order import images_first
+from tvm_sparse.schedules.cpu.order import images_first, whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -244,9 +244,12 @@ def _chunk(
     weights are small for their outputs (sparse, or many features of few columns), rows are many,
     the reduction is long enough to hide the weights' way from the second cache, and the weights fit
     it: beyond, other cores' traffic slows them (a dense layer of 197 x 768 to 3072 took twice as
-    long with its 9 MB once a row tile).
+    long with its 9 MB once a row tile). Products of two activations: see ``whole_rows``.
     """
     lead, reduce = extents
+    if nest.operator == "matmul":
+        streams = whole_rows(lead[nest.axis], nest.features, math.prod(reduce), cache)
+        return -(-blocks // tile.vectors) if streams else 1
     tiles = blocks // tile.vectors
     if math.prod(lead) < 8 * tile.rows:
         return 1

@@ -6,8 +6,22 @@ import math
 
 from tvm import s_tir
 
+from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+
+STREAMED = 8
+"""Times ``cache`` that a result takes which is written a row tile after the other."""
+
+
+def whole_rows(rows: int, columns: int, steps: int, cache: float) -> bool:
+    """Whether a product of two activations is walked along its rows, not tile below tile.
+
+    Rows of a result that leaves the second cache lie on pages of their own: tile below tile, each
+    vector is stored on another one. The right operand, of ``steps`` rows, must fit ``cache`` bytes.
+    """
+    row = columns * SUM_BITS // 8
+    return row * steps <= cache and row * rows > STREAMED * cache
 
 
 def images_first(sch: s_tir.Schedule, anchor: BlockRV, others: list[LoopRV], cache: int) -> int:

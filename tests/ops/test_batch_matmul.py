@@ -20,6 +20,15 @@ def test_exact_for_any_extent(rows, columns):
     assert (run(func, [a, b], (3, rows, columns)) == a @ b).all()
 
 
+@pytest.mark.parametrize("shape", [(1030, 3, 1037), (7, 3, 150001), (1031, 2, 1024)])
+def test_results_larger_than_the_cache(shape):
+    rows, steps, columns = shape
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, (2, rows, steps)), integers(rng, (2, steps, columns))
+    func = batch_matmul(View(a.shape), View(b.shape), View((2, rows, columns)), host())
+    assert (run(func, [a, b], (2, rows, columns)) == a @ b).all()
+
+
 def test_heads_are_read_in_place():
     rng = np.random.default_rng(0)
     query, key = integers(rng, (1, 20, 48)), integers(rng, (1, 20, 48))
