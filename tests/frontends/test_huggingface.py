@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
+from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
@@ -36,6 +39,33 @@ def test_a_prompt_and_a_step_with_its_cache(tmp_path):
     for given in (found.past_key_values, cache):
         got = step(input_ids=WORDS[:, :1], past_key_values=given, use_cache=False)
         torch.testing.assert_close(got.logits, after.logits, rtol=1e-4, atol=1e-5)
+
+
+def test_an_encoder_with_a_decoder_and_a_step_with_its_caches(tmp_path):
+    sizes = {"vocab_size": 64, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1}
+    model = transformers_model("T5Model", "T5Config", num_heads=2, **sizes)
+    words = {"input_ids": WORDS, "decoder_input_ids": WORDS[:, :3]}
+    library = ts.compile(model, words, config=FAST)
+    found = library(**words)
+    with torch.no_grad():
+        expected = model(**words)
+    assert type(found) is type(expected) and found.keys() == expected.keys()
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True)
+    for got, wanted in pairs:
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    caches = found.past_key_values
+    assert type(caches) is type(expected.past_key_values) and caches.is_updated == {0: True}
+    deployed = runtime.load(library.export(tmp_path / "a"))(WORDS.numpy(), WORDS[:, :3].numpy())
+    names = {"self_attention_cache", "cross_attention_cache"}
+    assert deployed["past_key_values"].keys() == names
+    states = (found.encoder_last_hidden_state,)
+    step = {"decoder_input_ids": WORDS[:, 3:4], "encoder_outputs": states, "use_cache": False}
+    one = ts.compile(model, {**step, "past_key_values": copy.deepcopy(caches)}, config=FAST)
+    with torch.no_grad():
+        after = model(**step, past_key_values=copy.deepcopy(caches)).last_hidden_state
+    for given in (caches, plain(caches)):
+        got = one(**step, past_key_values=given).last_hidden_state
+        torch.testing.assert_close(got, after, rtol=1e-4, atol=1e-5)
 
 
 def test_masks_and_positions_counted_from_them():
