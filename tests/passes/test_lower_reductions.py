@@ -99,3 +99,31 @@ def test_columns_with_nan_are_pytorchs(function):
 
     found = ts.compile(Reduced(), (x,), target="cpu")(x)
     torch.testing.assert_close(found, function(x, 0), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((31, 257), [-1]), ((3, 16), [1]), ((2, 5, 999), [2]), ((4, 7, 7), [1, 2]), ((2, 40), None)],
+)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_variances_are_those_of_centred_rows(shape, axes, keepdims):
+    after = LowerReductions()(module(lambda x: relax.op.variance(x, axes, keepdims), shape))
+    assert "variance" not in operators(after)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32) + 300
+    axis = None if axes is None else tuple(axes)
+    expected = np.var(x.astype(np.float64), axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(evaluate(after, x), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_number_makes_none_of_its_rows_variance(value):
+    x = np.random.default_rng(0).standard_normal((4, 33)).astype(np.float32)
+    x[1, 32] = value
+    got = evaluate(LowerReductions()(module(lambda x: relax.op.variance(x, [-1]), x.shape)), x)
+    assert np.isnan(got).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((16, 63), [0]), ((3, 15), [1]), ((0, 16), [1])])
+def test_variances_of_other_axes_and_short_rows_stay(shape, axes):
+    before = module(lambda x: relax.op.variance(x, axes), shape)
+    assert operators(LowerReductions()(before)) == {"variance": 1}

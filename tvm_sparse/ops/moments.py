@@ -32,19 +32,36 @@ def moments(x: te.Tensor, width: int, epsilon: float) -> te.Tensor:
     ``MEAN`` and ``SHIFT``, the mean of what is left without it, are together the mean (see
     :class:`~tvm_sparse.ops.standardise.Statistics`); ``INVERSE`` is ``1 / sqrt(var + epsilon)``.
     """
+
+    def numbers(mean: Any, shift: Any, variance: Any) -> list[Any]:
+        one, least = (tirx.const(value, FLOAT_SUMS) for value in (1, epsilon))
+        return [mean, shift, one / tirx.sqrt(variance + least)]
+
+    return _of_rows(x, width, numbers, 3, "moments")
+
+
+def variances(x: te.Tensor, width: int) -> te.Tensor:
+    """Return the variance of each ``width`` neighbours of fp32 elements, ``(rows, 1)``."""
+    return _of_rows(x, width, lambda _mean, _shift, variance: [variance], 1, "variances")
+
+
+def _of_rows(
+    x: te.Tensor, width: int, numbers: Callable[[Any, Any, Any], list[Any]], each: int, name: str
+) -> te.Tensor:
+    """Return ``each`` numbers of a row, made of its mean, shift and variance."""
     size = math.prod(map(int, x.shape))
-    count, row = size // width, _Row(width, epsilon)
+    count, row = size // width, _Row(width)
     loop = T.parallel if size >= _MANY else T.serial
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
         with IRBuilder() as builder, loop(0, tirx.const(count, "int64")) as number:
-            source, result = flat_view(inputs[0], size), flat_view(outputs[0], count * 3)
-            for place, value in enumerate(row.emit(source, number * width)):
-                result[number * 3 + place] = value
+            source, result = flat_view(inputs[0], size), flat_view(outputs[0], count * each)
+            for place, value in enumerate(numbers(*row.emit(source, number * width))):
+                result[number * each + place] = value
         return builder.get()
 
-    shape = [tirx.const(count, "int64"), tirx.const(3, "int64")]
-    return te.extern([shape], [x], emit, name="moments", dtype=[FLOAT_SUMS])
+    shape = [tirx.const(count, "int64"), tirx.const(each, "int64")]
+    return te.extern([shape], [x], emit, name=name, dtype=[FLOAT_SUMS])
 
 
 @dataclass(frozen=True)
@@ -52,12 +69,11 @@ class _Row:
     """The code of one row."""
 
     width: int
-    epsilon: float
 
     def emit(self, source: Any, first: Any) -> list[Any]:
-        """Emit both passes over the row from ``first`` on, and return its three numbers."""
+        """Emit both passes over the row from ``first`` on; return mean, shift and variance."""
         reciprocal = tirx.const(1 / self.width, FLOAT_SUMS)
-        mean, shift, inverse = (variable(FLOAT_SUMS) for _ in range(3))
+        mean, shift, variance = (variable(FLOAT_SUMS) for _ in range(3))
         (total,) = self._sums(source, first, [lambda v: v])
         mean[0] = total * reciprocal
 
@@ -66,10 +82,8 @@ class _Row:
 
         rest, squares = self._sums(source, first, [lambda v: subtract(v, mean[0]), squared])
         shift[0] = rest * reciprocal
-        variance = subtract(squares * reciprocal, shift[0] * shift[0])
-        one, epsilon = (tirx.const(value, FLOAT_SUMS) for value in (1, self.epsilon))
-        inverse[0] = one / tirx.sqrt(variance + epsilon)
-        return [mean[0], shift[0], inverse[0]]
+        variance[0] = subtract(squares * reciprocal, shift[0] * shift[0])
+        return [mean[0], shift[0], variance[0]]
 
     def _sums(
         self, source: Any, first: Any, terms: Sequence[Callable[[Any], Any]]

@@ -9,11 +9,13 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.axis import Lines
 from tvm_sparse.ops.column_pool import LEAST, column_pool
 from tvm_sparse.ops.extrema import MIN, highest
 from tvm_sparse.ops.line_pool import fits, line_pool
+from tvm_sparse.ops.moments import variances
 from tvm_sparse.ops.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.windows import Shares
 from tvm_sparse.passes.elementwise import ELEMENTWISE
@@ -22,11 +24,13 @@ from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 _MINIMUM = Pooling(highest, MIN.combine)
 _PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
 _SUM = Pooling(lambda dtype: tirx.const(0, dtype), lambda a, b: a + b)
+_VARIANCE = "variance"
 _REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT, "sum": _SUM}
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    shape = static_shape(call.args[0]) if op_name(call) in (*_REDUCTIONS, "mean") else None
+    known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
+    shape = static_shape(call.args[0]) if known else None
     if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
         return None
     if op_name(call) in ("sum", "mean") and _fuses(sweep, call.args[0]):
@@ -35,6 +39,8 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if lines is None:
         return None
     row, shape = Shares(lines.extent, 1), call.ty.shape.values
+    if op_name(call) == _VARIANCE:
+        return _variance(sweep, call, lines)
     pooling = _REDUCTIONS.get(op_name(call)) or mean([row], counts_borders=False)
     if lines.after == 1 and fits(row):
         name, define = "row", lambda x: line_pool(x, row, pooling, shape)
@@ -44,6 +50,15 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None
     hint = f"{name}_{op_name(call)}"
     return sweep.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+
+
+def _variance(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+    if lines.after != 1 or lines.extent < LANES:
+        return None
+    found = sweep.builder_.call_te(
+        variances, call.args[0], lines.extent, primfunc_name_hint="row_variance"
+    )
+    return relax.op.reshape(sweep.emit(found), call.ty.shape)
 
 
 def _fuses(sweep: Rewriter, x: relax.Expr) -> bool:
