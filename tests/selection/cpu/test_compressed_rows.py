@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from tvm import tirx
 from tvm.target import Target
 
+import tvm_sparse as ts
 from tests.kernels import host, integers
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.ops.contraction import Contraction
@@ -98,3 +101,22 @@ def test_vectors_of_the_batch(rows, group, share, cores, vectors):
     target = Target({"kind": "llvm", "num-cores": cores})
     cover = Cover(group, 1, share)
     assert batch_vectors(Contraction((rows,), 64, 64), cover, target) == vectors
+
+
+@pytest.mark.parametrize(("image", "vectors"), [((16, 17), 1), ((16, 16), 4), ((15, 17), 4)])
+def test_vectors_of_a_symbolic_number_of_images(image, vectors):
+    """TVM proves that tiles cover all rows only where it divides or shares no factor."""
+    symbolic = Contraction((tirx.Var("n", "int64"), *image), 64, 32, (1, 1), (1, 1), (1, 1), image)
+    cover = Cover(1, 1, 0.2)
+    assert batch_vectors(symbolic, cover, Target({"kind": "llvm", "num-cores": 1})) == vectors
+    layer = nn.Conv2d(64, 32, 1).eval()
+    with torch.no_grad():
+        layer.weight *= torch.rand(layer.weight.shape) < 0.1
+    x = torch.randn(2, 64, *image)
+    library = ts.compile(
+        ts.load(layer, (x,), dynamic_batch=True),
+        config=ts.Config(measure=False, force={"*": "unstructured"}),
+    )
+    for count in (1, 3):
+        x = torch.randn(count, 64, *image)
+        torch.testing.assert_close(library(x), layer(x), rtol=1e-5, atol=1e-5)

@@ -100,13 +100,13 @@ def compressed_candidate(
     return Candidate(name, storage, func, cover.fraction, penalty, nest="lanes along the batch")
 
 
-def batch_in_lanes(contraction: Contraction) -> bool:
-    """Whether TVM can prove that whole vectors of output rows cover a symbolic number of them.
+def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:
+    """Whether TVM can prove that tiles of ``vectors`` cover a symbolic number of output rows.
 
     ``ceil(8 n / 16)`` is simplified to a form whose bounds it no longer finds.
     """
-    static = [e for e in contraction.lead if isinstance(e, int)]
-    return len(static) == len(contraction.lead) or math.gcd(math.prod(static), LANES) in (1, LANES)
+    static, rows = [e for e in contraction.lead if isinstance(e, int)], vectors * LANES
+    return len(static) == len(contraction.lead) or math.gcd(math.prod(static), rows) in (1, rows)
 
 
 def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: Target) -> float:
@@ -152,4 +152,5 @@ def batch_vectors(contraction: Contraction, cover: Cover, target: Target) -> int
     cores = int(target.attrs.get("num-cores", 1))
     most = 2 if cover.group == 1 and cover.fraction < VERY_SPARSE else 4
     most = min(most, ACCUMULATORS // cover.group, max(1, vectors // cores))
-    return min(range(1, most + 1), key=lambda v: math.ceil(vectors / v) * (2.5 + v))
+    fit = [v for v in range(1, most + 1) if batch_in_lanes(contraction, v)]
+    return min(fit, key=lambda v: math.ceil(vectors / v) * (2.5 + v))
