@@ -24,6 +24,7 @@ from tvm_sparse.frontends.half_precision import widen_halves
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.left_float import left_float
 from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.frontends.own_copies import without_own_copies
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.refusals import refuse_decided_shapes, refuse_random, refuse_state
@@ -55,6 +56,7 @@ def from_exported(
 def _imported(
     program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
 ) -> Model:
+    program = without_own_copies(program)
     refuse_state(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec

@@ -1,0 +1,56 @@
+"""Assignments of a tensor that a model holds to itself."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+_SAME = (
+    aten.to.device,
+    aten.to.dtype,
+    aten.to.dtype_layout,
+    aten.to.other,
+    aten.alias.default,
+    aten.detach.default,
+    aten.contiguous.default,
+)
+"""Operators whose result has the elements of their operand, if it has its type.
+
+Their result is a view to PyTorch, so whoever changes it changes the operand, which is refused.
+"""
+
+
+def without_own_copies(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` without what writes a tensor's own elements into it.
+
+    ``self.table = self.table.to(x.device)`` is such an assignment of a buffer, on one device.
+    """
+    if not any(map(_is_own, program.graph.nodes)):
+        return program
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(program.graph, {}))
+    for node in filter(_is_own, list(graph.nodes)):
+        graph.erase_node(node)
+    result = copy.copy(program)
+    result._graph_module = fx.GraphModule(program.graph_module, graph)
+    result.graph_module.meta.update(program.graph_module.meta)
+    return result
+
+
+def _is_own(node: fx.Node) -> bool:
+    """Whether ``node`` copies a tensor into itself and nothing reads its result."""
+    if node.target is not aten.copy_.default or node.users:
+        return False
+    written: Any = node.args[0]
+    value: Any = node.args[1]
+    while isinstance(value, fx.Node) and value.target in _SAME and _type(value) == _type(written):
+        value = value.args[0]
+    return value is written
+
+
+def _type(node: fx.Node) -> Any:
+    return node.meta["val"].dtype
