@@ -66,6 +66,8 @@ def _split(loop: tirx.For, analyzer: Analyzer) -> Any:
     others = [term for term in conditions if not term.same_as(ends[0])]
     predicate = tirx.all(*others) if others else tirx.const(True)
     left = extent % lanes
+    if left == 1:
+        return loop  # a single element's place is one number, which TVM then uses outside of loops
     rest = None
     if left:
         rest = tirx.IfThenElse(start < extent, _vector(loop, left, predicate), None)
