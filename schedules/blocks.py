@@ -24,18 +24,28 @@ VECTORIZED = 2
 UNROLLED = 3
 
 
+def map_functions(
+    mod: ir.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]
+) -> ir.IRModule:
+    """Return ``mod`` with what ``change`` makes of its functions, those of Relax left alone."""
+    result = ir.IRModule(mod.functions, attrs=mod.attrs)
+    for name, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            result[name] = change(func)
+    return result
+
+
 def map_parallel_loops(mod: ir.IRModule, change: Callable[[tirx.For], Any]) -> ir.IRModule:
     """Return ``mod`` with what ``change`` makes of the parallel loops of its functions."""
 
     def changed(loop: tirx.For) -> Any:
         return change(loop) if int(loop.kind) == PARALLEL else loop
 
-    result = ir.IRModule(mod.functions, attrs=mod.attrs)
-    for name, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc):
-            body = tvm_ffi.structural_map(func.body, (tirx.For, changed))
-            result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-    return result
+    def rewritten(func: tirx.PrimFunc) -> tirx.PrimFunc:
+        body = tvm_ffi.structural_map(func.body, (tirx.For, changed))
+        return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+    return map_functions(mod, rewritten)
 
 
 def divisors(extent: int, most: int) -> list[int]:

@@ -10,6 +10,7 @@ from tvm import ir, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.halves import HALF, chosen_half, half_of, single_of
+from tvm_sparse.schedules.blocks import map_functions
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.Max, tirx.Min)
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -32,13 +33,12 @@ class LowerHalves:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` without arithmetic on bfloat16."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                rules = _INLINED if _has_inner(func) else _RULES
-                body = tvm_ffi.structural_map(func.body, rules)
-                result[name] = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-        return result
+        return map_functions(mod, _in_single)
+
+
+def _in_single(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    body = tvm_ffi.structural_map(func.body, _INLINED if _has_inner(func) else _RULES)
+    return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
 
 
 def _has_inner(func: tirx.PrimFunc) -> bool:

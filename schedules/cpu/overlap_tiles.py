@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV
+from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV, map_functions
 
 OVERLAP = "ts.overlap"
 """Block annotation: a partial tile may do again what the tile before it did; names a group."""
@@ -40,11 +40,7 @@ class OverlapTiles:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with fewer conditions."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                result[name] = overlapped(func)
-        return result
+        return map_functions(mod, overlapped)
 
 
 def overlapped(func: tirx.PrimFunc) -> tirx.PrimFunc:

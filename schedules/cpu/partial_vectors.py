@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
-from tvm_sparse.schedules.blocks import VECTORIZED
+from tvm_sparse.schedules.blocks import VECTORIZED, map_functions
 from tvm_sparse.schedules.cpu.flat import uses
 from tvm_sparse.schedules.cpu.overlap_tiles import terms
 
@@ -28,11 +28,7 @@ class PartialVectors:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with shorter vectors at the ends of tensors."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                result[name] = _shortened(func)
-        return result
+        return map_functions(mod, _shortened)
 
 
 def _shortened(func: tirx.PrimFunc) -> tirx.PrimFunc:

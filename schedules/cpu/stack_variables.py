@@ -10,6 +10,8 @@ import tvm_ffi
 from tvm import DataType, tirx
 from tvm.tirx.buffer import BufferType
 
+from tvm_sparse.schedules.blocks import map_functions
+
 _MOST_BYTES = 1024
 """TVM asks its allocator for as much, and for more."""
 
@@ -26,11 +28,7 @@ class StackVariables:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with other scopes."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                result[name] = _on_stack(func)
-        return result
+        return map_functions(mod, _on_stack)
 
 
 def _on_stack(func: tirx.PrimFunc) -> tirx.PrimFunc:
