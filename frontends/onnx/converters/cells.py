@@ -13,7 +13,12 @@ from torch.nn import functional as F
 
 from tvm_sparse.frontends.onnx.node import Node
 
-_DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_DEFAULTS = {
+    "LSTM": ["Sigmoid", "Tanh", "Tanh"],
+    "DynamicQuantizeLSTM": ["Sigmoid", "Tanh", "Tanh"],
+    "GRU": ["Sigmoid", "Tanh"],
+    "RNN": ["Tanh"],
+}
 
 _ACTIVATIONS: dict[str, Callable[[Tensor, Any, Any], Tensor]] = {
     "Tanh": lambda x, a, b: torch.tanh(x),
@@ -117,9 +122,10 @@ def rnn_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tenso
 def whole_cell(node: Node, layer: Direction, direction: int, directions: int) -> str:
     """Return the cell of :data:`~tvm_sparse.ops.cells.CELLS` that ``node`` is, empty if it is none.
 
-    With other activations, peepholes, bounds or the state's gates reset first it is none.
+    With other activations, peepholes, bounds, the state's gates reset first or a state that is
+    rounded it is none.
     """
-    if layer.peepholes is not None or layer.clip is not None:
+    if layer.peepholes is not None or layer.clip is not None or "Quantize" in node.operator:
         return ""
     every = [name.lower() for name in _names(node, directions)]
     names = _of_direction(every, direction, directions)

@@ -16,13 +16,14 @@ from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES, Windows, wi
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
-_WINDOWS = (*ATTRIBUTES, "ceil_mode")
+WINDOWS = (*ATTRIBUTES, "ceil_mode")
+"""Attributes of pooling that place its windows."""
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
-@converter("MaxPool", reads=_WINDOWS)
+@converter("MaxPool", reads=WINDOWS)
 def _max_pool(
     x: Tensor,
     *,
@@ -88,14 +89,15 @@ def _with_places(
     return values, within + planes * numbers.size
 
 
-@converter("AveragePool", reads=_WINDOWS)
-def _average_pool(
+@converter("AveragePool", reads=WINDOWS)
+def average_pool(
     x: Tensor,
     *,
     kernel_shape: Sequence[int],
     count_include_pad: int = 0,
     node: Node,
 ) -> Tensor:
+    """Return the mean of each window."""
     place = windows(x, kernel_shape, node)
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
     plain = max(place.dilations) == 1 and place.symmetric and fits and len(place.kernel) in _AVERAGE
@@ -121,7 +123,7 @@ def _counts(place: Windows, axis: int, *, padding: bool) -> np.ndarray:
     return ((position >= low) & (position < high)).sum(1)
 
 
-@converter("LpPool", reads=_WINDOWS)
+@converter("LpPool", reads=WINDOWS)
 def _lp_pool(
     x: Tensor,
     *,

@@ -91,6 +91,12 @@ def _quantise_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return quantised(x, safe, zero, torch.uint8), scale, zero
 
 
+def rounded_dynamically(x: Tensor) -> Tensor:
+    """Return what the bytes of ``x`` mean, with the scale that ``x`` itself has."""
+    q, scale, zero = _quantise_dynamically(x)
+    return centred(q, zero).to(torch.float32) * scale
+
+
 def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:
     """Return the parameter of the left operand's rows, or the whole one."""
     if parameter is None or parameter.dim() != 1 or parameter.numel() == 1:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool
 from tvm_sparse.frontends.onnx.converters.quantised import centred, quantised
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -60,6 +61,63 @@ def _average(
     axes = [*range(1, x.dim() - 1)] if channels_last else [*range(2, x.dim())]
     y = _meant(x, x_scale, x_zero).mean(axes, keepdim=True)
     return _stored(y, y_scale, y_zero, x)
+
+
+@converter("QLinearAveragePool", domain=DOMAIN, reads=WINDOWS)
+def _average_of_windows(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    count_include_pad: int = 0,
+    channels_last: int = 0,
+    node: Node,
+) -> Tensor:
+    means = _meant(x, x_scale, x_zero)
+    means = means.movedim(-1, 1) if channels_last else means
+    y = average_pool(
+        means, kernel_shape=kernel_shape, count_include_pad=count_include_pad, node=node
+    )
+    return _stored(y.movedim(1, -1) if channels_last else y, y_scale, y_zero, x)
+
+
+@converter("QLinearSoftmax", domain=DOMAIN)
+def _softmax(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Tensor:
+    """Do what ``Softmax`` does in version ``opset``: before 13 over all axes from ``axis`` on."""
+    means = _meant(x, x_scale, x_zero)
+    if opset < 13:
+        y = torch.softmax(means.flatten(axis), -1).reshape(x.shape)
+    else:
+        y = torch.softmax(means, axis)
+    return _stored(y, y_scale, y_zero, x)
+
+
+@converter("QLinearWhere", domain=DOMAIN)
+def _where(  # noqa: PLR0917 (as many as the operator has)
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor | None,
+    z_scale: Tensor,
+    z_zero: Tensor | None = None,
+) -> Tensor:
+    z = torch.where(condition, _meant(x, x_scale, x_zero), _meant(y, y_scale, y_zero))
+    return _stored(z, z_scale, z_zero, x)
 
 
 @converter("QLinearSigmoid", domain=DOMAIN)

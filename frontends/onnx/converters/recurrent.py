@@ -17,6 +17,7 @@ from tvm_sparse.frontends.onnx.converters.cells import (
     rnn_step,
     whole_cell,
 )
+from tvm_sparse.frontends.onnx.converters.quantised import centred, rounded_dynamically
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
@@ -123,6 +124,45 @@ def _lstm(  # noqa: PLR0917 (as many as the operator has)
 ) -> list[Tensor]:
     inputs = (x, weight, recurrence, bias, peepholes)
     return _layer(node, lstm_step, inputs, lengths, [hidden, cell])
+
+
+@converter("DynamicQuantizeLSTM", domain="com.microsoft", reads=(*_COMMON, "input_forget"))
+def _rounded_lstm(  # noqa: PLR0917 (as many as the operator has)
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    peepholes: Tensor | None,
+    weight_scale: Tensor,
+    weight_zero: Tensor,
+    recurrence_scale: Tensor,
+    recurrence_zero: Tensor,
+    *,
+    node: Node,
+) -> list[Tensor]:
+    """Its weights are bytes, as ``(direction, input, gates)``; input and state are rounded, too."""
+    meant = [
+        _transposed(weight, weight_scale, weight_zero),
+        _transposed(recurrence, recurrence_scale, recurrence_zero),
+    ]
+    inputs = (rounded_dynamically(x), *meant, bias, peepholes)
+    return _layer(node, _rounded_lstm_step, inputs, lengths, [hidden, cell])
+
+
+def _rounded_lstm_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tensor]:
+    """Return the next hidden and cell state; what the hidden one multiplies is rounded first."""
+    hidden, cell = state
+    return lstm_step(layer, gates, [rounded_dynamically(hidden), cell])
+
+
+def _transposed(weight: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Return what bytes mean, gates first; scales are those of directions or of gates."""
+    directions = weight.shape[0]
+    whole = centred(weight, zero.reshape(directions, 1, -1)).to(torch.float32)
+    return (whole * scale.reshape(directions, 1, -1)).transpose(1, 2)
 
 
 @converter("GRU", "RNN", since=7, reads=(*_COMMON, "linear_before_reset"))

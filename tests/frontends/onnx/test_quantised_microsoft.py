@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
@@ -15,13 +16,15 @@ DOMAIN = "com.microsoft"
 PARTS = {
     "x_s": np.float32(0.02),
     "x_z": np.uint8(110),
-    "y_s": np.float32(0.03),
+    "y_s": np.float32(0.0303),  # QLinearSoftmax of onnxruntime takes 33 for the inverse
     "y_z": np.uint8(90),
     "w_s": np.float32(0.01),
     "w_z": np.int8(0),
     "w": np.random.default_rng(0).integers(-127, 128, (8, 20), np.int8),
     "c": np.random.default_rng(1).integers(-3000, 3000, 20, np.int32),
+    "chosen": np.random.default_rng(2).random(8) < 0.5,
 }
+WINDOWS = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
 NODES = {
     "QLinearAdd": ("q x_s x_z p y_s y_z y_s y_z", {}),
     "QLinearMul": ("q x_s x_z p y_s y_z y_s y_z", {}),
@@ -29,8 +32,14 @@ NODES = {
     "QLinearLeakyRelu": ("q x_s x_z y_s y_z", {"alpha": 0.2}),
     "QLinearConcat": ("y_s y_z q x_s x_z p y_s y_z", {"axis": 1}),
     "QGemm": ("q x_s x_z w w_s w_z c y_s y_z", {}),
+    "QLinearWhere": ("chosen q x_s x_z p y_s y_z y_s y_z", {}),
+    "QLinearSoftmax": ("q x_s x_z y_s y_z", {"axis": 2, "opset": 13}),
+    "QLinearSoftmax, flat": ("q x_s x_z y_s y_z", {"axis": 2, "opset": 11}),
     "QLinearGlobalAveragePool": ("q x_s x_z y_s y_z", {"channels_last": 0}),
+    "QLinearAveragePool": ("q x_s x_z y_s y_z", WINDOWS),
+    "QLinearAveragePool, borders": ("q x_s x_z y_s y_z", {**WINDOWS, "count_include_pad": 1}),
 }
+IMAGES = ("QLinearGlobalAveragePool", "QLinearAveragePool", "QLinearSoftmax")
 
 
 def model(operator: str, shape: tuple[int, ...]) -> onnx.ModelProto:
@@ -39,7 +48,9 @@ def model(operator: str, shape: tuple[int, ...]) -> onnx.ModelProto:
     nodes = [
         node("QuantizeLinear", "x x_s x_z", "q"),
         node("QuantizeLinear", "x y_s y_z", "p"),
-        helper.make_node(operator, inputs.split(), ["r"], domain=DOMAIN, **attributes),
+        helper.make_node(
+            operator.partition(",")[0], inputs.split(), ["r"], domain=DOMAIN, **attributes
+        ),
         node("DequantizeLinear", "r y_s y_z", "y"),
     ]
     parts = {name: np.asarray(value) for name, value in PARTS.items() if name in _read(nodes)}
@@ -53,7 +64,7 @@ def _read(nodes) -> set[str]:
 
 @pytest.mark.parametrize("operator", NODES)
 def test_bytes_are_next_to_those_of_onnxruntime(operator, tmp_path):
-    shape = (2, 8, 3, 3) if operator.endswith("Pool") else (6, 8)
+    shape = (2, 8, 3, 3) if operator.startswith(IMAGES) else (6, 8)
     path = tmp_path / "model.onnx"
     onnx.save(model(operator, shape), path)
     x = np.random.default_rng(2).standard_normal(shape, np.float32)
@@ -69,6 +80,22 @@ def test_products_of_bytes_are_integers(tmp_path):
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     assert [d.layer for d in library.decisions] == ["w"]
     assert any("linear_dense_uint8" in kernel.function for kernel in library.kernels)
+
+
+@pytest.mark.parametrize("by_gate", [False, True])
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = {"w": (2, 24, 8), "r": (2, 24, 6), "b": (2, 48)}
+    parts = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    layer = node("LSTM", "x w r b", "y", hidden_size=6, direction="bidirectional")
+    plain, path = tmp_path / "plain.onnx", tmp_path / "model.onnx"
+    onnx.save(typed(graph([layer], {"x": (3, 1, 8)}, ["y"], parts, opset=17), 4), plain)
+    quantize_dynamic(plain, path, per_channel=by_gate, weight_type=kind)
+    assert [n.op_type for n in onnx.load(path).graph.node] == ["DynamicQuantizeLSTM"]
+    x = rng.standard_normal((3, 1, 8), np.float32)
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
+    np.testing.assert_allclose(library(x), by_onnxruntime(path, x), atol=1e-5)
 
 
 def test_others_are_refused_by_name(tmp_path):
