@@ -65,7 +65,7 @@ def check_balanced(c, bank, share=1, target=None):
 def check_joint(c, bank, target=None):
     matrix = weights(c, 0.9)
     matrix[:, :bank] = 0
-    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=4, depth=DEPTH)
+    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=4, span=c.columns, depth=DEPTH)
     assert_exact(c, matrix, storage, joint, target)
 
 

@@ -49,11 +49,11 @@ def check_balanced(c, bank, sparsity, share=1, target=None):
     assert_integers(c, matrix, storage, balanced, target)
 
 
-def check_joint(c, bank, sparsity, keep=None, target=None):
+def check_joint(c, bank, sparsity, keep=4, target=None):
     rng = np.random.default_rng(0)
     matrix = sparse_bytes(rng, c.matrix_shape, sparsity)
     matrix[:, :bank] = 0
-    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=keep, depth=DEPTH)
+    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=keep, span=c.columns, depth=DEPTH)
     assert_integers(c, matrix, storage, joint, target)
 
 

@@ -41,7 +41,9 @@ LINEAR = Contraction((4,), 32, 32)
 BUILDERS = {
     "balanced": lambda n, t: balanced(replace(LINEAR, numerics=n), BalancedFormat.of(MATRIX), t),
     "block": lambda n, t: block(replace(LINEAR, numerics=n), ROWS, t),
-    "joint": lambda n, t: joint(replace(LINEAR, numerics=n), CompressedBanksFormat.of(MATRIX), t),
+    "joint": lambda n, t: joint(
+        replace(LINEAR, numerics=n), CompressedBanksFormat.of(MATRIX, keep=4), t
+    ),
     "compressed rows": lambda n, t: compressed_rows(replace(LINEAR, numerics=n), ROWS, t),
     "dense": lambda n, t: dense(replace(LINEAR, numerics=n), DenseFormat(32, 32), t),
     "depthwise": lambda n, t: depthwise(replace(CHANNELS, numerics=n), t),

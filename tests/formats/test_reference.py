@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.matrices import matrices
 from tvm_sparse.formats import reference
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.formats.sliding_banks import nonzero_bits
 from tvm_sparse.native import as_unsigned, bit_masks, library
 
 
@@ -64,6 +65,32 @@ def test_banks(matrix, bank, lanes, share, segments, enough):
         functions = (library().pack_banks, reference.pack_banks)
         first, second = (f(raw, magnitude, *extents, values, indices) for f in functions)
         assert first == second >= 0
+
+
+@given(
+    matrices(cols=90),
+    st.integers(1, 5),
+    st.sampled_from([16, 24, 32]),
+    st.integers(1, 3),
+    st.sampled_from([1, 4, 16]),
+)
+def test_sliding_banks(matrix, keep, bank, spans, lanes):
+    span = matrix.shape[1] // spans
+    if span < bank:
+        return
+    matrix = matrix[:, : span * spans]
+    extents = (matrix.shape[1], keep, bank, span, lanes)
+    bits, counts = nonzero_bits(matrix), np.zeros(-(-len(matrix) // lanes), np.int64)
+    (_, counts) = assert_same("sliding_counts", bits, *extents, outputs=[counts])
+    count = int(counts.sum())
+    outputs = [np.zeros(count, np.int64), np.zeros((count, lanes), np.uint8)]
+    outputs.append(np.zeros((count, keep, lanes), np.uint8))
+    assert_same("sliding_banks", bits, *extents, outputs=outputs)
+
+
+def test_banks_narrower_than_a_step_are_refused():
+    with pytest.raises(ValueError, match=r"Expected 16 to 256\. Got 8"):
+        library().sliding_counts(np.ones((1, 1), np.uint64), 60, 1, 8, 60, 4, np.zeros(1, int))
 
 
 def test_wrong_tensors_are_refused():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import host, integers, run
 from tests.ops.shapes import LEADS, WINDOWS, window
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.joint import joint
@@ -17,15 +18,16 @@ from tvm_sparse.ops.joint import joint
 def masked(rng, shape, coarse, keep):
     """Keep about ``coarse`` of the 16 x 16 blocks, and up to ``keep`` values a row inside."""
     rows, cols = shape
-    blocks = rng.random((-(-rows // 16), cols // 16)) < coarse
-    fine = (rng.random((rows, cols // 16, 16)).argsort(-1) < keep).reshape(shape)
-    return integers(rng, shape, 0.2) * fine * blocks.repeat(16, 0).repeat(16, 1)[:rows]
+    blocks = rng.random((-(-rows // 16), -(-cols // 16))) < coarse
+    fine = (rng.random((rows, len(blocks[0]), 16)).argsort(-1) < keep).reshape(rows, -1)
+    kept = fine * blocks.repeat(16, 0).repeat(16, 1)[:rows]
+    return integers(rng, shape, 0.2) * kept[:, :cols]
 
 
-def assert_exact(contraction, coarse=0.5, keep=4, target=None, slots=None, bank=16):
+def assert_exact(contraction, coarse=0.5, keep=4, target=None, slots=4, bank=16):
     rng = np.random.default_rng(1)
     matrix = masked(rng, contraction.matrix_shape, coarse, keep)
-    storage = CompressedBanksFormat.of(matrix, keep=slots, bank=bank)
+    storage = CompressedBanksFormat.of(matrix, keep=slots, bank=bank, span=contraction.columns)
     x = integers(rng, contraction.input_shape)
     func = joint(contraction, storage, target or host())
     operands = [x, *storage.encode(matrix).values()]
@@ -49,11 +51,18 @@ def test_every_sparsity(coarse, keep):
     assert_exact(Contraction((9,), 96, 64), coarse, keep)
 
 
-@pytest.mark.parametrize("bank", [16, 32])
-@pytest.mark.parametrize("slots", [1, 3, 9])
-@pytest.mark.parametrize("lead", [(1,), (9,)], ids=str)
+@pytest.mark.parametrize("bank", [16, 32, 64])
+@pytest.mark.parametrize("slots", [1, 3, 7, 9])
+@pytest.mark.parametrize("lead", [(1,), (3,), (9,)], ids=str)
 def test_entries_that_hold_a_part_of_a_bank(bank, slots, lead):
     assert_exact(Contraction(lead, 96, 37), 0.7, 11, slots=slots, bank=bank)
+
+
+@pytest.mark.parametrize("columns", [16, 17, 31, 50, 100])
+@pytest.mark.parametrize("bank", [16, 32, 64])
+def test_columns_that_no_bank_divides(columns, bank):
+    if bank <= columns:
+        assert_exact(Contraction((1,), columns, 37), slots=2, bank=bank)
 
 
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
@@ -69,6 +78,13 @@ def test_convolutions(extents):
 @pytest.mark.parametrize("lead", [(16,), (70,), (128,), (17, 9)], ids=str)
 def test_layers_that_are_worth_threads(lead):
     assert_exact(Contraction(lead, 256, 512), 0.7, 8)
+
+
+def test_banks_that_may_cross_a_tap_are_refused():
+    contraction = window(WINDOWS[0], 32, 24)
+    storage = CompressedBanksFormat.of(np.ones(contraction.matrix_shape, np.float32), keep=2)
+    with pytest.raises(UnsupportedError, match="taps of 32"):
+        joint(contraction, storage, host())
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])

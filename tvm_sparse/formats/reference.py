@@ -6,11 +6,15 @@ Tests compare the native library to these; the benchmark of the detector times b
 # ruff: noqa: PLR0917 - the arguments are those of the native functions, which take no keywords.
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 Raw = npt.NDArray[np.unsignedinteger]
 WORD_BITS = 32
+STEP = 16
+"""Columns that first columns of sliding banks are multiples of."""
 
 
 def pack_blocks(
@@ -77,6 +81,61 @@ def pack_banks(
     packed = np.bitwise_or.reduce(flat.reshape(len(order), -1, slots) << shifts, axis=-1)
     indices[:] = packed.reshape(-1, lanes, packed.shape[1]).transpose(0, 2, 1).view(np.int32)
     return -1
+
+
+def sliding_counts(
+    bits: Raw,
+    cols: int,
+    keep: int,
+    bank: int,
+    span: int,
+    lanes: int,
+    counts: npt.NDArray[np.int64],
+) -> None:
+    """Write the number of banks of each block of ``lanes`` rows to ``counts`` ``(blocks,)``."""
+    found = [len(list(_sliding(b, keep, bank, span))) for b in _blocks(bits, cols, lanes)]
+    counts[:] = found
+
+
+def sliding_banks(
+    bits: Raw,
+    cols: int,
+    keep: int,
+    bank: int,
+    span: int,
+    lanes: int,
+    columns: npt.NDArray[np.int64],
+    taken: npt.NDArray[np.uint8],
+    indices: npt.NDArray[np.uint8],
+) -> None:
+    """Write first columns, numbers of values, and their columns in each bank."""
+    at, taken[:] = 0, 0
+    for block in _blocks(bits, cols, lanes):
+        for start, values in _sliding(block, keep, bank, span):
+            columns[at] = start
+            for lane, places in enumerate(values):
+                taken[at, lane] = len(places)
+                indices[at, : len(places), lane] = places - start
+            at += 1
+
+
+def _blocks(bits: Raw, cols: int, lanes: int) -> list[list[npt.NDArray[np.int64]]]:
+    """Return the columns of the nonzeros of each row, for each block of ``lanes`` rows."""
+    flags = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :cols]
+    rows = [np.flatnonzero(row) for row in flags]
+    return [rows[i : i + lanes] for i in range(0, len(rows), lanes)]
+
+
+def _sliding(
+    rows: list[npt.NDArray[np.int64]], keep: int, bank: int, span: int
+) -> Iterator[tuple[int, list[npt.NDArray[np.int64]]]]:
+    """Yield each bank's first column, and the columns that each row stores."""
+    while any(len(row) for row in rows):
+        tap, column = divmod(min(int(row[0]) for row in rows if len(row)), span)
+        start = tap * span + min(column // STEP * STEP, span - bank)
+        counts = [min(keep, int((row < start + bank).sum())) for row in rows]
+        yield start, [row[:n] for row, n in zip(rows, counts, strict=True)]
+        rows = [row[n:] for row, n in zip(rows, counts, strict=True)]
 
 
 def _mask(weight: Raw, magnitude: int) -> np.unsignedinteger:

@@ -45,9 +45,9 @@ class Costs:
 
     source: str
     lookup: By
-    entry: By = ((16, 0.6), (32, 0.75))
-    table: By = ((16, 0.1), (32, -0.3))
-    loaded: By = ((16, 1.2), (32, 1.5))
+    entry: By = ((16, 0.6), (32, 0.75), (64, 1.0))
+    table: By = ((16, 0.1), (32, -0.3), (64, 1.5))
+    loaded: By = ((16, 1.3), (32, 1.3), (64, 1.6))
     block: float = 4.0
     tap: By = ((8, 1.9), (16, 1.3))
     winograd: float = 1.05

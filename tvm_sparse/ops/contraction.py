@@ -92,6 +92,11 @@ class Contraction:
         one_row = math.prod(e for e in self.lead if isinstance(e, int)) == 1
         return one_row, self.taps, self.strides, self.depthwise, self.groups > 1, self.numerics
 
+    @property
+    def rows(self) -> int:
+        """Output rows; symbolic extents count as one."""
+        return math.prod(e if isinstance(e, int) else 1 for e in self.lead)
+
     def flops(self, batch: int = 1) -> float:
         """Operations of the dense contraction; symbolic extents count as ``batch``."""
         rows = math.prod(e if isinstance(e, int) else batch for e in self.lead)

@@ -6,6 +6,7 @@ to a vector of sums. What is stored, and in which order, is all that operators d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,7 +45,8 @@ class Step:
     """What one step multiplies.
 
     ``reads`` are the regions that it touches, ``vector`` the number of its sums. Where ``exists``
-    is false, there is nothing to add.
+    is false, there is nothing to add. ``further`` pairs of weights and activations are added to the
+    product before it is added to the sums, which the next step waits for.
     """
 
     reads: list[Any]
@@ -52,6 +54,7 @@ class Step:
     weights: Vector
     activations: Vector
     exists: Expr | None = None
+    further: Sequence[tuple[Vector, Vector]] = ()
 
 
 class Weights(Protocol):
@@ -131,9 +134,19 @@ def _contract(
         here = (*own, tirx.Ramp(0, 1, lanes))
         with T.init():
             T.buffer_store(sums, engine.zero(lanes), list(here))
-        total = engine.multiply(sums[here], step.weights, step.activations)
+        total = _total(engine, sums[here], step, lanes)
         if step.exists is None:
             T.buffer_store(sums, total, list(here))
         else:
             with T.If(step.exists), T.Then():
                 T.buffer_store(sums, total, list(here))
+
+
+def _total(engine: Engine, sums: Vector, step: Step, lanes: int) -> Vector:
+    """Return ``sums`` with all products of a step added."""
+    if not step.further:
+        return engine.multiply(sums, step.weights, step.activations)
+    product = engine.multiply(engine.zero(lanes), step.weights, step.activations)
+    for weights, activations in step.further:
+        product = engine.multiply(product, weights, activations)
+    return sums + product

@@ -89,8 +89,9 @@ def test_masks_of_small_banks_are_stored_in_whole_registers():
 
 def test_what_does_not_fit_says_why():
     matrix = sparse_bytes(np.random.default_rng(0), (20, 67), 0.9)
-    found, reasons = offered(as_integers(Contraction((3,), 67, 20)), matrix, host())
+    found, reasons = offered(as_integers(Contraction((9,), 67, 20)), matrix, host())
     assert set(found) == {"dense", "balanced"}
+    assert "joint needs a multiple of 16 columns a tap, found 67" in reasons
     assert any("block needs a multiple of 4 columns" in reason for reason in reasons)
     assert any("one column a lane" in reason for reason in reasons)
 

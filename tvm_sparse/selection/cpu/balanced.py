@@ -12,12 +12,12 @@ from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.machine.costs import FROM_MEMORY
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.ops.balanced import balanced
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowest, stored
 
 LOOKUP_ROWS = 4
@@ -47,10 +47,12 @@ def balanced_candidates(
     except UnsupportedError as error:
         yield str(error)
         return
-    loaded = output_rows(c) < LOOKUP_ROWS
+    loaded = dict(costs_of(target).loaded) if c.rows < LOOKUP_ROWS else {}
 
     def time(storage: BalancedFormat) -> float:
-        return storage.nbytes() if loaded else _work(storage) * _penalty(storage, engine, target)
+        if loaded:
+            return storage.nbytes() * loaded.get(engine.words(storage.bank), FROM_MEMORY)
+        return _work(storage) * _penalty(storage, engine, target)
 
     storage = min(found, key=lambda s: (time(s), -s.bank))  # of equals, whole registers
     narrow = narrowest(c, scan, target)

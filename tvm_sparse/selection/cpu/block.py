@@ -20,7 +20,6 @@ from tvm_sparse.selection.cpu.compressed_rows import (
     batch_in_lanes,
     batch_vectors,
     compressed_candidate,
-    output_rows,
     rows_penalty,
 )
 from tvm_sparse.selection.cpu.shared_columns import shared_candidate
@@ -92,6 +91,6 @@ def penalty(c: Contraction, cover: Cover, costs: Costs) -> float:
 
     Fewer accumulators than a multiply-add has cycles of latency leave it waiting.
     """
-    rows = min(8, output_rows(c))
+    rows = min(8, c.rows)
     waiting = max(1.0, LATENCY * LANES / (rows * cover.group))
     return waiting + costs.block / (cover.run * rows)

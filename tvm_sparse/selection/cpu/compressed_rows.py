@@ -117,18 +117,13 @@ def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: T
     last tile are idle.
     """
     features, columns = contraction.matrix_shape
-    batch = output_rows(contraction)
+    batch = contraction.rows
     idle = math.ceil(batch / (LANES * vectors)) * LANES * vectors / batch
     slot = SLOT / (tile_columns(cover, vectors, target) * min(cover.group, 4))
     fixed = PACK / features + TURN / columns + slot
     loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
     steps = 1 + loads + fixed / max(cover.fraction, 1e-3)
     return idle * steps * costs_of(target).rows
-
-
-def output_rows(contraction: Contraction) -> int:
-    """Return the output rows; symbolic extents count as one."""
-    return math.prod(e if isinstance(e, int) else 1 for e in contraction.lead)
 
 
 def tile_columns(cover: Cover, vectors: int, target: Target) -> int:
@@ -148,7 +143,7 @@ def batch_vectors(contraction: Contraction, cover: Cover, target: Target) -> int
     """
     if cover.group > 2:
         return 1
-    vectors = math.ceil(output_rows(contraction) / LANES)
+    vectors = math.ceil(contraction.rows / LANES)
     cores = int(target.attrs.get("num-cores", 1))
     most = 2 if cover.group == 1 and cover.fraction < VERY_SPARSE else 4
     most = min(most, ACCUMULATORS // cover.group, max(1, vectors // cores))

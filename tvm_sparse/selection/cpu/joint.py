@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,21 +14,26 @@ from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.bank_slots import round_up
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
+from tvm_sparse.formats.sliding_banks import SlidingBanks
+from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
-from tvm_sparse.selection.cpu.compressed_rows import output_rows
 from tvm_sparse.selection.narrow import narrowest, stored
 
 EMPTY, GAIN = 0.05, 0.9
 """Fraction of empty banks below which a table is only worth its loads if the modelled cost is at
 most so much of that of equally full banks."""
 
-KEEPS = (1, 2, 3, 4, 6, 8)
+KEEPS = (1, 2, 3, 4, 5, 6, 8)
 """Values a row that an entry may have, besides those of the fullest row."""
+
+SAMPLE = 16
+"""Blocks of rows that are asked how many entries they take."""
 
 
 @dataclass(frozen=True)
@@ -57,56 +63,83 @@ def joint_candidates(
     c = contraction
     if c.depthwise:
         return
-    engine = engine_of(c.numerics, target)
-    banks = [bank for bank in engine.banks if c.columns % bank == 0]
-    if not banks:
-        yield f"joint needs a multiple of 16 columns a tap, found {c.columns}"
+    layer = _Layer(c, scan, engine_of(c.numerics, target), costs_of(target))
+    if not layer.banks:
+        least = "16 columns" if layer.few else "a multiple of 16 columns"
+        yield f"joint needs {least} a tap, found {c.columns}"
         return
-    fullest = {bank: fullest_rows(scan.block_counts(1, bank)) for bank in banks}
-    best = min(
-        (o for b in banks for o in _options(c, fullest[b], b, engine, target)), key=lambda o: o.cost
-    )
-    padded = min(_padded(c, fullest[bank], bank, engine, target) for bank in banks)
-    kept = np.count_nonzero(fullest[banks[0]]) / fullest[banks[0]].size
-    if kept > 1 - EMPTY and best.cost > GAIN * padded:
+    best = min((o for bank in layer.banks for o in layer.options(bank)), key=lambda o: o.cost)
+    kept = np.mean(layer.fullest(layer.banks[0]) > 0)
+    if kept > 1 - EMPTY and best.cost > GAIN * layer.padded():
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
     storage = CompressedBanksFormat.of(
-        scan.weight, keep=best.keep, bank=best.bank, depth=engine.depth
+        scan.weight, keep=best.keep, bank=best.bank, span=c.columns, depth=layer.engine.depth
     )
     narrow = narrowest(c, scan, target)
     func = joint(narrow, storage, target)
     yield Candidate("joint", stored(storage, narrow, target), func, best.work, best.penalty)
 
 
-def _options(
-    c: Contraction, fullest: npt.NDArray[np.int32], bank: int, engine: Engine, target: Target
-) -> Iterator[_Option]:
-    """Yield what entries of different sizes cost, given the fullest row of each block."""
-    most = max(1, int(fullest.max(initial=0)))
-    costs, words = costs_of(target), engine.words(bank)
-    table, entry = dict(costs.table)[words], dict(costs.entry)[words]
-    step = _step(c, words, target)
-    for keep in sorted({round_up(k, engine.depth) for k in (*KEEPS, most) if k <= most}):
-        entries = int((-(-fullest // keep)).sum())
-        work = entries * keep / (fullest.size * bank)
-        yield _Option(bank, keep, work, step + table + entry * engine.depth / keep)
+@dataclass(frozen=True)
+class _Layer:
+    """What the cost of a storage depends on."""
 
+    contraction: Contraction
+    scan: Scan
+    engine: Engine
+    costs: Costs
 
-def _padded(
-    c: Contraction, fullest: npt.NDArray[np.int32], bank: int, engine: Engine, target: Target
-) -> float:
-    """Return the cost of storing each bank as full as the fullest, without a table."""
-    most = round_up(max(1, int(fullest.max(initial=0))), engine.depth)
-    return most / bank * _step(c, engine.words(bank), target)
+    @property
+    def few(self) -> bool:
+        """Whether lookups are hidden behind the loads of weights and indices."""
+        return self.contraction.rows < LOOKUP_ROWS and self._lookup(self.engine.lanes) < 1
 
+    @property
+    def banks(self) -> list[int]:
+        """Banks that fit a tap; side by side they divide it."""
+        columns, known = self.contraction.columns, dict(self.costs.table)
+        banks = (b for b in self.engine.banks if self.engine.words(b) in known and b <= columns)
+        return [bank for bank in banks if self.few or columns % bank == 0]
 
-def _step(c: Contraction, words: int, target: Target) -> float:
-    """Return the cost of a multiply-add with its lookup in as many registers as ``words`` fill.
+    def fullest(self, bank: int) -> npt.NDArray[np.int32]:
+        """Return the most nonzeros of a row in each block of rows x bank."""
+        return fullest_rows(self.scan.block_counts(1, bank))
 
-    With hardly any rows of input lookups are hidden behind the loads of weights and indices.
-    """
-    costs = costs_of(target)
-    lookup = costs.of_lookup(words, c.numerics.bits)
-    few = output_rows(c) < LOOKUP_ROWS and lookup < 1
-    return dict(costs.loaded)[words] if few else 1 + lookup
+    def options(self, bank: int) -> Iterator[_Option]:
+        """Yield what entries of different sizes cost.
+
+        Banks side by side take at least as many entries as banks that slide. Their number will do
+        where lookups take time: there only zeros that are even in each bank are stored so.
+        """
+        fullest, depth, words = self.fullest(bank), self.engine.depth, self.engine.words(bank)
+        most, entry = max(1, int(fullest.max(initial=0))), dict(self.costs.entry)[words]
+        if self.few:
+            step = dict(self.costs.loaded)[words]
+        else:
+            step = 1 + self._lookup(words) + dict(self.costs.table)[words]
+        for keep in sorted({round_up(k, depth) for k in (*KEEPS, most) if k <= most}):
+            entries = self._sliding(bank, keep) if self.few else (-(-fullest // keep)).sum(1).mean()
+            work = float(entries) * keep / self.scan.cols
+            yield _Option(bank, keep, work, step + entry * depth / keep)
+
+    def padded(self) -> float:
+        """Return the cost of storing each bank as full as the fullest, without a table."""
+        costs = [math.inf]
+        for bank in self.banks:
+            if self.contraction.columns % bank == 0:
+                most = max(1, int(self.fullest(bank).max(initial=0)))
+                share = round_up(most, self.engine.depth) / bank
+                costs.append(share * (1 + self._lookup(self.engine.words(bank))))
+        return min(costs)
+
+    def _sliding(self, bank: int, keep: int) -> float:
+        """Return the entries of a block of rows, the mean of a sample."""
+        scan = self.scan
+        banks = SlidingBanks(scan.cols, keep, bank, self.contraction.columns, LANES)
+        blocks = np.unique(np.linspace(0, (scan.rows - 1) // LANES, SAMPLE).astype(int))
+        rows = (blocks[:, None] * LANES + np.arange(LANES)).ravel()
+        return float(banks.counts(scan.bits[rows[rows < scan.rows]]).mean())
+
+    def _lookup(self, words: int) -> float:
+        return self.costs.of_lookup(words, self.contraction.numerics.bits)

@@ -14,7 +14,7 @@ from tvm_sparse.ops.shared_columns import shared_columns
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
-from tvm_sparse.selection.cpu.compressed_rows import batch_in_lanes, output_rows
+from tvm_sparse.selection.cpu.compressed_rows import batch_in_lanes
 from tvm_sparse.selection.narrow import stored
 
 PACK = 3.5
@@ -34,7 +34,7 @@ def shared_candidate(name: str, c: Contraction, scan: Scan, target: Target) -> C
     blocks. Registers hold the sums of 16 rows; larger groups would gather again for each 16.
     """
     engine = engine_of(c.numerics, target)
-    small = min(c.columns, output_rows(c)) < LANES
+    small = min(c.columns, c.rows) < LANES
     if engine.depth == 1 or c.groups > 1 or small or not batch_in_lanes(c):
         return None
     (cover,) = covers(scan, (LANES,), (1,))
@@ -51,7 +51,7 @@ def _penalty(c: Contraction, kept: float) -> float:
     Transpositions of activations and results cost the same whatever is left of the matrix. Lanes of
     the last tile are idle.
     """
-    rows, kept = output_rows(c), max(kept, 1e-4)
+    rows, kept = c.rows, max(kept, 1e-4)
     idle = math.ceil(rows / LANES) * LANES / rows
     pack, turn = PACK / (c.features * kept), TURN / (c.columns * math.prod(c.taps) * kept)
     return idle * (1 + GATHER + pack + turn)
