@@ -9,6 +9,7 @@ import torch
 from torch import fx, nn
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.quantization.linear_products import linear_products
 
 aten = torch.ops.aten
 
@@ -48,10 +49,11 @@ def traced(where: str, model: nn.Module, call: tuple[tuple[Any, ...], dict[str, 
         graph = torch.export.export(model, *call).module()
     except Exception:
         try:
-            return torch.export.export(model, *call, strict=True).module()
+            graph = torch.export.export(model, *call, strict=True).module()
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(where, f"the model cannot be traced ({reason})") from error
+    linear_products(graph)
     name_sources(graph)
     return graph
 
