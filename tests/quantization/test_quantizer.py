@@ -1,4 +1,4 @@
-"""Layers whose output gets a number added are quantised, and tensors added are fused."""
+"""Layers whose output gets a number added are quantised; integers stay what they are."""
 
 from __future__ import annotations
 
@@ -29,3 +29,21 @@ class Sums(nn.Module):
 def test_numbers_that_are_added_to_layers():
     torch.manual_seed(0)
     assert layers_in_bytes(Sums().eval(), torch.randn(1, 16, 8, 8)) == 3
+
+
+class Places(nn.Module):
+    """A lookup of places that are products of integers, as in RoBERTa."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.last = nn.Embedding(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map ``(batch, 16)`` to ``(batch, 16, 16)``."""
+        there = (x > 0).int()
+        return self.last(self.table(torch.cumsum(there, 1).int() * there - 1 + (1 - there)))
+
+
+def test_products_of_integers_stay_exact():
+    torch.manual_seed(0)
+    assert layers_in_bytes(Places().eval(), torch.randn(2, 16)) == 1
