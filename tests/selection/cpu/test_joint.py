@@ -68,5 +68,5 @@ def test_taps_with_fewer_columns_than_a_bank_are_a_reason():
 
 
 def test_cut_banks_are_a_reason():
-    (reason,) = offered(np.zeros((16, 24), np.float32))
+    (reason,) = offered(np.zeros((16, 24), np.float32), rows=16)
     assert reason == "joint needs a multiple of 16 columns a tap, found 24"

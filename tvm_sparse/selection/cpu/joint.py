@@ -65,7 +65,7 @@ def joint_candidates(
         return
     layer = _Layer(c, scan, engine_of(c.numerics, target), costs_of(target))
     if not layer.banks:
-        least = "16 columns" if layer.few else "a multiple of 16 columns"
+        least = "16 columns" if layer.uneven else "a multiple of 16 columns"
         yield f"joint needs {least} a tap, found {c.columns}"
         return
     best = min((o for bank in layer.banks for o in layer.options(bank)), key=lambda o: o.cost)
@@ -96,11 +96,16 @@ class _Layer:
         return self.contraction.rows < LOOKUP_ROWS and self._lookup(self.engine.lanes) < 1
 
     @property
+    def uneven(self) -> bool:
+        """Whether this is the storage for zeros anywhere: no lanes along the batch for them."""
+        return self.contraction.rows < LANES or self.engine.depth > 1
+
+    @property
     def banks(self) -> list[int]:
         """Banks that fit a tap; side by side they divide it."""
         columns, known = self.contraction.columns, dict(self.costs.table)
         banks = (b for b in self.engine.banks if self.engine.words(b) in known and b <= columns)
-        return [bank for bank in banks if self.few or columns % bank == 0]
+        return [bank for bank in banks if self.uneven or columns % bank == 0]
 
     def fullest(self, bank: int) -> npt.NDArray[np.int32]:
         """Return the most nonzeros of a row in each block of rows x bank."""
@@ -110,7 +115,7 @@ class _Layer:
         """Yield what entries of different sizes cost.
 
         Banks side by side take at least as many entries as banks that slide. Their number will do
-        where lookups take time: there only zeros that are even in each bank are stored so.
+        where uneven zeros have a better storage.
         """
         fullest, depth, words = self.fullest(bank), self.engine.depth, self.engine.words(bank)
         most, entry = max(1, int(fullest.max(initial=0))), dict(self.costs.entry)[words]
@@ -119,8 +124,9 @@ class _Layer:
         else:
             step = 1 + self._lookup(words) + dict(self.costs.table)[words]
         for keep in sorted({round_up(k, depth) for k in (*KEEPS, most) if k <= most}):
-            entries = self._sliding(bank, keep) if self.few else (-(-fullest // keep)).sum(1).mean()
-            work = float(entries) * keep / self.scan.cols
+            aligned = float((-(-fullest // keep)).sum(1).mean())
+            entries = self._sliding(bank, keep) if self.uneven else aligned
+            work = entries * keep / self.scan.cols
             yield _Option(bank, keep, work, step + entry * depth / keep)
 
     def padded(self) -> float:
