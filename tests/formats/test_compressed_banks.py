@@ -17,7 +17,7 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
     columns=st.integers(16, 150),
     taps=st.integers(1, 3),
     sparsity=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
-    keep=st.sampled_from([1, 2, 4, 6]),
+    keep=st.sampled_from([None, 1, 2, 4, 6]),
     depth=st.sampled_from([1, 2]),
     bank=st.sampled_from([16, 32, 64]),
 )

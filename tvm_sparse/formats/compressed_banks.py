@@ -12,6 +12,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks, finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.bank_slots import (
     BankSlots,
+    bank_counts,
     one_by_one,
     pack_indices,
     round_up,
@@ -113,15 +114,19 @@ class CompressedBanksFormat(BankSlots):
         cls,
         matrix: np.ndarray,
         *,
-        keep: int,
+        keep: int | None = None,
         bank: int = BANK,
         span: int = 0,
         lanes: int = LANES,
         depth: int = 1,
     ) -> CompressedBanksFormat:
-        """Return the format of ``matrix`` ``(rows, cols)`` in entries of ``keep`` values a row."""
+        """Return the format of ``matrix`` ``(rows, cols)`` in entries of ``keep`` values a row.
+
+        By default that is what the fullest of all banks side by side holds.
+        """
         rows, cols = matrix.shape
-        one = cls(rows, cols, round_up(keep, depth), 1, 1, bank, span, lanes, depth)
+        keep = round_up(keep or max(1, int(bank_counts(matrix, bank).max(initial=0))), depth)
+        one = cls(rows, cols, keep, 1, 1, bank, span, lanes, depth)
         counts = one.sliding.counts(nonzero_bits(matrix))
         entries, longest = max(1, int(counts.sum())), max(1, int(counts.max(initial=0)))
         return replace(one, entries=entries, longest=longest)
