@@ -62,6 +62,14 @@ def test_hardly_any_rows_need_no_whole_banks(rows, columns):
     )
 
 
+@pytest.mark.parametrize(("side", "bank"), [(512, 32), (2048, 64)])
+def test_weights_from_memory_take_the_banks_that_store_least(side, bank):
+    rng = np.random.default_rng(0)
+    matrix = rng.random((side, side), np.float32) * (rng.random((side, side)) < 0.25)
+    (candidate,) = offered(matrix, rows=1)
+    assert candidate.storage.bank == bank
+
+
 def test_taps_with_fewer_columns_than_a_bank_are_a_reason():
     (reason,) = offered(np.zeros((16, 12), np.float32), rows=1)
     assert reason == "joint needs 16 columns a tap, found 12"

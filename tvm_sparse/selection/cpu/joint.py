@@ -12,11 +12,14 @@ from tvm.target import Target
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.engine.registry import engine_of
+from tvm_sparse.formats.arrays import itemsize
 from tvm_sparse.formats.bank_slots import round_up
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
 from tvm_sparse.formats.sliding_banks import SlidingBanks
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.fitted import costs_of
+from tvm_sparse.machine.record import Caches
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.joint import joint
@@ -31,6 +34,10 @@ most so much of that of equally full banks."""
 
 KEEPS = (1, 2, 3, 4, 5, 6, 8)
 """Values a row that an entry may have, besides those of the fullest row."""
+
+STREAMED = 0.25
+"""Cost of an entry where weights come from memory: there a multiply-add costs its bytes, 1, in
+whatever bank."""
 
 SAMPLE = 16
 """Blocks of rows that are asked how many entries they take."""
@@ -63,7 +70,8 @@ def joint_candidates(
     c = contraction
     if c.depthwise:
         return
-    layer = _Layer(c, scan, engine_of(c.numerics, target), costs_of(target))
+    caches = machine_of(target).caches
+    layer = _Layer(c, scan, engine_of(c.numerics, target), costs_of(target), caches)
     if not layer.banks:
         least = "16 columns" if layer.uneven else "a multiple of 16 columns"
         yield f"joint needs {least} a tap, found {c.columns}"
@@ -89,11 +97,18 @@ class _Layer:
     scan: Scan
     engine: Engine
     costs: Costs
+    caches: Caches
 
     @property
     def few(self) -> bool:
         """Whether lookups are hidden behind the loads of weights and indices."""
         return self.contraction.rows < LOOKUP_ROWS and self._lookup(self.engine.lanes) < 1
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the dense weight comes from memory in each call, and is used once."""
+        size = self.scan.cells * itemsize(self.contraction.numerics.weight)
+        return self.few and size >= self.caches.last
 
     @property
     def uneven(self) -> bool:
@@ -119,7 +134,9 @@ class _Layer:
         """
         fullest, depth, words = self.fullest(bank), self.engine.depth, self.engine.words(bank)
         most, entry = max(1, int(fullest.max(initial=0))), dict(self.costs.entry)[words]
-        if self.few:
+        if self.streamed:
+            step, entry = 1.0, STREAMED
+        elif self.few:
             step = dict(self.costs.loaded)[words]
         else:
             step = 1 + self._lookup(words) + dict(self.costs.table)[words]
