@@ -70,6 +70,13 @@ def test_weights_from_memory_take_the_banks_that_store_least(side, bank):
     assert candidate.storage.bank == bank
 
 
+@pytest.mark.parametrize("side", [256, 2048])
+def test_a_single_row_needs_no_table_where_all_banks_are_equally_full(side):
+    matrix = keep_of_bank(np.random.default_rng(0), (side, side), 4)
+    (reason,) = offered(matrix, rows=1)
+    assert "about as many each" in reason
+
+
 def test_taps_with_fewer_columns_than_a_bank_are_a_reason():
     (reason,) = offered(np.zeros((16, 12), np.float32), rows=1)
     assert reason == "joint needs 16 columns a tap, found 12"

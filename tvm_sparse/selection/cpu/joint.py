@@ -153,7 +153,8 @@ class _Layer:
             if self.contraction.columns % bank == 0:
                 most = max(1, int(self.fullest(bank).max(initial=0)))
                 share = round_up(most, self.engine.depth) / bank
-                costs.append(share * (1 + self._lookup(self.engine.words(bank))))
+                lookup = 0.0 if self.streamed else self._lookup(self.engine.words(bank))
+                costs.append(share * (1 + lookup))
         return min(costs)
 
     def _sliding(self, bank: int, keep: int) -> float:
