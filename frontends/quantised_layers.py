@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from tvm_sparse.frontends.effective import to_numpy
 from tvm_sparse.frontends.layer_types import conv_type, linear_type
 from tvm_sparse.frontends.layers import LayerWeight, outputs_first
-from tvm_sparse.names import layer_of
+from tvm_sparse.names import holder, layer_of
 
 QUANTISED = ("quantized_decomposed", "torchao")
 """Namespaces of the operators between floats and integers."""
@@ -103,8 +103,7 @@ def _argument(node: fx.Node, name: str) -> Any:
 def _value(module: fx.GraphModule, node: fx.Node) -> Tensor:
     """Return the value of a node that only stored tensors count for."""
     if node.op == "get_attr":
-        path, _, last = str(node.target).rpartition(".")
-        return cast("Tensor", getattr(module.get_submodule(path), last))
+        return cast("Tensor", getattr(*holder(module, str(node.target))))
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: _value(module, n))
     with torch.no_grad():
         return cast("Tensor", cast("Any", node.target)(*args, **kwargs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _PARAMETRIZED = re.compile(r"parametrizations\.(\w+)\.original\d*$")
 _MASKED = re.compile(r"_(orig|mask)$")
@@ -20,6 +21,15 @@ def layer_of(tensor: str) -> str:
     """
     plain = _PARAMETRIZED.sub(r"\1", tensor).removesuffix("_orig")
     return plain.removesuffix(".weight") or plain
+
+
+def holder(module: Any, name: str) -> tuple[Any, str]:
+    """Return the module inside ``module`` that has the tensor of a dotted name, and its name there.
+
+    ``getattr(*holder(module, name))`` is the tensor.
+    """
+    path, _, last = name.rpartition(".")
+    return module.get_submodule(path), last
 
 
 def layer_of_array(array: str) -> str:

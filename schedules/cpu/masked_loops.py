@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, UNROLLED
+from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, UNROLLED, map_functions
 
 _NO_VECTORISER = "-vectorize-loops:bool=false"
 
@@ -43,14 +43,17 @@ class SplitMaskedLoops:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with such loops split."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and (found := masked_loops(func)):
-                body = _split(func.body, found)
-                split = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-                if not masked_loops(split):
-                    result[name] = split
-        return result
+        return map_functions(mod, _without_masks)
+
+
+def _without_masks(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return ``func`` with its masked loops split; as it is if one would be left."""
+    found = masked_loops(func)
+    if not found:
+        return func
+    body = _split(func.body, found)
+    split = tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+    return func if masked_loops(split) else split
 
 
 def _split(body: Any, found: dict[Any, int]) -> Any:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import integers
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.bank_slots import round_up
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 
 
@@ -25,6 +26,7 @@ def test_round_trip(rows, columns, taps, sparsity, keep, depth, bank):
     rng, columns = np.random.default_rng(rows * columns), max(columns, bank)
     matrix = integers(rng, (rows, taps * columns), sparsity)
     matrix *= rng.random(len(matrix[0])) < 0.7
+    keep = keep and round_up(keep, depth)
     storage = CompressedBanksFormat.of(matrix, keep=keep, bank=bank, span=columns, depth=depth)
     arrays = storage.encode(matrix)
     assert (storage.decode(arrays) == matrix).all()
@@ -84,6 +86,8 @@ def test_refusals():
         CompressedBanksFormat(16, 16, 2, 1, 1, bank=8)
     with pytest.raises(UnsupportedError, match="32 columns in spans of 24"):
         CompressedBanksFormat(16, 48, 2, 1, 1, bank=32, span=24)
+    with pytest.raises(UnsupportedError, match="keep = 3"):
+        CompressedBanksFormat.of(np.ones((16, 16), np.int8), keep=3, depth=2)
     matrix = np.zeros((16, 16), np.float32)
     matrix[0, :2] = 1
     storage = CompressedBanksFormat.of(matrix, keep=2)

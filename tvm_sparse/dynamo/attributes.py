@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from tvm_sparse.names import holder
+
 
 def attribute(module: nn.Module, name: str) -> Any:
     """Return what ``module`` has under a dotted name."""
-    path, _, last = name.rpartition(".")
-    return getattr(module.get_submodule(path), last)
+    return getattr(*holder(module, name))
 
 
 def make_attribute(module: fx.GraphModule, node: fx.Node, name: str, value: torch.Tensor) -> str:

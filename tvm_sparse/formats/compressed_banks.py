@@ -125,7 +125,8 @@ class CompressedBanksFormat(BankSlots):
         By default that is what the fullest of all banks side by side holds.
         """
         rows, cols = matrix.shape
-        keep = round_up(keep or max(1, int(bank_counts(matrix, bank).max(initial=0))), depth)
+        if keep is None:
+            keep = round_up(max(1, int(bank_counts(matrix, bank).max(initial=0))), depth)
         one = cls(rows, cols, keep, 1, 1, bank, span, lanes, depth)
         counts = one.sliding.counts(nonzero_bits(matrix))
         entries, longest = max(1, int(counts.sum())), max(1, int(counts.max(initial=0)))

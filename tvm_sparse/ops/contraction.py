@@ -89,8 +89,8 @@ class Contraction:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What loop nests depend on but for extents: equal for contractions of a kind."""
-        one_row = math.prod(e for e in self.lead if isinstance(e, int)) == 1
-        return one_row, self.taps, self.strides, self.depthwise, self.groups > 1, self.numerics
+        n = self.numerics
+        return self.rows == 1, self.taps, self.strides, self.depthwise, self.groups > 1, n
 
     @property
     def rows(self) -> int:

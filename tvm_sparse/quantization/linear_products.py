@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from tvm_sparse.names import holder
+
 _AT = torch.ops.aten
 _TURNED = (_AT.t.default, _AT.numpy_T.default)
 
@@ -38,9 +40,8 @@ def linear_products(module: fx.GraphModule) -> None:
         weight: Any = products[0].args[-1]
         if not _is_matrix(module, weight) or set(readers) != set(products):
             continue
-        path, _, last = name.rpartition(".")
         turned = _value(module, weight).detach().t().contiguous()
-        setattr(module.get_submodule(path), last, nn.Parameter(turned, requires_grad=False))
+        setattr(*holder(module, name), nn.Parameter(turned, requires_grad=False))
         for node in products:
             _make_linear(node, node.args[-1])
     module.recompile()
@@ -60,8 +61,7 @@ def _is_matrix(module: fx.GraphModule, node: fx.Node) -> bool:
 
 
 def _value(module: fx.GraphModule, node: fx.Node) -> Tensor:
-    path, _, last = str(node.target).rpartition(".")
-    value: Tensor = getattr(module.get_submodule(path), last)
+    value: Tensor = getattr(*holder(module, str(node.target)))
     return value
 
 

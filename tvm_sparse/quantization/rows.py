@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 import torch.ao.quantization.fx._decomposed
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from tvm_sparse.frontends.quantised_layers import modules_of
+from tvm_sparse.names import holder
 
 quantized = torch.ops.quantized_decomposed
 
@@ -57,13 +58,8 @@ def _float_weight(program: fx.GraphModule, weight: fx.Node) -> Tensor | None:
     """Return the value of a weight in single precision."""
     if weight.op != "get_attr":
         return None
-    value = _attribute(program, str(weight.target))
+    value = getattr(*holder(program, str(weight.target)))
     return value if isinstance(value, Tensor) and value.dtype == torch.float32 else None
-
-
-def _attribute(program: nn.Module, name: str) -> Any:
-    path, _, last = name.rpartition(".")
-    return getattr(program.get_submodule(path), last)
 
 
 def _rounded(graph: fx.Graph, x: fx.Node) -> fx.Node:
@@ -115,8 +111,7 @@ def row_meant(x: Tensor) -> Tensor:
 def _named_as(program: fx.GraphModule, weight: fx.Node, stored: fx.Node) -> None:
     """Give ``stored`` the name of ``weight``, which nothing reads any more."""
     name, frozen = str(weight.target), getattr(program, str(stored.target))
-    path, _, last = name.rpartition(".")
-    module = program.get_submodule(path)
+    module, last = holder(program, name)
     program.graph.erase_node(weight)
     delattr(module, last)
     delattr(program, str(stored.target))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from tvm.target import Target
@@ -26,8 +25,7 @@ def narrowest(contraction: Contraction, scan: Scan, target: Target) -> Contracti
     as one): a weight is then read once or a few times, and memory is the limit.
     """
     c = contraction
-    rows = math.prod(e if isinstance(e, int) else 1 for e in c.lead)
-    if not c.numerics.floating or c.numerics.weight != c.numerics.accumulate or rows > FEW_ROWS:
+    if not c.numerics.floating or c.numerics.weight != c.numerics.accumulate or c.rows > FEW_ROWS:
         return c
     for half in HALVES:
         numerics = c.numerics.with_weights(half)

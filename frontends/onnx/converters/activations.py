@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -92,7 +94,8 @@ def _shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 
 @converter("Softmax", since=13)
-def _softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """Return the softmax along ``axis``."""
     return torch.softmax(x, axis)
 
 
@@ -110,16 +113,22 @@ def _hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return (places == first).to(x.dtype)
 
 
-def _flattened(name: str) -> None:
-    """Before version 13 these saw a matrix: axes before ``axis``, and from it on."""
+def of_matrix(function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+    """Apply ``function`` to the rows of a matrix: axes of ``x`` before ``axis``, and from it on.
 
+    That is what softmax and the like did before version 13.
+    """
+    axis %= x.dim()
+    matrix = x.flatten(axis) if axis < x.dim() else x.unsqueeze(-1)
+    return function(matrix, axis=-1).reshape(x.shape)
+
+
+def _flattened(name: str, function: Callable[..., Tensor]) -> None:
     @converter(name)
     def flat(x: Tensor, *, axis: int = 1) -> Tensor:
-        functions = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
-        axis %= x.dim()
-        matrix = x.flatten(axis) if axis < x.dim() else x.unsqueeze(-1)
-        return functions[name](matrix, axis=-1).reshape(x.shape)
+        return of_matrix(function, x, axis)
 
 
-for _name in ("Softmax", "LogSoftmax", "Hardmax"):
-    _flattened(_name)
+_flattened("Softmax", softmax)
+_flattened("LogSoftmax", _log_softmax)
+_flattened("Hardmax", _hardmax)

@@ -72,14 +72,19 @@ def _dequantise(
 ) -> Tensor:
     dtype = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
     placed = _placed(x, scale, axis, block_size).to(torch.float32)
-    whole = centred(x, None if zero is None else _placed(x, zero, axis, block_size))
-    return (whole.to(torch.float32) * placed).to(dtype)
+    zero = None if zero is None else _placed(x, zero, axis, block_size)
+    return meant(x, placed, zero).to(dtype)
 
 
 def centred(x: Tensor, zero: Tensor | None) -> Tensor:
     """Return ``x - zero`` in 32 bits, which neither can leave."""
     x = x.to(torch.int32)
     return x if zero is None else x - zero.to(torch.int32)
+
+
+def meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """Return the floats that integers mean; scale and zero point broadcast."""
+    return centred(x, zero).to(torch.float32) * scale
 
 
 @converter("DynamicQuantizeLinear")
@@ -93,8 +98,7 @@ def _quantise_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def rounded_dynamically(x: Tensor) -> Tensor:
     """Return what the bytes of ``x`` mean, with the scale that ``x`` itself has."""
-    q, scale, zero = _quantise_dynamically(x)
-    return centred(q, zero).to(torch.float32) * scale
+    return meant(*_quantise_dynamically(x))
 
 
 def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.onnx.converters.activations import of_matrix, softmax
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool
-from tvm_sparse.frontends.onnx.converters.quantised import centred, quantised
+from tvm_sparse.frontends.onnx.converters.quantised import centred, meant, quantised
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
@@ -16,7 +17,7 @@ DOMAIN = "com.microsoft"
 
 
 def _meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    return centred(x, zero).to(torch.float32) * scale.reshape(())
+    return meant(x, scale.reshape(()), zero)
 
 
 def _stored(y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor) -> Tensor:
@@ -97,10 +98,7 @@ def _softmax(
 ) -> Tensor:
     """Do what ``Softmax`` does in version ``opset``: before 13 over all axes from ``axis`` on."""
     means = _meant(x, x_scale, x_zero)
-    if opset < 13:
-        y = torch.softmax(means.flatten(axis), -1).reshape(x.shape)
-    else:
-        y = torch.softmax(means, axis)
+    y = of_matrix(softmax, means, axis) if opset < 13 else softmax(means, axis=axis)
     return _stored(y, y_scale, y_zero, x)
 
 

@@ -17,7 +17,7 @@ from tvm_sparse.frontends.onnx.converters.cells import (
     rnn_step,
     whole_cell,
 )
-from tvm_sparse.frontends.onnx.converters.quantised import centred, rounded_dynamically
+from tvm_sparse.frontends.onnx.converters.quantised import meant, rounded_dynamically
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
@@ -144,11 +144,11 @@ def _rounded_lstm(  # noqa: PLR0917 (as many as the operator has)
     node: Node,
 ) -> list[Tensor]:
     """Its weights are bytes, as ``(direction, input, gates)``; input and state are rounded, too."""
-    meant = [
+    weights = [
         _transposed(weight, weight_scale, weight_zero),
         _transposed(recurrence, recurrence_scale, recurrence_zero),
     ]
-    inputs = (rounded_dynamically(x), *meant, bias, peepholes)
+    inputs = (rounded_dynamically(x), *weights, bias, peepholes)
     return _layer(node, _rounded_lstm_step, inputs, lengths, [hidden, cell])
 
 
@@ -160,9 +160,8 @@ def _rounded_lstm_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> 
 
 def _transposed(weight: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """Return what bytes mean, gates first; scales are those of directions or of gates."""
-    directions = weight.shape[0]
-    whole = centred(weight, zero.reshape(directions, 1, -1)).to(torch.float32)
-    return (whole * scale.reshape(directions, 1, -1)).transpose(1, 2)
+    shape = (weight.shape[0], 1, -1)
+    return meant(weight, scale.reshape(shape), zero.reshape(shape)).transpose(1, 2)
 
 
 @converter("GRU", "RNN", since=7, reads=(*_COMMON, "linear_before_reset"))

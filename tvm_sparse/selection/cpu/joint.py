@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def joint_candidates(
         yield f"joint needs {least} a tap, found {c.columns}"
         return
     best = min((o for bank in layer.banks for o in layer.options(bank)), key=lambda o: o.cost)
-    kept = np.mean(layer.fullest(layer.banks[0]) > 0)
+    kept = np.mean(layer.fullest[layer.banks[0]] > 0)
     if kept > 1 - EMPTY and best.cost > GAIN * layer.padded():
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
@@ -115,25 +116,22 @@ class _Layer:
         """Whether this is the storage for zeros anywhere: no lanes along the batch for them."""
         return self.contraction.rows < LANES or self.engine.depth > 1
 
-    @property
+    @cached_property
     def banks(self) -> list[int]:
         """Banks that fit a tap; side by side they divide it."""
         columns, known = self.contraction.columns, dict(self.costs.table)
         banks = (b for b in self.engine.banks if self.engine.words(b) in known and b <= columns)
         return [bank for bank in banks if self.uneven or columns % bank == 0]
 
-    def fullest(self, bank: int) -> npt.NDArray[np.int32]:
-        """Return the most nonzeros of a row in each block of rows x bank."""
-        return fullest_rows(self.scan.block_counts(1, bank))
+    @cached_property
+    def fullest(self) -> dict[int, npt.NDArray[np.int32]]:
+        """The most nonzeros of a row in each block of rows x bank, by the width of the bank."""
+        return {bank: fullest_rows(self.scan.block_counts(1, bank)) for bank in self.banks}
 
     def options(self, bank: int) -> Iterator[_Option]:
-        """Yield what entries of different sizes cost.
-
-        Banks side by side take at least as many entries as banks that slide. Their number will do
-        where uneven zeros have a better storage.
-        """
-        fullest, depth, words = self.fullest(bank), self.engine.depth, self.engine.words(bank)
-        most, entry = max(1, int(fullest.max(initial=0))), dict(self.costs.entry)[words]
+        """Yield what entries of different sizes cost."""
+        depth, words = self.engine.depth, self.engine.words(bank)
+        most, entry = self._most(bank), dict(self.costs.entry)[words]
         if self.streamed:
             step, entry = 1.0, STREAMED
         elif self.few:
@@ -141,9 +139,7 @@ class _Layer:
         else:
             step = 1 + self._lookup(words) + dict(self.costs.table)[words]
         for keep in sorted({round_up(k, depth) for k in (*KEEPS, most) if k <= most}):
-            aligned = float((-(-fullest // keep)).sum(1).mean())
-            entries = self._sliding(bank, keep) if self.uneven else aligned
-            work = entries * keep / self.scan.cols
+            work = self._entries(bank, keep) * keep / self.scan.cols
             yield _Option(bank, keep, work, step + entry * depth / keep)
 
     def padded(self) -> float:
@@ -151,19 +147,32 @@ class _Layer:
         costs = [math.inf]
         for bank in self.banks:
             if self.contraction.columns % bank == 0:
-                most = max(1, int(self.fullest(bank).max(initial=0)))
-                share = round_up(most, self.engine.depth) / bank
+                share = round_up(self._most(bank), self.engine.depth) / bank
                 lookup = 0.0 if self.streamed else self._lookup(self.engine.words(bank))
                 costs.append(share * (1 + lookup))
         return min(costs)
 
-    def _sliding(self, bank: int, keep: int) -> float:
-        """Return the entries of a block of rows, the mean of a sample."""
-        scan = self.scan
-        banks = SlidingBanks(scan.cols, keep, bank, self.contraction.columns, LANES)
-        blocks = np.unique(np.linspace(0, (scan.rows - 1) // LANES, SAMPLE).astype(int))
+    def _most(self, bank: int) -> int:
+        """Return what the fullest row of all banks holds."""
+        return max(1, int(self.fullest[bank].max(initial=0)))
+
+    def _entries(self, bank: int, keep: int) -> float:
+        """Return the mean entries of a block of rows, of a sample where banks slide.
+
+        Banks side by side take at least as many. Their number will do where uneven zeros have a
+        better storage.
+        """
+        if not self.uneven:
+            return float((-(-self.fullest[bank] // keep)).sum(1).mean())
+        banks = SlidingBanks(self.scan.cols, keep, bank, self.contraction.columns, LANES)
+        return float(banks.counts(self._sample).mean())
+
+    @cached_property
+    def _sample(self) -> npt.NDArray[np.uint64]:
+        """Bits of some blocks of rows."""
+        blocks = np.unique(np.linspace(0, (self.scan.rows - 1) // LANES, SAMPLE).astype(int))
         rows = (blocks[:, None] * LANES + np.arange(LANES)).ravel()
-        return float(banks.counts(scan.bits[rows[rows < scan.rows]]).mean())
+        return self.scan.bits[rows[rows < self.scan.rows]]
 
     def _lookup(self, words: int) -> float:
         return self.costs.of_lookup(words, self.contraction.numerics.bits)
