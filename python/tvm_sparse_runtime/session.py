@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -66,7 +67,7 @@ class Session:
         self._open = any(isinstance(e, str) for spec in self.inputs for e in spec.shape)
         self.structure = structure or _flat(self.inputs, self.outputs)
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
-        self._weight_span = _bounds(self._weights)
+        self._starts, self._ends = _ranges(self._weights)
         self._direct = Direct(self.inputs, device)
         self._sizes = [_size(spec) for spec in self.inputs]
         self._begin(vm)
@@ -127,7 +128,6 @@ class Session:
             As :meth:`run`, or if an argument is missing, unknown or nested in another way.
         """
         if not named and (spans := self._direct.spans(values)) is not None:
-            spans.append(self._weight_span)
             owned = self._owned(self._run(values), spans)
             return self.structure.restore([tensors.to_torch(tensor) for tensor in owned])
         if not named and all([hasattr(value, "__dlpack__") for value in values]):
@@ -172,16 +172,16 @@ class Session:
         export = tensors.exporter(values[0] if values else None, device)
         if export is not tensors.to_torch:  # TVM answers torch's tensors with torch's
             arguments = [engine.tensor(argument) for argument in arguments]
-        borrowed = [self._weight_span, *map(_span, arguments, self.inputs, self._sizes)]
-        owned = self._owned(self._run(arguments), borrowed)
+        spans = [*map(_span, arguments, self.inputs, self._sizes)]
+        owned = self._owned(self._run(arguments), spans)
         if home != device:
             owned = [gpu.moved(tensor, home) for tensor in owned]
         return tuple([export(tensor) for tensor in owned])
 
-    def _owned(self, result: Any, borrowed: Sequence[tuple[int, int]]) -> list[Any]:
+    def _owned(self, result: Any, inputs: Sequence[tuple[int, int]]) -> list[Any]:
         """Return the outputs in what the program returned: one tensor, or TVM's array of them.
 
-        What lies in borrowed memory is copied: a program may hand out its input, or a weight.
+        What lies in the memory of inputs or weights is copied: a program may hand it out.
         """
         if hasattr(result, "data_ptr"):
             found = [result]
@@ -192,12 +192,19 @@ class Session:
         if len(found) != len(self.outputs):
             raise SparseRuntimeError("main", f"{len(found)} outputs", str(len(self.outputs)))
         for place, tensor in enumerate(found):
-            address = tensor.data_ptr()
-            for start, size in borrowed:
-                if start <= address < start + size:
-                    found[place] = _copied(tensor, self.device)
-                    break
+            if self._lent(tensor.data_ptr(), inputs):
+                found[place] = _copied(tensor, self.device)
         return found
+
+    def _lent(self, address: int, inputs: Sequence[tuple[int, int]]) -> bool:
+        """Whether ``address`` lies in a weight, or in an input."""
+        place = bisect_right(self._starts, address)
+        if place and address < self._ends[place - 1]:
+            return True
+        for start, size in inputs:
+            if start <= address < start + size:
+                return True
+        return False
 
     def _run(self, arguments: Sequence[Any]) -> Any:
         """Return what the program makes of checked arguments."""
@@ -241,11 +248,20 @@ def _span(tensor: Any, spec: TensorSpec, size: int | None) -> tuple[int, int]:
     return tensor.data_ptr(), nbytes(tensor.shape, spec.dtype) if size is None else size
 
 
-def _bounds(parts: Sequence[Any]) -> tuple[int, int]:
-    """Return the address and the length of the smallest range that holds all ``parts``."""
-    spans = [engine.span(tensor) for tensor in parts]
-    first = min((address for address, _ in spans), default=0)
-    return first, max((address + size for address, size in spans), default=0) - first
+def _ranges(parts: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """Return where the memory of ``parts`` starts and ends: ranges in order, apart.
+
+    What lies between them is not theirs: a small output is often allocated there.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, size in sorted(map(engine.span, parts)):
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], start + size)
+        else:
+            starts.append(start)
+            ends.append(start + size)
+    return starts, ends
 
 
 def _copied(tensor: Any, device: str) -> Any:

@@ -218,6 +218,19 @@ def test_clones_share_weights_and_run_side_by_side():
     assert len(set(addresses)) == 1
 
 
+@pytest.mark.parametrize(("part", "copied"), [(0, True), (1, False), (2, True), (3, False)])
+def test_outputs_in_weights_are_copied_and_those_between_are_not(part, copied):
+    memory = np.zeros(5 * 16, "float32")
+    first = -memory.ctypes.data % 64 // 4
+    parts = [memory[first + 16 * i :][:16] for i in range(4)]
+    out = engine.tensor(parts[part])
+    session = Session(
+        fake(lambda *_: out, 3), [X], [TensorSpec("y", (16,), "float32")], [parts[2], parts[0]]
+    )
+    y = session(np.ones((1, 4), "float32"))
+    assert np.shares_memory(y, parts[part]) != copied
+
+
 def test_a_session_of_one_machine_has_no_clones():
     with pytest.raises(SparseRuntimeError, match="made of one virtual machine"):
         Session(fake(None, 1), [X], [X], []).clone()
