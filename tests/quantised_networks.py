@@ -94,8 +94,11 @@ def quantised_by_onnxruntime(folder: Path, activation: str, form: str = "QDQ") -
     return path
 
 
-def quantised_attention(folder: Path, activation: str) -> Path:
-    """Write attention of 19 tokens and 3 heads of 8, whose products onnxruntime quantises, too."""
+def quantised_attention(folder: Path, activation: str, form: str = "QDQ") -> Path:
+    """Write attention of 19 tokens and 3 heads of 8, whose products onnxruntime quantises, too.
+
+    With the form ``"QOperator"`` each product is one of bytes, whole weights have one scale.
+    """
     weights = {name: _weight(24, 24) for name in ("wq", "wk", "wv", "wo")}
     weights |= {"split": np.array([1, 19, 3, 8]), "merged": np.array([1, 19, 24])}
     nodes = []
@@ -117,7 +120,8 @@ def quantised_attention(folder: Path, activation: str) -> Path:
         plain,
         path,
         _Batches((1, 19, 24), 2),
-        per_channel=True,
+        quant_format=QuantFormat[form],
+        per_channel=form == "QDQ",
         activation_type=QuantType[activation],
         weight_type=QuantType.QInt8,
     )
@@ -158,11 +162,13 @@ def with_float_weights() -> onnx.ModelProto:
     return typed(graph(nodes, {"x": (1, 16, 12, 12)}, ["y"], arrays, opset=17), 2)
 
 
-def typed(model: onnx.ModelProto, rank: int) -> onnx.ModelProto:
+def typed(
+    model: onnx.ModelProto, rank: int, dtype: int = onnx.TensorProto.FLOAT
+) -> onnx.ModelProto:
     """Return ``model`` with the type of its output, as files have it."""
     (output,) = model.graph.output
     shape = [f"extent{axis}" for axis in range(rank)]
-    output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, onnx.TensorProto.FLOAT, shape))
+    output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, dtype, shape))
     return model
 
 

@@ -19,9 +19,17 @@ def kernels(library):
     return " ".join(kernel.function for kernel in library.kernels)
 
 
-@pytest.mark.parametrize("activation", ["QUInt8", pytest.param("QInt8", marks=pytest.mark.slow)])
-def test_attention_is_that_of_onnxruntime(tmp_path, activation):
-    path = quantised_attention(tmp_path, activation)
+@pytest.mark.parametrize(
+    ("activation", "form"),
+    [
+        ("QUInt8", "QDQ"),
+        pytest.param("QInt8", "QDQ", marks=pytest.mark.slow),
+        ("QUInt8", "QOperator"),
+        ("QInt8", "QOperator"),
+    ],
+)
+def test_attention_is_that_of_onnxruntime(tmp_path, activation, form):
+    path = quantised_attention(tmp_path, activation, form)
     library = ts.compile(path, config=FAST)
     assert kernels(library).count("matmul_") == 2
     assert "pack_bytes" in kernels(library)
@@ -53,15 +61,15 @@ def steps(x, name, zero, dtype):
     return q.astype(np.int64) - zero
 
 
-@pytest.mark.parametrize(
-    ("types", "zeros"),
-    [
-        (("uint8", "uint8"), (3, 131)),
-        (("uint8", "uint8"), (0, 128)),
-        (("int8", "int8"), (-3, 0)),
-        (("uint8", "int8"), (255, 7)),
-    ],
-)
+ZERO_POINTS = [
+    (("uint8", "uint8"), (3, 131)),
+    (("uint8", "uint8"), (0, 128)),
+    (("int8", "int8"), (-3, 0)),
+    (("uint8", "int8"), (255, 7)),
+]
+
+
+@pytest.mark.parametrize(("types", "zeros"), ZERO_POINTS)
 def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
     shapes = (2, 3, 5, 37), (2, 3, 37, 19)
     library = ts.compile(product(tmp_path, shapes, zeros, types), config=FAST)
@@ -70,6 +78,22 @@ def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
     sums = steps(a, "a", zeros[0], types[0]) @ steps(b, "b", zeros[1], types[1])
     expected = sums.astype(np.float32) * (SCALES["a"] * SCALES["b"])
     np.testing.assert_array_equal(library(a, b), expected)
+
+
+@pytest.mark.parametrize(("types", "zeros"), ZERO_POINTS)
+def test_products_that_the_model_writes_with_bytes_are_exact(tmp_path, types, zeros):
+    shapes = (2, 3, 5, 37), (2, 3, 37, 19)
+    parts = {f"{n}_scale": scale for n, scale in SCALES.items()}
+    parts |= {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
+    nodes = [node("QuantizeLinear", f"{n} {n}_scale {n}_zero", f"{n}_q") for n in "ab"]
+    nodes.append(node("MatMulInteger", "a_q b_q a_zero b_zero", "y"))
+    model = graph(nodes, dict(zip("ab", shapes, strict=True)), ["y"], parts, opset=17)
+    onnx.save(typed(model, 4, onnx.TensorProto.INT32), tmp_path / "product.onnx")
+    library = ts.compile(tmp_path / "product.onnx", config=FAST)
+    assert "matmul_" in kernels(library)
+    a, b = (RNG.uniform(-4, 4, shape).astype(np.float32) for shape in shapes)
+    sums = steps(a, "a", zeros[0], types[0]) @ steps(b, "b", zeros[1], types[1])
+    np.testing.assert_array_equal(library(a, b), sums)
 
 
 @pytest.mark.parametrize(

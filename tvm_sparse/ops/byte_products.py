@@ -79,8 +79,8 @@ class Centre:
         constant = columns * (zeros[0] * down - zeros[1] * up + zeros[0] * zeros[1])
         return cls(-zeros[1], -zeros[0], constant)
 
-    def meant(self, sums: te.Tensor, factor: float, *totals: te.Tensor) -> te.Tensor:
-        """Return what ``sums`` mean, a step of which means ``factor``.
+    def meant(self, sums: te.Tensor, factor: float | None, *totals: te.Tensor) -> te.Tensor:
+        """Return what ``sums`` mean, a step of which means ``factor``; without it, steps.
 
         ``totals`` are the sums of rows if they count, then those of columns if they do.
         """
@@ -91,6 +91,8 @@ class Centre:
             pairs = zip(totals, (p for p in places if p[0]), strict=True)
             parts = [t(*lead, at) * tirx.const(by, INTEGER_SUMS) for t, (by, at) in pairs]
             total = sum(parts, sums(*index) + tirx.const(self.constant, INTEGER_SUMS))
+            if factor is None:
+                return total
             return tirx.Cast(FLOAT_SUMS, total) * tirx.const(factor, FLOAT_SUMS)
 
         return te.compute(sums.shape, value, "meant")

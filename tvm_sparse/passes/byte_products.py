@@ -12,6 +12,8 @@ from tvm_sparse.engine.registry import supported
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS
 from tvm_sparse.ops.byte_products import ByteProduct, Centre
 from tvm_sparse.ops.pack_bytes import packed
+from tvm_sparse.ops.quantise import Scale
+from tvm_sparse.passes.dynamic_meaning import centred_bytes
 from tvm_sparse.passes.quantisation import Meaning, meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, call_function, op_name, static_shape
 from tvm_sparse.passes.views import seen
@@ -25,8 +27,11 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
 
     before: ``matmul(dequantize(a), dequantize(b))``
     after: ``meant(call_tir(matmul_uint8, (a, call_tir(pack_bytes, (b,)))), sums of rows, ...)``
+
+    Where the model itself multiplies bytes less what means zero, the result is their sums.
     """
-    left, right = (meaning_of(sweep, operand) for operand in call.args)
+    whole = str(call.ty.dtype) == INTEGER_SUMS
+    left, right = ((_steps_of if whole else meaning_of)(sweep, operand) for operand in call.args)
     if left is None or right is None:
         return None
     product = _product(left, right)
@@ -49,10 +54,18 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
     totals = [_total(sweep, left.bytes, -1)] if centre.of_rows else []
     totals += [_total(sweep, right.bytes, -2)] if centre.of_columns else []
     single = np.dtype(FLOAT_SUMS).type
-    factor = float(single(left.scale.scale) * single(right.scale.scale))
+    factor = None if whole else float(single(left.scale.scale) * single(right.scale.scale))
     return sweep.builder_.call_te(
         lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
     )
+
+
+def _steps_of(sweep: Rewriter, expr: Any) -> Meaning | None:
+    """Return the bytes that ``expr`` is, less a number: a step means one."""
+    found = centred_bytes(sweep, expr)
+    if found is None or not isinstance(found[1], int):
+        return None
+    return Meaning(found[0], Scale(str(found[0].ty.dtype), 1.0, found[1]))
 
 
 def _product(left: Meaning, right: Meaning) -> ByteProduct | None:
