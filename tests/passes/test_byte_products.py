@@ -36,15 +36,20 @@ def test_attention_is_that_of_onnxruntime(tmp_path, activation, form):
     assert_near_onnxruntime(path, library, RNG.standard_normal((1, 19, 24), np.float32))
 
 
+def numbers(zeros, types):
+    """Return the scales and zero points of both operands."""
+    parts = {f"{n}_scale": scale for n, scale in SCALES.items()}
+    return parts | {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
+
+
 def product(folder, shapes, zeros, types, *, quantised="ab"):
     """Write ``Y = A B``, of which the operands in ``quantised`` are."""
-    parts = {f"{n}_scale": scale for n, scale in SCALES.items()}
-    parts |= {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
+    parts = numbers(zeros, types)
     nodes = []
     for name in quantised:
-        numbers = f"{name}_scale {name}_zero"
-        nodes.append(node("QuantizeLinear", f"{name} {numbers}", f"{name}_q"))
-        nodes.append(node("DequantizeLinear", f"{name}_q {numbers}", f"{name}_d"))
+        scale = f"{name}_scale {name}_zero"
+        nodes.append(node("QuantizeLinear", f"{name} {scale}", f"{name}_q"))
+        nodes.append(node("DequantizeLinear", f"{name}_q {scale}", f"{name}_d"))
     operands = [f"{n}_d" if n in quantised else n for n in "ab"]
     nodes.append(node("MatMul", " ".join(operands), "y"))
     model = graph(nodes, dict(zip("ab", shapes, strict=True)), ["y"], parts, opset=17)
@@ -83,8 +88,7 @@ def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
 @pytest.mark.parametrize(("types", "zeros"), ZERO_POINTS)
 def test_products_that_the_model_writes_with_bytes_are_exact(tmp_path, types, zeros):
     shapes = (2, 3, 5, 37), (2, 3, 37, 19)
-    parts = {f"{n}_scale": scale for n, scale in SCALES.items()}
-    parts |= {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
+    parts = numbers(zeros, types)
     nodes = [node("QuantizeLinear", f"{n} {n}_scale {n}_zero", f"{n}_q") for n in "ab"]
     nodes.append(node("MatMulInteger", "a_q b_q a_zero b_zero", "y"))
     model = graph(nodes, dict(zip("ab", shapes, strict=True)), ["y"], parts, opset=17)
