@@ -11,6 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm.s_tir.schedule import LoopRV
 from tvm.s_tir.schedule import SBlockRV as BlockRV
 
+from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.marks import OPERATOR, flat
 
 MOST_REPEATED = 64
@@ -103,6 +104,11 @@ def flops(sch: s_tir.Schedule, block: BlockRV) -> float:
 def elements(buffer: Any) -> int:
     """Return the elements of a buffer; symbolic axes count once."""
     return _product(buffer.ty.shape)
+
+
+def nbytes(buffer: Any) -> int:
+    """Return the bytes of a buffer; symbolic axes count once."""
+    return elements(buffer) * bits_of(str(buffer.ty.dtype)) // 8
 
 
 def _product(extents: Iterable[Any]) -> int:

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 # Before the first import of tvm_ffi, tvm or torch, here and in every process a test starts.
@@ -79,6 +80,17 @@ def _well_formed() -> Iterator[None]:
     from tvm.relax.ir.instrument import WellFormedInstrument
 
     with PassContext(instruments=[WellFormedInstrument(validate_before_transform=False)]):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_chip() -> Iterator[None]:
+    """Let the cost model choose alike on every chip; only where a test imports it."""
+    fitted = sys.modules.get("tvm_sparse.machine.fitted")
+    with pytest.MonkeyPatch.context() as patch:
+        if fitted is not None:
+            found = fitted.machine_of
+            patch.setattr(fitted, "machine_of", lambda target: replace(found(target), chips=()))
         yield
 
 

@@ -162,6 +162,43 @@ def with_float_weights() -> onnx.ModelProto:
     return typed(graph(nodes, {"x": (1, 16, 12, 12)}, ["y"], arrays, opset=17), 2)
 
 
+def with_unsigned_weights(form: str, zero: int) -> onnx.ModelProto:
+    """Return two layers whose weights are unsigned bytes that ``zero`` means zero of."""
+    shapes, parts = {"w0": (32, 16, 3, 3), "w1": (10, 32)}, dict[str, np.ndarray]()
+    for name, shape in shapes.items():
+        banks = RNG.integers(0, 256, shape, np.uint8)
+        banks.flat[:2] = 0, 255
+        if name == "w0":
+            banks[:, np.arange(16) % 4 > 0] = zero
+        parts[name] = banks
+    parts |= {"s": np.array(0.03, np.float32), "ws": np.array(0.002, np.float32)}
+    parts |= {"z": np.array(120, np.uint8), "wz": np.array(zero, np.uint8)}
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    tail = [node("GlobalAveragePool", "r", "g"), node("Flatten", "g", "f")]
+    tail.append(node("QuantizeLinear", "f s z", "f_q"))
+    if form == "QOperator":
+        parts["w1"] = np.ascontiguousarray(parts["w1"].T)
+        nodes = [
+            node("QuantizeLinear", "x s z", "x_q"),
+            node("QLinearConv", "x_q s z w0 ws wz s z", "c_q", **same),
+            node("DequantizeLinear", "c_q s z", "r"),
+            *tail,
+            node("QLinearMatMul", "f_q s z w1 ws wz s z", "y_q"),
+            node("DequantizeLinear", "y_q s z", "y"),
+        ]
+    else:
+        nodes = [
+            node("QuantizeLinear", "x s z", "x_q"),
+            node("DequantizeLinear", "x_q s z", "x_d"),
+            *(node("DequantizeLinear", f"{w} ws wz", f"{w}_d") for w in shapes),
+            node("Conv", "x_d w0_d", "r", **same),
+            *tail,
+            node("DequantizeLinear", "f_q s z", "f_d"),
+            node("Gemm", "f_d w1_d", "y", transB=1),
+        ]
+    return typed(graph(nodes, {"x": (2, 16, 6, 7)}, ["y"], parts, opset=17), 2)
+
+
 def typed(
     model: onnx.ModelProto, rank: int, dtype: int = onnx.TensorProto.FLOAT
 ) -> onnx.ModelProto:

@@ -7,6 +7,7 @@ from tvm_sparse.schedules.cpu.compressed_rows import CompressedRowsRule
 from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
 from tvm_sparse.schedules.cpu.generic import GenericRule
+from tvm_sparse.schedules.cpu.planes import PlanesRule
 from tvm_sparse.schedules.cpu.rows import RowsRule
 from tvm_sparse.schedules.cpu.shared_columns import SharedColumnsRule
 from tvm_sparse.schedules.cpu.shifted_rows import ShiftedRowsRule
@@ -20,6 +21,7 @@ RULES: tuple[ScheduleRule, ...] = (
     CompressedRowsRule(),
     SharedColumnsRule(),
     ShiftedRowsRule(),
+    PlanesRule(),
     DepthwiseRule(),
     RowsRule(),
     GenericRule(),

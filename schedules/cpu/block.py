@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
@@ -50,14 +49,10 @@ def leave_room(sch: s_tir.Schedule, anchor: BlockRV, rows: int, caches: Caches) 
     512 KiB of weights, and 1.1 of it with a megabyte.
     """
     activations, *weights = (read.source for read in sch.get(anchor).reads)
-    line = int(activations.ty.shape[-1]) * _itemsize(activations)
-    size = sum(b.elements(array) * _itemsize(array) for array in weights)
+    line = int(activations.ty.shape[-1]) * bits_of(str(activations.ty.dtype)) // 8
+    size = sum(map(b.nbytes, weights))
     helps = rows * line >= caches.first > rows // 2 * line and 4 * size <= 3 * caches.second
     return rows // 2 if helps else rows
-
-
-def _itemsize(buffer: Any) -> int:
-    return bits_of(str(buffer.ty.dtype)) // 8
 
 
 class BlockRule(ScheduleRule):

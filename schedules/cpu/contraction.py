@@ -35,9 +35,6 @@ CACHE_SHARE = 1 / 2
 LOADED = 3.0
 """Multiply-adds that take as long as loading a weight for them."""
 
-VALUE_BYTES = 4.5
-"""Bytes of a balanced weight with its index."""
-
 
 @dataclass(frozen=True)
 class _Nest:
@@ -169,14 +166,11 @@ class ContractionRule(ScheduleRule):
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
-        most, widest = machine.accumulators, nest.widest
-        few = min(widest, ROW_VECTORS) if rows == 1 and nest.operator == "dense" else widest
-        default = default_tile(rows, blocks, nest.share, most=most, widest=few)
-        tile = sampled_tile(sch, rows, blocks, default, tunable, widest=widest)
+        default, chunk = _default(sch, nest, extents, machine)
+        tile = sampled_tile(sch, rows, blocks, default, tunable, widest=nest.widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
         body = self._order(sch, nest, (row_in, blk_in), width, tunable)
-        chunk = _chunk(nest, blocks, extents, default, machine.caches.second * CACHE_SHARE)
         first = chunk > 1
         far_rows, near_rows = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, blk_out, tunable, near=chunk)
@@ -219,6 +213,30 @@ class ContractionRule(ScheduleRule):
         return [*taps, bank_out, bank_in, block, slot, row, inner]
 
 
+def _default(
+    sch: s_tir.Schedule, nest: _Nest, extents: list[list[int]], machine: Machine
+) -> tuple[RegisterTile, int]:
+    """Return the register tile, and how many feature tiles one of rows meets (see ``_chunk``).
+
+    Weights that do not stay in the first cache in the meantime are loaded from beyond, with their
+    indices: those of floats are packed into words, but each byte has one of its own.
+    """
+    rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block) or 1
+    widest = min(nest.widest, ROW_VECTORS) if (rows, nest.operator) == (1, "dense") else nest.widest
+    _, *arrays = (read.source for read in sch.get(nest.anchor).reads)
+    weights = sum(map(b.nbytes, arrays)) / blocks
+    values, *words = map(b.elements, arrays)
+    indices = words[0] // values if nest.operator == "balanced" else 0
+    for loads in (1, 1 + indices):
+        tile = default_tile(
+            rows, blocks, nest.share, most=machine.accumulators, widest=widest, loads=loads
+        )
+        chunk = _chunk(nest, blocks, extents, tile, weights, machine.caches.second * CACHE_SHARE)
+        if chunk * tile.vectors * weights <= machine.caches.first:
+            break
+    return tile, chunk
+
+
 def _word_banks(sch: s_tir.Schedule, nest: _Nest, keep: int, banks: int) -> int:
     """Return how many banks to unroll, so that indices come from whole words.
 
@@ -233,18 +251,23 @@ def _word_banks(sch: s_tir.Schedule, nest: _Nest, keep: int, banks: int) -> int:
     return max(d for d in range(1, most + 1) if banks % d == 0)
 
 
-def _chunk(
-    nest: _Nest, blocks: int, extents: list[list[int]], tile: RegisterTile, cache: float
+def _chunk(  # noqa: PLR0917 (what a walk depends on)
+    nest: _Nest,
+    blocks: int,
+    extents: list[list[int]],
+    tile: RegisterTile,
+    weights: float,
+    cache: float,
 ) -> int:
     """Return how many feature tiles a row tile should meet before the next row tile (or 1).
 
-    ``extents`` are those of the leading axes and of the reduction, ``cache`` the bytes that weights
-    may fill. Outputs are written more at a time the more features follow one another, while the
-    weights of these features pass once a row tile. That pays where
-    weights are small for their outputs (sparse, or many features of few columns), rows are many,
-    the reduction is long enough to hide the weights' way from the second cache, and the weights fit
-    it: beyond, other cores' traffic slows them (a dense layer of 197 x 768 to 3072 took twice as
-    long with its 9 MB once a row tile). Products of two activations: see ``whole_rows``.
+    ``extents`` are those of the leading axes and of the reduction, ``weights`` the bytes of a block
+    of features, ``cache`` those that weights may fill. Outputs are written more at a time the more
+    features follow one another, while the weights of these features pass once a row tile. That pays
+    where weights are small for their outputs (sparse, or many features of few columns), rows are
+    many, the reduction is long enough to hide the weights' way from the second cache, and the
+    weights fit it: beyond, other cores' traffic slows them (a dense layer of 197 x 768 to 3072 took
+    twice as long with its 9 MB once a row tile). Products of two activations: see ``whole_rows``.
     """
     lead, reduce = extents
     if nest.operator == "matmul":
@@ -258,8 +281,7 @@ def _chunk(
     wide = nest.operator == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
     if not (sparse or wide):
         return 1
-    weight = VALUE_BYTES if sparse else 4
-    room = cache / (weight * LANES * tile.vectors * nest.share * steps)
+    room = cache / (weights * tile.vectors)
     return max(d for d in b.divisors(tiles, tiles) if d <= max(1, room))
 
 

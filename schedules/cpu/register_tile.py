@@ -30,12 +30,14 @@ def default_tile(
     *,
     most: int,
     widest: int = MAX_VECTORS,
+    loads: int = 1,
 ) -> RegisterTile:
     """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
     lane vectors of the output, ``most`` the accumulators that registers hold, ``widest`` the
-    vectors that a tile may span. Without a good divisor the last tile is partial.
+    vectors that a tile may span, ``loads`` those of a vector of weights, its indices included.
+    Without a good divisor the last tile is partial.
     """
     extent, most = rows or 1, max(most, share)
     tiles = [
@@ -44,7 +46,7 @@ def default_tile(
         for v in divisors(row_blocks, min(MAX_VECTORS, widest))
         if r * v * share <= most
     ]
-    tile = max(tiles, key=lambda t: (_reuse(t, share), -abs(t.rows - t.vectors * share)))
+    tile = max(tiles, key=lambda t: (_reuse(t, share, loads), -abs(t.rows - t.vectors * share)))
     if tile.rows * tile.vectors * share * 2 > most or extent < 4:
         return tile
     vectors = max(v for v in divisors(row_blocks, min(4, widest)) if v * share <= most)
@@ -73,7 +75,7 @@ def is_partial(rows: int | None, tile: RegisterTile) -> bool:
     return rows is not None and rows % tile.rows != 0
 
 
-def _reuse(tile: RegisterTile, share: int) -> float:
+def _reuse(tile: RegisterTile, share: int, loads: int) -> float:
     """Multiply-adds for each load; activations come from L1, weights stream from further out."""
     vectors = tile.vectors * share
-    return float(tile.rows * vectors / (0.5 * tile.rows + vectors))
+    return float(tile.rows * vectors / (0.5 * tile.rows + loads * vectors))

@@ -32,7 +32,8 @@ def _own_directory(tmp_path, monkeypatch):
         ("x86-64", "shipped for plain CPUs", 6.7),
     ],
 )
-def test_shipped_costs(cpu, source, lookup):
+def test_shipped_costs(cpu, source, lookup, monkeypatch):
+    monkeypatch.setattr(fitted, "machine_of", machine_of)  # with its chips
     with fitted_costs(allowed=False):
         costs = costs_of(host(cpu))
     assert (costs.source, costs.of_lookup(16)) == (source, lookup)

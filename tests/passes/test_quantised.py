@@ -21,6 +21,7 @@ from tests.quantised_networks import (
     quantised_by_onnxruntime,
     quantised_dynamically,
     with_float_weights,
+    with_unsigned_weights,
 )
 from tvm_sparse.config import Config
 from tvm_sparse.memory import argument_of
@@ -185,7 +186,8 @@ def test_networks_of_onnxruntime(tmp_path, activation, form):
     layers = [k for k in library.kernels if k.layer]
     assert len(layers) == 7
     assert all("int8" in k.function for k in layers)
-    assert {d.chosen for d in library.decisions if d.sparsity > 0.5} == {"balanced"}
+    assert not [k.function for k in library.kernels[1:] if "transpose" in k.function]
+    assert "dense" not in {d.chosen for d in library.decisions if d.sparsity > 0.5}
 
 
 def test_networks_whose_scales_onnxruntime_finds_when_they_run(tmp_path):
@@ -205,8 +207,21 @@ def test_weights_that_the_graph_quantises_are_integers(tmp_path):
     x = RNG.standard_normal((1, 16, 12, 12), np.float32)
     assert_near_onnxruntime(path, library, x)
     assert [k.layer for k in library.kernels if "uint8" in k.function] == ["w0", "w1"]
-    assert {d.chosen for d in library.decisions} == {"balanced"}
+    assert "dense" not in {d.chosen for d in library.decisions}
     assert {row.precision for row in ts.inspect(path).rows} == {"int8"}
+
+
+@pytest.mark.parametrize(("form", "zero"), [("QOperator", 117), ("QDQ", 140), ("QDQ", 0)])
+def test_weights_above_any_zero_point_are_integers(form, zero, tmp_path):
+    path = tmp_path / "unsigned.onnx"
+    onnx.save(with_unsigned_weights(form, zero), path)
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False, cache=False))
+    x = RNG.standard_normal((2, 16, 6, 7), np.float32)
+    assert_near_onnxruntime(path, library, x)
+    layers = {d.layer: d for d in library.decisions}
+    assert {"w0", "w0.rest", "w1", "w1.rest"} <= set(layers)
+    assert all("uint8" in k.function for k in library.kernels if k.layer)
+    assert layers["w0"].sparsity > 0.7 < layers["w0.rest"].sparsity
 
 
 def test_sums_that_are_no_bytes_stay_as_the_model_has_them():
@@ -226,7 +241,7 @@ def test_sums_that_are_no_bytes_stay_as_the_model_has_them():
     )
     assert torch.equal(library(x), Wide()(x))
     (decision,) = library.decisions
-    assert "no signed bytes" in decision.reason or "int32" in decision.reason
+    assert "beyond 255" in decision.reason or "int32" in decision.reason
 
 
 def test_layers_between_floats_stay_float():

@@ -35,3 +35,8 @@ def test_a_tile_is_partial_where_rows_are_left():
 def test_a_tile_is_no_wider_than_allowed():
     assert default_tile(14, 4, most=16, widest=2).vectors <= 2
     assert default_tile(197, 2, most=16, widest=1) == RegisterTile(16, 1)
+
+
+def test_a_tile_is_higher_where_weights_come_with_indices():
+    assert default_tile(128, 64, most=16, loads=2) == RegisterTile(8, 2)
+    assert default_tile(196, 64, most=16, loads=2) == RegisterTile(7, 2)

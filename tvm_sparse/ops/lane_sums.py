@@ -14,7 +14,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.packed_rows import VECTORS, ramp
-from tvm_sparse.ops.transpose import LANES, turn
+from tvm_sparse.ops.transpose import LANES
 
 
 class Plan(Protocol):
@@ -52,8 +52,16 @@ class Plan(Protocol):
     def pack(self, x: tirx.Buffer, packed: tirx.Buffer) -> None:
         """Emit the block that transposes the input."""
 
-    def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
-        """Emit the block that copies results to the output."""
+    @property
+    def input_shape(self) -> tuple[Any, ...]:
+        """Shape of the input."""
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """Shape of the output."""
+
+    def results(self, lanes: tirx.Buffer, y: tirx.Buffer) -> None:
+        """Emit the blocks that bring sums ``(features, rows)`` to the output."""
 
     def read(self, packed: tirx.Buffer, row_tile: Any, first: Any) -> Any:
         """Return the region of ``packed`` that a row tile reads for rows from ``first`` on."""
@@ -71,18 +79,16 @@ def lane_sums(plan: Plan, columns: str) -> tirx.PrimFunc:
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        x = T.arg("X", T.Buffer(int64(plan.input_shape), c.dtype))
         stored = _declare(plan.s, plan.engine, columns)
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        y = T.arg("Y", T.Buffer(int64(plan.output_shape), c.out_dtype))
         width, features = plan.tiles * plan.span, plan.s.row_tiles * plan.s.tile_rows
         with T.sblock("root"):
             packed, dtype = plan.alloc(c.dtype), c.numerics.accumulate
             lanes = T.sblock_alloc_buffer(int64((features, width)), dtype)
-            acc = T.sblock_alloc_buffer(int64((width, features)), dtype)
             plan.pack(x, packed)
             _contract(plan, packed, stored, lanes)
-            turn(plan.tiles * plan.vectors, features // LANES, lanes, acc)
-            plan.store(acc, None, y)
+            plan.results(lanes, y)
     return builder.get()
 
 

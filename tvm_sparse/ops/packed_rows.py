@@ -14,7 +14,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel, whole
 from tvm_sparse.ops.marks import flat, int64
 from tvm_sparse.ops.store import store
-from tvm_sparse.ops.transpose import LANES, transpose_tile
+from tvm_sparse.ops.transpose import LANES, transpose_tile, turn
 
 VECTORS = "ts.vectors"
 """Block annotation: vectors of output rows of a tile."""
@@ -104,6 +104,23 @@ class PackedRows:
         if self._ragged():
             rows = [tirx.min(n, self.rows - 1) for n in rows]
         return [viewed[(*c.input_index(unravel(n, c.lead), taps), columns)] for n in rows]
+
+    @property
+    def input_shape(self) -> tuple[Any, ...]:
+        """Shape of the input."""
+        return self.c.input_shape
+
+    @property
+    def output_shape(self) -> tuple[Any, ...]:
+        """Shape of the output."""
+        return self.c.output_shape
+
+    def results(self, lanes: tirx.Buffer, y: tirx.Buffer) -> None:
+        """Emit the blocks that transpose sums ``(features, rows)`` and store them."""
+        features, width = lanes.shape
+        acc = T.sblock_alloc_buffer([width, features], str(lanes.dtype))
+        turn(self.tiles * self.vectors, int(features) // LANES, lanes, acc)
+        self.store(acc, None, y)
 
     def store(self, results: tirx.Buffer, offsets: Any, y: tirx.Buffer) -> None:
         """Emit the block that copies results to the output, plus ``offsets`` if there are any."""

@@ -29,10 +29,10 @@ class Plane:
     images included, and outputs have the position of their window's first pixel. A vector that
     crosses a line of the cache is loaded twice as long, so planes have copies, which begin at each
     of ``offsets``: no tap's vectors cross one. Long kernels would have too many copies for the
-    first cache, and have one. ``length`` is that of a copy.
+    first cache, and have one, as those that are not ``copied``. ``length`` is that of a copy.
     """
 
-    def __init__(self, c: Contraction, vectors: int) -> None:
+    def __init__(self, c: Contraction, vectors: int, *, copied: bool = True) -> None:
         self.c = c
         self.images = c.lead[: len(c.lead) - len(c.taps)]
         self.extents = tuple(-(-p // s) for p, s in zip(c.padded, c.strides, strict=True))
@@ -48,7 +48,7 @@ class Plane:
         furthest = max(shift for _, shift in self._taps())
         self.offsets = sorted({shift % LANES for _, shift in self._taps()})
         # What a tile of outputs meets of a group's channels.
-        if c.columns * len(self.offsets) * (vectors * LANES + furthest) > MOST_COPIED:
+        if not copied or c.columns * len(self.offsets) * (vectors * LANES + furthest) > MOST_COPIED:
             self.offsets = [0]
         last = int(self.position([e - 1 for e in c.lead]))
         self.tiles = last // (LANES * vectors) + 1

@@ -37,12 +37,12 @@ def shifted_rows(
     """
     engine = single_engine_of(contraction.numerics, target)
     return lane_sums(
-        _Plan(contraction, engine, vectors, storage, Plane(contraction, vectors)), "int32"
+        ShiftedRows(contraction, engine, vectors, storage, Plane(contraction, vectors)), "int32"
     )
 
 
 @dataclass(frozen=True)
-class _Plan(PackedRows):
+class ShiftedRows(PackedRows):
     """Output rows are positions of a plane; their input is packed once for all taps."""
 
     storage: ShiftedRowsFormat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.halves import by_bits
 from tvm_sparse.ops.marks import PADDING
+from tvm_sparse.ops.planes import planes_shapes
 from tvm_sparse.ops.quantise import padded
 from tvm_sparse.ops.recurrence import recurrence
+from tvm_sparse.passes.channels_first import before_transpositions, first_to_last, planes_of
 from tvm_sparse.passes.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -26,7 +29,12 @@ from tvm_sparse.passes.convolution import (
     repeated,
 )
 from tvm_sparse.passes.products import LAYOUTS, Products
-from tvm_sparse.passes.quantised import Integers, integers_of, whole_integers_of
+from tvm_sparse.passes.quantised import (
+    Integers,
+    integers_of,
+    signed_bytes,
+    whole_integers_of,
+)
 from tvm_sparse.passes.recurrences import recurrent_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -39,6 +47,7 @@ from tvm_sparse.passes.rewrite import (
     rewrite,
     shape_of,
 )
+from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.layer import Layer
@@ -63,9 +72,11 @@ def count_contractions(mod: tvm.IRModule) -> int:
 class _Lower:
     """The rule; remembers the choice of each weight, so that a shared weight is packed once."""
 
-    def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
+    def __init__(self, chooser: Chooser, mod: tvm.IRModule) -> None:
         self.chooser = chooser
-        self.products = Products(chooser.target, uses)
+        self.products = Products(chooser.target, count_uses(mod["main"]))
+        self.turned = set() if self._on_gpu else before_transpositions(mod)
+        self.planes = False
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -139,8 +150,28 @@ class _Lower:
         operator, joined = "depthwise" if depthwise else name, groups // contraction.groups
         moved = np.moveaxis(integers.weight if integers else value, -1, 1)
         layer = Layer(layer_name(weight), operator, contraction, moved, 1 if depthwise else joined)
-        operand = replace(integers, x=x) if integers else x
-        return self._emit(sweep, call, weight, layer, operand)
+        if integers or sweep.original not in self.turned:
+            operand = replace(integers, x=x) if integers else x
+            return self._emit(sweep, call, weight, layer, operand)
+        return self._on_planes(sweep, call, weight, layer, x)
+
+    def _on_planes(
+        self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
+    ) -> Any:
+        """Emit ``layer`` on what ``x`` is channels first, if that is best, and a transposition."""
+        found = planes_of(sweep, call, layer.contraction)
+        if found is None:
+            return self._emit(sweep, call, weight, layer, x)
+        source, planes = found
+        layer = replace(layer, planes=planes)
+        candidate, arrays = self._packed(weight, layer)
+        c = candidate.planes
+        if c is None:
+            return self._emit(sweep, call, weight, layer, x)
+        self.planes, hint = True, f"{layer.operator}_{candidate.name}"
+        kind = relax.TensorType(planes_shapes(c)[1], c.out_dtype)
+        first = call_function(sweep, candidate.func, [source, *arrays], kind, hint)
+        return relax.op.permute_dims(sweep.emit(first), first_to_last(len(c.taps)))
 
     def _recurrence(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Make one function of all steps, around the operator that suits the state's product."""
@@ -190,23 +221,30 @@ class _Lower:
             candidate, arrays = self._packed(weight, layer)
             hint = f"{layer.operator}_{candidate.name}"
             return call_function(sweep, candidate.func, [x, *arrays], call.ty, hint)
-        layer = replace(layer, contraction=x.contraction(layer.contraction))
-        candidate, arrays = self._packed(weight, layer)
-        hint = f"{layer.operator}_{candidate.name}_{x.dtype}"
-        sums = relax.TensorType(call.ty.shape, layer.contraction.out_dtype)
-        return x.meaning(sweep, call_function(sweep, candidate.func, [x.x, *arrays], sums, hint))
+        contraction = x.contraction(layer.contraction)
+        ty = relax.TensorType(call.ty.shape, contraction.out_dtype)
+        sums, places = list[Any](), self.chooser.decisions.places
+        for i, part in enumerate(signed_bytes(layer.weight)):
+            rest = ".rest" * i
+            piece = replace(layer, name=layer.name + rest, contraction=contraction, weight=part)
+            if layer.name in places:
+                places[piece.name] = places[layer.name]
+            candidate, arrays = self._packed(weight, piece, rest)
+            hint = f"{layer.operator}_{candidate.name}_{x.dtype}"
+            sums.append(sweep.emit(call_function(sweep, candidate.func, [x.x, *arrays], ty, hint)))
+        return x.meaning(sweep, functools.reduce(relax.op.add, sums))
 
-    def _packed(self, weight: Any, layer: Layer) -> tuple[Candidate, list[Any]]:
-        """Choose and pack a weight once, however often the network reads it."""
-        name, value = name_of(weight), array_of(weight)
-        known = self.choices.setdefault((name, str(layer.contraction)), [])
+    def _packed(self, weight: Any, layer: Layer, rest: str = "") -> tuple[Candidate, list[Any]]:
+        """Choose and pack a weight, or its ``rest``, once, however often the network reads it."""
+        name, value = name_of(weight) + rest, array_of(weight)
+        known = self.choices.setdefault((name, str((layer.contraction, layer.planes))), [])
         for seen, candidate, arrays in known:
             if np.shares_memory(seen, value) or np.array_equal(seen, value):
                 return candidate, arrays
         choice = self.chooser.choose(layer)
         give_back()
         arrays = [
-            constant(packed, f"{name}.{part}" if name else "")
+            constant(packed, f"{name}.{part}" if name_of(weight) else "")
             for part, packed in choice.arrays.items()
         ]
         known.append((value, choice.candidate, arrays))
@@ -248,4 +286,7 @@ class LowerContractions:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module; the decisions are in the chooser."""
-        return rewrite(mod, _Lower(self.chooser, count_uses(mod["main"])))
+        rule = _Lower(self.chooser, mod)
+        lowered = rewrite(mod, rule)
+        sink = [SinkPermutes()] if rule.planes else []
+        return tvm.transform.Sequential(sink)(lowered)

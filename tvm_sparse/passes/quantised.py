@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from tvm_sparse.passes.dynamic_meaning import (
 )
 from tvm_sparse.passes.quantisation import meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, constant
-from tvm_sparse.passes.weight_steps import find_steps
+from tvm_sparse.passes.weight_steps import LARGEST, find_steps
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Integers:
     zero_point
         The byte that means zero.
     weight
-        int8, features first.
+        Bytes less their zero points, int16, features first.
     factors
         What a step of each feature's sum means, times ``size`` if that is given; ``None`` where
         sums stay integers.
@@ -78,6 +79,18 @@ class Integers:
         return sweep.builder_.emit_te(rescaled_rows, sums, factors, self.size)
 
 
+def signed_bytes(weight: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield signed bytes that add up to ``weight``: what it saturates to, then the rest if any.
+
+    Bytes with the zero point 120 go up to 135. The few beyond 127 leave a rest that is sparse.
+    """
+    limits = np.iinfo(INTEGERS[0].weight)
+    part = weight.clip(limits.min, limits.max)
+    yield part.astype(limits.dtype)
+    if (part != weight).any():
+        yield from signed_bytes(weight - part)
+
+
 def integers_of(
     sweep: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
 ) -> Integers | str:
@@ -95,7 +108,7 @@ def integers_of(
             return "what its input means differs between places that a window covers"
     steps = find_steps(weight)
     if steps is None:
-        return "weights are no whole multiples, up to 127, of a step a feature"
+        return f"weights are no whole multiples, up to {LARGEST}, of a step a feature"
     if reason := _refused(meaning.bytes, steps.integers, target):
         return reason
     if isinstance(meaning, DynamicMeaning):
@@ -114,10 +127,9 @@ def whole_integers_of(
     found = centred_bytes(sweep, x)
     if found is None or not (by_row or is_one(found[1])):
         return "its input is no tensor of bytes less one that means zero"
-    limits = np.iinfo(INTEGERS[0].weight)
-    if weight.min(initial=0) < limits.min or weight.max(initial=0) > limits.max:
-        return "weights less their zero point are no signed bytes"
-    weight = weight.astype(limits.dtype)
+    if weight.min(initial=0) < -LARGEST or weight.max(initial=0) > LARGEST:
+        return f"weights are beyond {LARGEST}, which no bytes less a zero point are"
+    weight = weight.astype(np.int16)
     if reason := _refused(found[0], weight, target):
         return reason
     zero_point, zero = _zeros(found[1])

@@ -31,7 +31,8 @@ def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     return sunk(sweep, call) if name in ELEMENTWISE else None
 
 
-def _axes(call: relax.Call) -> list[int]:
+def axes_of(call: relax.Call) -> list[int]:
+    """Return the axes of a transposition, none of them negative."""
     rank = len(shape_of(call) or ())
     axes = call.attrs.axes
     return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
@@ -39,10 +40,10 @@ def _axes(call: relax.Call) -> list[int]:
 
 def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     """Join two transpositions; one that moves only axes of extent one is a reshape."""
-    axes, source = _axes(call), call.args[0]
+    axes, source = axes_of(call), call.args[0]
     inner = sweep.resolve(source)
     if op_name(inner) == "permute_dims":
-        before = _axes(inner)
+        before = axes_of(inner)
         axes, source = [before[axis] for axis in axes], inner.args[0]
     shape = static_shape(source)
     if axes == sorted(axes):
@@ -59,7 +60,7 @@ def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
     found = [m for m in moved if op_name(m) == "permute_dims"]
     if not found:
         return None
-    axes = _axes(found[0])
+    axes = axes_of(found[0])
     operands = [_source(m, axes, call) for m in moved]
     if None in operands:
         return None
@@ -76,7 +77,7 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
         wide = value.reshape([1] * (len(axes) - value.ndim) + list(value.shape))
         back = np.ascontiguousarray(wide.transpose(np.argsort(axes)))
         return operand if value.ndim == 0 else constant(back, name_of(operand))
-    same = op_name(operand) == "permute_dims" and _axes(operand) == axes
+    same = op_name(operand) == "permute_dims" and axes_of(operand) == axes
     return operand.args[0] if same and same_shape(shape_of(operand), shape_of(call)) else None
 
 

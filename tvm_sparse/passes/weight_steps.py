@@ -8,8 +8,11 @@ import numpy as np
 
 from tvm_sparse.numerics import FLOAT_SUMS
 
-LARGEST = 128
-"""Magnitude of the largest integer that a signed byte holds."""
+LARGEST = 255
+"""Magnitude of the largest byte less a zero point."""
+
+_SIGNED = (-128, 127), (127, 128, *range(126, 0, -1))
+_ANY = (-LARGEST, LARGEST), tuple(range(128, LARGEST + 1))
 
 _SAMPLE = 32
 """Weights of a feature that are looked at before all of them."""
@@ -25,7 +28,7 @@ class Steps:
     Parameters
     ----------
     integers
-        int8, of the weight's shape.
+        int16, of the weight's shape: signed bytes, unless a feature has none that fit.
     sizes
         What one step of each feature means, float32.
     """
@@ -40,8 +43,8 @@ def find_steps(weight: np.ndarray) -> Steps | None:
     Parameters
     ----------
     weight
-        Features first. Each has a step of its own, such that all multiples are signed bytes. A
-        feature of zeros has the step one.
+        Features first. Each has a step of its own, such that all multiples are bytes less a zero
+        point. A feature of zeros has the step one.
 
     Front ends hand on what quantised weights mean. Batch norm, removed channels and layouts change
     it like any weight, and the integers are found again behind all that: exactly, whatever scale
@@ -53,17 +56,19 @@ def find_steps(weight: np.ndarray) -> Steps | None:
     sample = _largest(rows)
     peaks = np.abs(sample).max(1, initial=0)
     sizes = np.where(peaks > 0, 0, 1).astype(FLOAT_SUMS)
-    for count in (127, LARGEST, *range(126, 0, -1)):
+    for limits, count in (
+        (limits, count) for limits, counts in (_SIGNED, _ANY) for count in counts
+    ):
         open_ = np.flatnonzero(sizes == 0)
         if not len(open_):
             break
         guess = (peaks[open_] / count).astype(FLOAT_SUMS)
-        fits = _multiples(sample[open_], guess)
-        fits[fits] = _multiples(rows[open_[fits]], guess[fits])
+        fits = _multiples(sample[open_], guess, limits)
+        fits[fits] = _multiples(rows[open_[fits]], guess[fits], limits)
         sizes[open_[fits]] = guess[fits]
     if not sizes.all():
         return None
-    integers = np.rint(rows / sizes[:, None]).astype(np.int8)
+    integers = np.rint(rows / sizes[:, None]).astype(np.int16)
     return Steps(integers.reshape(weight.shape), sizes)
 
 
@@ -75,11 +80,12 @@ def _largest(rows: np.ndarray) -> np.ndarray:
     return np.take_along_axis(rows, order, axis=1)
 
 
-def _multiples(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return of which rows all values are multiples of the row's size that a byte holds."""
+def _multiples(rows: np.ndarray, sizes: np.ndarray, limits: tuple[int, int]) -> np.ndarray:
+    """Return of which rows all values are multiples, within ``limits``, of the row's size."""
     if not len(rows):
         return np.zeros(0, bool)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         counts = np.rint(rows / sizes[:, None])
         near = np.abs(counts * sizes[:, None] - rows) <= _ROUNDING * np.abs(rows)
-    return (near & (counts >= -LARGEST) & (counts < LARGEST)).all(1) & (sizes > 0)
+    low, high = limits
+    return (near & (counts >= low) & (counts <= high)).all(1) & (sizes > 0)

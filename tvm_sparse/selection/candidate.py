@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tvm import tirx
 
 from tvm_sparse.formats.protocol import Format
+from tvm_sparse.ops.contraction import Contraction
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,8 @@ class Candidate:
     ``work`` is the fraction of the dense multiply-adds that it executes, padding included;
     ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one. ``nest``
     names the loop nest where candidates of several names share one: so do the model's errors.
+    ``planes`` is what ``func`` computes if ``X`` and ``Y`` are channels first, ``X`` without
+    borders.
     """
 
     name: str
@@ -24,6 +27,7 @@ class Candidate:
     work: float
     penalty: float = 1.0
     nest: str = ""
+    planes: Contraction | None = None
 
     @property
     def cost(self) -> float:

@@ -16,6 +16,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.numerics import samples
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.planes import planes_shapes
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
@@ -25,6 +26,7 @@ from tvm_sparse.selection.alike import alike, form
 from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
+from tvm_sparse.selection.cpu.planes import planes_candidate
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
@@ -151,7 +153,7 @@ class Chooser:
     def _candidates(self, layer: Layer, scan: Scan) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
         found, reasons = self._dense(layer), []
-        for candidate in sparse_candidates(layer.contraction, scan, self.target):
+        for candidate in _offered(layer, scan, self.target):
             if isinstance(candidate, str):
                 reasons.append(candidate)
             elif forced == candidate.name or candidate.cost <= HOPELESS:
@@ -175,7 +177,7 @@ class Chooser:
         static = layer.static()
         if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()
-        key = (static, *((c.name, form(c.storage)) for c in candidates))
+        key = (static, layer.planes, *((c.name, form(c.storage)) for c in candidates))
         known = self._times.setdefault(key, [])
         for theirs, times in known:
             if alike(candidates, theirs):
@@ -183,12 +185,15 @@ class Chooser:
         if vouching := self._agreement.vouching(static.kind, static.flops(), candidates):
             self.note(layer.name, f"the model was right about {vouching} layers like it")
             return Measured()
-        rng = np.random.default_rng(0)
-        x = samples(rng, static.input_shape, static.dtype)
+        planes = {c.name: c.planes for c in candidates if c.planes}
         functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
-        data = Data(
-            x, lambda name: list(packed[name].values()), static.output_shape, static.out_dtype
-        )
+
+        def data(name: str) -> Data:
+            own = (static.input_shape, static.output_shape)
+            before, after = planes_shapes(planes[name]) if name in planes else own
+            x = samples(np.random.default_rng(0), before, static.dtype)
+            return Data(x, list(packed[name].values()), after, static.out_dtype)
+
         times = measure(functions, data, self.target, self.first, known=self.known)
         times.layer = layer.name
         known.append((candidates, times))
@@ -259,6 +264,14 @@ class Chooser:
                 sparse_us=min(sparse) if sparse else None,
             )
         )
+
+
+def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | str]:
+    """Yield sparse candidates; where planes are wanted they keep zeros anywhere, untransposed."""
+    for candidate in sparse_candidates(layer.contraction, scan, target):
+        loose = not isinstance(candidate, str) and candidate.name == "unstructured"
+        planes = layer.planes if loose else None
+        yield planes_candidate(planes, scan, target) if planes else candidate
 
 
 def _conditions(times: Measured, layer: str) -> Iterator[str]:

@@ -49,10 +49,11 @@ def timer(target: Target) -> Measure:
         candidates: dict[str, Candidate], c: Contraction, matrix: np.ndarray
     ) -> dict[str, float]:
         x = samples(np.random.default_rng(0), c.input_shape, c.dtype)
-        arrays = {
-            name: list(found.storage.encode(matrix).values()) for name, found in candidates.items()
-        }
-        data = Data(x, arrays.__getitem__, c.output_shape, c.out_dtype)
+
+        def data(name: str) -> Data:
+            arrays = candidates[name].storage.encode(matrix)
+            return Data(x, list(arrays.values()), c.output_shape, c.out_dtype)
+
         functions = {name: found.func for name, found in candidates.items()}
         return measure(functions, data, target, rounds=ROUNDS_EACH)
 

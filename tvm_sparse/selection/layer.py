@@ -21,6 +21,8 @@ class Layer:
     ``weight`` is ``(features, columns[, *taps])``, as in PyTorch. So many groups of a convolution
     as ``joined`` says are one group of ``contraction``, with zeros between them. One call of the
     network computes ``contraction`` so many ``times``: once for each step of a recurrent layer.
+    ``planes`` is the contraction with its own borders, of a convolution whose neighbours want it
+    channels first.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Layer:
     weight: np.ndarray = field(repr=False)
     joined: int = 1
     times: int = 1
+    planes: Contraction | None = None
 
     @property
     def stored(self) -> np.ndarray:

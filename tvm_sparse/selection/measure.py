@@ -29,13 +29,10 @@ are timed whole may meet another program in every one, and operators next to the
 
 @dataclass(frozen=True)
 class Data:
-    """What operators are timed on: input, packed arrays of each, shape and type of the output.
-
-    ``arrays`` returns those of an operator by its name; it is asked only if there is need to.
-    """
+    """What an operator is timed on: input, packed arrays, shape and type of the output."""
 
     x: np.ndarray
-    arrays: Callable[[str], list[np.ndarray]]
+    arrays: list[np.ndarray]
     output_shape: tuple[int, ...]
     output_dtype: str
 
@@ -56,7 +53,7 @@ class Measured(dict[str, float]):
 
 def measure(
     functions: Mapping[str, tirx.PrimFunc],
-    data: Data,
+    data: Callable[[str], Data],
     target: Target,
     first: tuple[ScheduleRule, ...] = (),
     *,
@@ -65,6 +62,7 @@ def measure(
 ) -> Measured:
     """Return the best time of each ``f(X, *arrays, Y)`` in microseconds.
 
+    ``data`` returns that of an operator by its name; it is asked only if there is need to.
     The rules ``first`` are tried before the target's own to schedule them. What ``known`` has
     times of is not built; new times go there, unless they were taken under load.
 
@@ -79,12 +77,12 @@ def measure(
         if (before := known.get(key, set(functions))) is not None:
             return Measured(before)
     device = tvm.cpu()
-    x = argument_of(data.x)
-    out = tvm.runtime.empty(data.output_shape, data.output_dtype, device)
     timers = {}
     for name, module in modules.items():
         built = build_scheduled(module, target).mod
-        args = (x, *(argument_of(a) for a in data.arrays(name)), out)
+        own = data(name)
+        out = tvm.runtime.empty(own.output_shape, own.output_dtype, device)
+        args = (*(argument_of(a) for a in (own.x, *own.arrays)), out)
         number, repeat = pieces(min(_seconds(built["main"], args) for _ in range(3)))
         timer = built.time_evaluator("main", device, number=number, repeat=repeat)
         timers[name] = (timer, args)

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.onnx.known import Known
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
+from tvm_sparse.frontends.onnx.scope import Value, as_tensor
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -125,9 +127,15 @@ def _modulo(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     return torch.where((rest != 0) & torch.logical_xor(rest < 0, b < 0), rest + b, rest)
 
 
-@converter("Pow")
-def _power(base: Tensor, exponent: Tensor) -> Tensor:
-    """Return a power of the type of the base."""
+@converter("Pow", raw=True)
+def _power(a: Value, b: Value, *, node: Node) -> Tensor:
+    """Return ``a ** b`` of the type of ``a``; squares and cubes are products."""
+    base, exponent = as_tensor(a, node.place), as_tensor(b, node.place)
+    assert base is not None and exponent is not None
+    if isinstance(b, Known) and base.is_floating_point():
+        array = b.array
+        if array.size == 1 and array.ndim <= base.dim() and array.item() in (2, 3):
+            return torch.pow(base, int(array.item()))
     if base.is_floating_point() and exponent.dtype == base.dtype:
         return torch.pow(base, exponent)
     if base.is_floating_point() or exponent.is_floating_point():

@@ -19,7 +19,7 @@ from tvm_sparse.frontends.onnx.registry import converter
 WINDOWS = (*ATTRIBUTES, "ceil_mode")
 """Attributes of pooling that place its windows."""
 
-_MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_MAX: dict[int, Any] = {2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
@@ -35,17 +35,21 @@ def _max_pool(
     lowest = -torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
     if len(node.outputs) > 1 and node.outputs[1]:
         return _with_places(x, place, lowest, storage_order)
-    pool = _MAX.get(len(place.kernel))
-    if pool is None or x.dtype == torch.int64:
+    if len(place.kernel) > max(_MAX):
         return _combined(torch.maximum, place.pad(x, lowest, overhang=True), place)
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
-    wide = x if x.is_floating_point() else x.to(torch.float64)
-    if place.symmetric and fits and max(place.overhang) <= 0:
-        found = pool(wide, place.kernel, place.strides, place.begin, place.dilations)
-    else:
-        padded = place.pad(wide, lowest, overhang=True)
-        found = pool(padded, place.kernel, place.strides, 0, place.dilations)
-    return found.to(x.dtype)
+    if not (place.symmetric and fits):
+        return _largest(place.pad(x, lowest, overhang=True), place, [0] * len(place.begin))
+    return _largest(x, place, place.begin, ceil=max(place.overhang) > 0)
+
+
+def _largest(x: Tensor, place: Windows, padding: Sequence[int], *, ceil: bool = False) -> Tensor:
+    """Return the largest element of each window; with ``ceil`` the last may pass the padded end."""
+    sizes = [list(each) for each in (place.kernel, place.strides, padding, place.dilations)]
+    if len(place.kernel) == 1:  # torch pools no lines of integers: they are planes of one row
+        sizes = [[none, *each] for none, each in zip((1, 1, 0, 1), sizes, strict=True)]
+        return _MAX[2](x.unsqueeze(-2), *sizes, ceil_mode=ceil).squeeze(-2)
+    return _MAX[len(place.kernel)](x, *sizes, ceil_mode=ceil)
 
 
 def _combined(operator: Any, x: Tensor, place: Windows) -> Tensor:

@@ -179,7 +179,7 @@ def _quantised_convolution(  # noqa: PLR0917 (as many as the operator has)
     sums = _convolve(
         x, weight, x_zero, weight_zero, kernel_shape=kernel_shape, group=group, node=node
     )
-    shape = [-1, *[1] * (x.dim() - 2)]
+    shape = [1, -1, *[1] * (x.dim() - 2)]  # all axes: the layout of the sums passes through
     if bias is not None:
         sums = sums + bias.reshape(shape)
     scale = (x_scale * weight_scale / y_scale).reshape(-1)

@@ -170,12 +170,17 @@ def _general(  # noqa: PLR0917 (as many as the operator has)
     transA: int = 0,
     transB: int = 0,
 ) -> Tensor:
-    """Multiply integers, to which ``c`` is added as it is; without ``y_scale``, return floats."""
+    """Multiply integers, to which ``c`` is added as it is; without ``y_scale``, return floats.
+
+    Sums are multiplied once, by the product of all scales, as onnxruntime does.
+    """
     left = centred(a, a_zero)
     sums = torch.matmul(left.t() if transA else left, _columns(b, b_zero, transB))
     sums = sums if c is None else sums + c
-    y = sums.to(torch.float32) * (a_scale.reshape(()) * b_scale.reshape(-1) * alpha)
-    return y if y_scale is None else _stored(y, y_scale, y_zero, a)
+    y, scale = sums.to(torch.float32), alpha * a_scale.reshape(()) * b_scale.reshape(-1)
+    if y_scale is None:
+        return y * scale
+    return _stored(y * (scale / y_scale.reshape(())), torch.ones_like(y_scale), y_zero, a)
 
 
 def _columns(b: Tensor, zero: Tensor | None, transposed: int) -> Tensor:

@@ -148,8 +148,20 @@ def _rounded_lstm(  # noqa: PLR0917 (as many as the operator has)
         _transposed(weight, weight_scale, weight_zero),
         _transposed(recurrence, recurrence_scale, recurrence_zero),
     ]
-    inputs = (rounded_dynamically(x), *weights, bias, peepholes)
+    inputs = (rounded_dynamically(_used(x, lengths, node)), *weights, bias, peepholes)
     return _layer(node, _rounded_lstm_step, inputs, lengths, [hidden, cell])
+
+
+def _used(x: Tensor, lengths: Tensor | None, node: Node) -> Tensor:
+    """Return ``x`` with zeros behind the longest sequence, on which no scale depends."""
+    if lengths is None:
+        return x
+    axis = 1 if node.attributes.get("layout", 0) else 0
+    if node.attributes.get("direction", "forward") != "forward" and x.shape[1 - axis] != 1:
+        reason = "several sequences with lengths of their own are read backwards"
+        raise node.refuse(reason, "one sequence, or one direction", "leave the layer float")
+    used = torch.arange(x.shape[axis]) < lengths.max()
+    return torch.where(used[:, None] if axis else used[:, None, None], x, 0.0)
 
 
 def _rounded_lstm_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tensor]:

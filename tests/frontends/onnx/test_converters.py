@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import TensorProto
 
 from tests.frontends.onnx.graphs import eager, expected, graph, node
+from tests.quantised_networks import typed
+from tvm_sparse.frontends.onnx import load_onnx
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32)
 ROW = {"w": np.arange(1, 4, dtype=np.float32)}
@@ -41,8 +46,40 @@ def test_softmax_once_saw_a_matrix():
     np.testing.assert_allclose(found / found[..., :1, :1], np.exp(X - X[..., :1, :1]), rtol=1e-4)
 
 
+@pytest.mark.parametrize("exponent", [2.0, 3, 0.5, [3.0]])
+def test_squares_and_cubes_are_products(exponent, tmp_path):
+    weights = {"w": np.asarray(exponent, np.int64 if exponent == 3 else np.float32)}
+    model = graph([node("Pow", "x w", "y")], {"x": X.shape}, ["y"], weights)
+    x = np.maximum(X, 0) if exponent == 0.5 else X
+    np.testing.assert_allclose(eager(model, x)[0], expected(model, x)[0], rtol=1e-6)
+    onnx.save(typed(model, X.ndim), tmp_path / "model.onnx")
+    text = str(load_onnx(tmp_path / "model.onnx").module)
+    assert ("R.power" in text) == (exponent == 0.5)
+
+
 def test_batch_norm_of_planes():
     made = node("BatchNormalization", "x w w w w", "y", epsilon=0.5, spatial=1)
     (found,) = eager(graph([made], {"x": X.shape}, ["y"], ROW, opset=8), X)
     w = ROW["w"].reshape(-1, 1, 1)
     np.testing.assert_allclose(found, (X - w) / np.sqrt(w + 0.5) * w + w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("pads", [[0, 0], [1, 1], [0, 1], [2, 0]])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_largest_byte_of_each_window(rank, pads, ceil_mode):
+    shape = (2, 3, *(7, 4)[:rank])
+    x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.float32)
+    places = {
+        "kernel_shape": [3] * rank,
+        "strides": [3, 2][:rank],
+        "pads": np.repeat(pads, rank).tolist(),
+    }
+    nodes = [
+        node("Cast", "x", "bytes", to=TensorProto.INT8),
+        node("MaxPool", "bytes", "largest", ceil_mode=ceil_mode, **places),
+        node("Cast", "largest", "y", to=TensorProto.FLOAT),
+    ]
+    model = graph(nodes, {"x": shape}, ["y"], opset=22)
+    session = onnxruntime.InferenceSession(typed(model, 2 + rank).SerializeToString())
+    np.testing.assert_array_equal(eager(model, x)[0], session.run(None, {"x": x})[0])

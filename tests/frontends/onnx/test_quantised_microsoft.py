@@ -76,10 +76,12 @@ def test_bytes_are_next_to_those_of_onnxruntime(operator, tmp_path):
 
 def test_products_of_bytes_are_integers(tmp_path):
     path = tmp_path / "model.onnx"
-    onnx.save(model("QGemm", (6, 8)), path)
+    onnx.save(model("QGemm", (300, 8)), path)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     assert [d.layer for d in library.decisions] == ["w"]
     assert any("linear_dense_uint8" in kernel.function for kernel in library.kernels)
+    x = np.random.default_rng(2).standard_normal((300, 8), np.float32)
+    np.testing.assert_array_equal(library(x), by_onnxruntime(path, x))
 
 
 @pytest.mark.parametrize("by_gate", [False, True])
@@ -96,6 +98,33 @@ def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
     x = rng.standard_normal((3, 1, 8), np.float32)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     np.testing.assert_allclose(library(x), by_onnxruntime(path, x), atol=1e-5)
+
+
+def _with_lengths(folder, direction, lengths):
+    """Write an LSTM of bytes over sequences of given lengths, of four steps at most."""
+    rng, several = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
+    shapes = {"w": (several, 24, 8), "r": (several, 24, 6), "b": (several, 48)}
+    parts = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    parts["n"] = np.array(lengths, np.int32)
+    layer = node("LSTM", "x w r b n", "y", hidden_size=6, direction=direction)
+    made = graph([layer], {"x": (4, len(lengths), 8)}, ["y"], parts, opset=17)
+    onnx.save(typed(made, 4), folder / "plain.onnx")
+    quantize_dynamic(folder / "plain.onnx", folder / "model.onnx", weight_type=QuantType.QUInt8)
+    return folder / "model.onnx"
+
+
+@pytest.mark.parametrize(("direction", "lengths"), [("forward", [1, 3, 2]), ("bidirectional", [2])])
+def test_steps_behind_all_sequences_change_no_scale(direction, lengths, tmp_path):
+    path = _with_lengths(tmp_path, direction, lengths)
+    x = np.random.default_rng(1).standard_normal((4, len(lengths), 8), np.float32)
+    x[-1] *= 10
+    library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
+    np.testing.assert_allclose(library(x), by_onnxruntime(path, x), atol=1e-5)
+
+
+def test_several_sequences_backwards_are_refused(tmp_path):
+    with pytest.raises(ts.UnsupportedError, match="several sequences"):
+        ts.compile(_with_lengths(tmp_path, "reverse", [1, 3]))
 
 
 def test_others_are_refused_by_name(tmp_path):

@@ -37,7 +37,8 @@ def _compiled(tmp_path, operator, weights, **attributes):
         value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, shape))
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    return path, ts.compile(path, config=ts.Config(measure=False, cache=False))
+    config = ts.Config(measure=False, force={"*": "unstructured"})
+    return path, ts.compile(path, config=config)
 
 
 def _sigmoid(x):

@@ -1,0 +1,57 @@
+"""What it would cost to multiply compressed rows of a convolution that is channels first."""
+
+from __future__ import annotations
+
+import math
+
+from tvm.target import Target
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
+from tvm_sparse.machine.fitted import costs_of
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.plane import Plane
+from tvm_sparse.ops.planes import plane_of, planes
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.covers import covers
+
+VECTORS = range(1, 9)
+"""Vectors of positions for which a weight is loaded once."""
+
+FEATURES, COLUMNS = 128, 1024
+"""Most rows and columns of a tile of the weight."""
+
+COPY, STORE, SLOT = 2.0, 2.0, 4.0
+"""Multiply-adds that it takes to copy a vector of activations, to store one of results, and to
+begin a slot."""
+
+LOADS = 0.5
+"""What loads of activations, weights and places add to a multiply-add."""
+
+
+def planes_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
+    """Return the candidate that keeps exactly the nonzeros; ``contraction`` has its own borders."""
+    c = contraction
+    vectors = min(VECTORS, key=lambda v: (plane_of(c, v).tiles * (v + 1), v))
+    plane, each = plane_of(c, vectors), c.features // c.groups
+    inner = CompressedRowsFormat.of(
+        scan.weight,
+        tile_rows=next(r for r in range(min(each, FEATURES), 0, -1) if each % r == 0),
+        tile_cols=min(COLUMNS, c.matrix_shape[1]),
+    )
+    storage = ShiftedRowsFormat(inner, plane.step, plane.places)
+    (cover,) = covers(scan, (1,), (1,))
+    penalty = _penalty(c, plane, vectors, cover.fraction) * costs_of(target).rows
+    func = planes(c, storage, target, vectors)
+    return Candidate("unstructured", storage, func, cover.fraction, penalty, planes=c)
+
+
+def _penalty(c: Contraction, plane: Plane, vectors: int, fraction: float) -> float:
+    """Return the modelled cost of a multiply-add relative to dense."""
+    outputs, columns = math.prod(c.lead), c.matrix_shape[1]
+    idle = plane.tiles * vectors * LANES / outputs
+    copied = plane.step * COPY / (math.prod(c.taps) * outputs)
+    fixed = copied * c.groups / c.features + idle * (STORE + SLOT / vectors) / columns
+    return idle * (1 + LOADS) + fixed / max(fraction, 1e-3)
