@@ -223,7 +223,8 @@ def _default(
     """
     rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block) or 1
     widest = min(nest.widest, ROW_VECTORS) if (rows, nest.operator) == (1, "dense") else nest.widest
-    _, *arrays = (read.source for read in sch.get(nest.anchor).reads)
+    first, *others = (read.source for read in sch.get(nest.anchor).reads)
+    arrays = others or [first]  # a tensor may be multiplied by itself
     weights = sum(map(b.nbytes, arrays)) / blocks
     values, *words = map(b.elements, arrays)
     indices = words[0] // values if nest.operator == "balanced" else 0

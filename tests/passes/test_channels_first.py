@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 import tvm
+from torch import nn
 from tvm import relax
 
+import tvm_sparse as ts
 from tvm_sparse.passes import channels_first
 from tvm_sparse.passes.channels_first import before_transpositions
 
@@ -52,6 +56,36 @@ def test_results_that_are_transposed(after, found):
 
 def test_results_that_are_read_twice():
     assert not before_transpositions(module(relax.op.nn.relu, twice=True))
+
+
+def test_results_of_several_readers_in_a_tuple():
+    def both(y):
+        return relax.Tuple([turned(y), y])
+
+    assert not before_transpositions(module(both))
+
+
+@pytest.mark.parametrize("also", [False, True])
+def test_the_result_of_a_program(also):
+    """Once, a result that was returned in a tuple could not be compiled."""
+    layer = nn.Conv2d(32, 32, 3, padding=1, groups=2)
+    with torch.no_grad():
+        layer.weight.masked_fill_(torch.rand(layer.weight.shape) < 0.75, 0)
+
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            y = self.layer(x).permute(0, 2, 3, 1)
+            return (y, self.layer(x)) if also else y
+
+    x = torch.randn(1, 32, 8, 8)
+    model = Turned().eval()
+    run = ts.compile(model, (x,), config=ts.Config(measure=False, cache=False))
+    for got, expected in zip(run.run(x.numpy()), model(x) if also else (model(x),), strict=True):
+        np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_axes_take_each_other_back():

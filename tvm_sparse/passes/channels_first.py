@@ -14,7 +14,7 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.planes import plane_of
 from tvm_sparse.passes.convolution import is_channels_last
 from tvm_sparse.passes.elementwise import ELEMENTWISE
-from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
+from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, static_shape
 from tvm_sparse.passes.sink_permutes import axes_of
 
 FURTHEST = 1 << 30
@@ -37,37 +37,31 @@ def before_transpositions(mod: tvm.IRModule) -> set[relax.Call]:
     Between a convolution and its transposition are element-wise operators on constants at most,
     each of which is read once.
     """
-    readers: dict[Any, list[tuple[Any, Any]]] = {}
-    bindings: list[tuple[Any, Any]] = []
+    func = mod["main"]
+    uses = count_uses(func)
+    calls: list[tuple[relax.Var, relax.Call]] = []
 
     def look(expr: relax.Expr) -> None:
-        if not isinstance(expr, relax.SeqExpr):
-            return
-        for block in expr.blocks:
-            for binding in block.bindings:
-                if isinstance(binding, relax.VarBinding):
-                    bindings.append((binding.var, binding.value))
-        if isinstance(expr.body, relax.Var):
-            readers.setdefault(expr.body, []).append((None, None))
+        for block in expr.blocks if isinstance(expr, relax.SeqExpr) else []:
+            bound = [(v.var, v.value) for v in block.bindings if isinstance(v, relax.VarBinding)]
+            calls.extend((var, value) for var, value in bound if isinstance(value, relax.Call))
 
-    relax.analysis.post_order_visit(mod["main"].body, look)
-    for var, value in bindings:
-        for operand in _operands(value):
-            readers.setdefault(operand, []).append((var, value))
+    relax.analysis.post_order_visit(func.body, look)
+    reader = {a: call for call in calls for a in call[1].args if isinstance(a, relax.Var)}
 
     def turned(var: Any, rank: int) -> bool:
-        while len(readers.get(var, ())) == 1:
-            ((following, value),) = readers[var]
+        while uses.get(var) == 1 and var in reader:
+            following, value = reader[var]
             if op_name(value) == "permute_dims":
                 return axes_of(value) == last_to_first(rank)
-            others = [a for a in value.args if not a.same_as(var)] if value is not None else []
+            others = (a for a in value.args if not a.same_as(var))
             known = all(isinstance(a, GenericConst) for a in others)
             if op_name(value) not in ELEMENTWISE or not known:
                 return False
             var = following
         return False
 
-    found = [(var, value) for var, value in bindings if is_channels_last(value)]
+    found = [(var, value) for var, value in calls if is_channels_last(value)]
     return {value for var, value in found if turned(var, len(value.attrs.strides))}
 
 
@@ -89,14 +83,3 @@ def planes_of(
     planes = replace(c, padded=shape[2:], borders=padding[:rank])
     near = plane_of(planes, 1).step * c.columns < FURTHEST
     return (source.args[0], planes) if near else None
-
-
-def _operands(value: Any) -> list[Any]:
-    if isinstance(value, relax.Call):
-        found = list(value.args)
-        return [v for a in found for v in (a.fields if isinstance(a, relax.Tuple) else [a])]
-    if isinstance(value, relax.Tuple):
-        return list(value.fields)
-    if isinstance(value, relax.TupleGetItem):
-        return [value.tuple_value]
-    return [value] if isinstance(value, relax.Var) else []
