@@ -114,11 +114,13 @@ def relative_error(got: Any, expected: Any) -> float:
 
 
 def _cpu() -> str:
-    """Name the CPU and its widest vectors."""
+    """Name the CPU, its architecture as LLVM does (models are often hidden), its widest vectors."""
+    from tvm.target import codegen
+
     text = Path("/proc/cpuinfo").read_text()
     model = next((x.split(":")[1].strip() for x in text.splitlines() if "model name" in x), "?")
     wide = "AVX-512" if " avx512f" in text else "AVX2" if " avx2" in text else "SSE"
-    return f"{model} ({wide})"
+    return f"{model} ({codegen.llvm_get_system_cpu()}, {wide})"
 
 
 def _version(package: str) -> str:

@@ -146,13 +146,15 @@ def _of(row: Row, key: str, level: str, scale: float, form: str) -> str:
 
 
 def environments(rows: list[Row]) -> list[str]:
-    """Return what the rows were measured with."""
-    seen = {}
+    """Return what the rows were measured with, and which, if not all with the same."""
+    seen: dict[str, dict[str, int]] = {}
     for row in rows:
         e = row["environment"]
         versions = ", ".join(f"{p} {v}" for p, v in e["versions"].items())
-        seen[f"{e['cpu']}, {e['cores']} cores, Python {e['python']}, {versions}, {e['date']}"] = 1
-    return ["## Environment", "", *(f"* {line}" for line in seen)]
+        line = f"{e['cpu']}, {e['cores']} cores, Python {e['python']}, {versions}, {e['date']}"
+        seen.setdefault(line, {})[row["network"]] = 1
+    names = {line: f": {', '.join(found)}" if len(seen) > 1 else "" for line, found in seen.items()}
+    return ["## Environment", "", *(f"* {line}{found}" for line, found in names.items())]
 
 
 def speed_up_picture(rows: list[Row], path: Path) -> None:
