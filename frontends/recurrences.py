@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.affine_bytes import rounded_dynamically
 from tvm_sparse.frontends.operators import converter, emit
 from tvm_sparse.ops.cells import CELLS, Functions
 from tvm_sparse.passes.recurrences import Recurrent
@@ -17,7 +18,7 @@ from tvm_sparse.passes.recurrences import Recurrent
 _LIBRARY = torch.library.Library("tvm_sparse", "FRAGMENT")
 _LIBRARY.define(
     "recurrence(Tensor gates, Tensor weight, Tensor[] states, Tensor? bias, str cell, bool reverse,"
-    " bool batch_first) -> Tensor[]"
+    " bool batch_first, bool rounded) -> Tensor[]"
 )
 
 _FUNCTIONS = Functions(torch.sigmoid, torch.tanh, torch.relu)
@@ -32,6 +33,7 @@ def recurrence(  # noqa: PLR0917 (as many as the operator has)
     cell: str,
     reverse: bool,
     batch_first: bool,
+    rounded: bool,
 ) -> list[Tensor]:
     """Return the hidden states of all steps, and the other states behind the last one.
 
@@ -48,11 +50,15 @@ def recurrence(  # noqa: PLR0917 (as many as the operator has)
         (gates * hidden,), added to the product of the hidden state.
     cell
         A key of :data:`~tvm_sparse.ops.cells.CELLS`.
+    rounded
+        Whether the product of the hidden state reads what its bytes mean, with a scale that each
+        state has itself.
     """
     letters, step = CELLS[cell].gates, CELLS[cell].step
     rows = list(gates.unbind(int(batch_first)))
     for t in range(len(rows))[:: -1 if reverse else 1]:
-        own = torch.nn.functional.linear(states[0], weight, bias)
+        read = rounded_dynamically(states[0]) if rounded else states[0]
+        own = torch.nn.functional.linear(read, weight, bias)
         inputs, products = (
             dict(zip(letters, v.chunk(len(letters), -1), strict=True)) for v in (rows[t], own)
         )
@@ -69,6 +75,6 @@ def _shapes(gates: Tensor, weight: Tensor, states: list[Tensor], *_: Any) -> lis
 
 @converter("recurrence.default")
 def _recurrence(importer: Any, node: torch.fx.Node) -> Any:
-    gates, weight, states, bias, cell, reverse, batch_first = importer.retrieve_args(node)
-    layer = Recurrent(cell, gates, weight, list(states), bias, reverse, batch_first)
+    gates, weight, states, bias, cell, *flags = importer.retrieve_args(node)
+    layer = Recurrent(cell, gates, weight, list(states), bias, *flags)
     return emit(importer, layer.call())

@@ -72,15 +72,17 @@ def direction_of(
     *,
     reverse: bool,
     batch_first: bool,
+    rounded: bool = False,
 ) -> list[Tensor]:
     """Return the hidden states of one direction of a layer, then each state behind its last step.
 
     ``weights`` are those of the input and of the hidden state, then their biases, if there are any.
+    The product of the hidden state reads one that is ``rounded``.
     """
     input_bias, bias = weights[2:] or (None, None)
     gates = torch.nn.functional.linear(x, weights[0], input_bias)
     rows, *others = torch.ops.tvm_sparse.recurrence(
-        gates, weights[1], list(states), bias, cell, reverse, batch_first
+        gates, weights[1], list(states), bias, cell, reverse, batch_first, rounded
     )
     last = 0 if reverse else rows.shape[int(batch_first)] - 1
     return [rows, rows.select(int(batch_first), last), *others]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import host, integers
 from tvm_sparse.frontends.recurrences import recurrence as expected
+from tvm_sparse.numerics import FLOAT32, INTEGERS
 from tvm_sparse.ops.cells import CELLS
 from tvm_sparse.ops.recurrence import Recurrence, recurrence
 from tvm_sparse.patterns.analysis import Analysis
@@ -35,8 +38,11 @@ def operands(r: Recurrence, rng: np.random.Generator):
     return [integers(rng, shape) for shape in shapes]
 
 
-def run(r: Recurrence, candidate, weight, given):
-    """Return what the compiled function gives for inputs, bias and states."""
+def run(r: Recurrence, candidate, weight, given, meaning=()):
+    """Return what the compiled function gives for inputs, bias and states.
+
+    ``meaning`` are the steps of integers and their sums.
+    """
     gates, *rest = given
     states = CELLS[r.cell].states
     func = recurrence(r, candidate.func)
@@ -44,7 +50,7 @@ def run(r: Recurrence, candidate, weight, given):
     shapes = [r.sequence_shape(r.hidden), *[r.state_shape] * (states - 1)]
     outs = [tvm.runtime.tensor(np.full(shape, np.nan, np.float32)) for shape in shapes]
     arrays = list(candidate.storage.encode(weight).values())
-    args = [tvm.runtime.tensor(np.ascontiguousarray(a)) for a in (gates, *arrays, *rest)]
+    args = [tvm.runtime.tensor(np.ascontiguousarray(a)) for a in (gates, *arrays, *meaning, *rest)]
     built["main"](*args, *outs)
     return [out.numpy() for out in outs]
 
@@ -54,7 +60,7 @@ def reference(r: Recurrence, weight, given, dtype=torch.float64):
     gates, *rest = (torch.from_numpy(a).to(dtype) for a in given)
     bias = rest.pop(0) if r.bias else None
     w = torch.from_numpy(weight).to(dtype)
-    found = expected(gates, w, rest, bias, r.cell, r.reverse, r.batch_first)
+    found = expected(gates, w, rest, bias, r.cell, r.reverse, r.batch_first, r.rounded)
     return [value.numpy() for value in found]
 
 
@@ -123,3 +129,33 @@ def test_many_steps():
     weight = integers(rng, (r.gates, r.hidden)) * np.float32(SCALE)
     given = [value * np.float32(SCALE) for value in operands(r, rng)]
     check(r, weight, given, ("dense",), atol=2e-6)
+
+
+@pytest.mark.parametrize("numerics", [FLOAT32, INTEGERS[0]], ids=["floats", "bytes"])
+@pytest.mark.parametrize(("cell", "batch", "hidden"), [("lstm", 1, 40), ("gru", 3, 17)])
+def test_states_are_rounded(cell, batch, hidden, numerics):
+    rng = np.random.default_rng(0)
+    r = Recurrence(cell, batch, 4, hidden, bias=True, rounded=True, numerics=numerics)
+    whole = rng.integers(-128, 128, (r.gates, r.hidden)).astype(np.int8)
+    steps = rng.uniform(1e-3, 2e-3, r.gates).astype(np.float32)
+    weight = whole * steps[:, None]
+    given = [rng.standard_normal(value.shape, np.float32) for value in operands(r, rng)]
+    dense = dense_candidate(r.product, host())
+    if r.integers:
+        found = run(r, dense, whole, given, (steps, whole.sum(1, dtype=np.int32)))
+    else:
+        found = run(r, dense, weight, given)
+    for got, wanted in zip(found, reference(r, weight, given, torch.float32), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=3e-6)
+    unrounded = reference(replace(r, rounded=False), weight, given, torch.float32)
+    assert np.abs(found[0] - unrounded[0]).max() > 1e-3
+
+
+def test_a_state_of_zeros_has_no_step():
+    r = Recurrence("rnn_relu", 1, 2, 16, rounded=True, numerics=INTEGERS[0])
+    whole, steps = np.ones((16, 16), np.int8), np.ones(16, np.float32)
+    given = [np.zeros(r.sequence_shape(16), np.float32), np.zeros(r.state_shape, np.float32)]
+    (every,) = run(
+        r, dense_candidate(r.product, host()), whole, given, (steps, np.full(16, 16, np.int32))
+    )
+    assert (every == 0).all()

@@ -15,22 +15,23 @@ from tvm_sparse.passes.rewrite import constant
 from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
 
 BATCH, STEPS, HIDDEN = 2, 3, 5
-OPTIONS = [(False, False), (True, False), (False, True), (True, True)]
+FLAGS = ("reverse", "batch_first", "rounded")
+OPTIONS = [(False, False, False), (True, False, True), (False, True, True), (True, True, False)]
 
 
-def layer(cell, weight, *, biased, reverse=False, batch_first=False, batch=BATCH, other=BATCH):
+def layer(cell, weight, *, biased, batch=BATCH, other=BATCH, **options):
     """Return ``main(gates, *states[, bias], other)`` of one layer, and the shapes of all but that.
 
     The other input has the symbol of a symbolic batch.
     """
     gates = len(CELLS[cell].gates) * HIDDEN
-    lead = (batch, STEPS) if batch_first else (STEPS, batch)
+    lead = (batch, STEPS) if options.get("batch_first") else (STEPS, batch)
     shapes = [(*lead, gates), *[(batch, HIDDEN)] * CELLS[cell].states, *[(gates,)] * biased]
 
     def body(x, *rest):
         states, bias = rest[: CELLS[cell].states], rest[CELLS[cell].states : -1]
         given = (cell, x, constant(weight, "w"), list(states), *(bias or (None,)))
-        return Recurrent(*given, reverse, batch_first).call()
+        return Recurrent(*given, **options).call()
 
     return module(body, *shapes, (other,)), shapes
 
@@ -46,15 +47,15 @@ def weight_of(cell):
 @pytest.mark.parametrize("cell", sorted(CELLS))
 def test_unrolled_layers_compute_what_the_operator_does(cell):
     weight, rng = weight_of(cell), np.random.default_rng(1)
-    for reverse, batch_first in OPTIONS[: 4 if cell == "lstm" else 2]:
-        options = {"reverse": reverse, "batch_first": batch_first}
-        before, shapes = layer(cell, weight, biased=reverse, **options)
+    for flags in OPTIONS[: 4 if cell == "lstm" else 2]:
+        options = dict(zip(FLAGS, flags, strict=True))
+        before, shapes = layer(cell, weight, biased=flags[0], **options)
         after = UnrollRecurrences(whole=False)(before)
         assert "call_pure_packed" not in operators(after)
         given = [rng.normal(0, 1, shape).astype(np.float32) for shape in shapes]
         x, *rest = map(torch.from_numpy, given)
-        bias = rest.pop() if reverse else None
-        wanted = recurrence(x, torch.from_numpy(weight), rest, bias, cell, reverse, batch_first)
+        bias = rest.pop() if flags[0] else None
+        wanted = recurrence(x, torch.from_numpy(weight), rest, bias, cell, *flags)
         found = evaluate(after, *given, np.zeros(BATCH, np.float32))
         assert len(found) == len(wanted)
         for got, exact in zip(found, wanted, strict=True):
@@ -78,6 +79,8 @@ def test_a_symbolic_batch_stays_whole_and_an_expression_does_not():
     assert operators(UnrollRecurrences(whole=True)(kept)) == operators(kept)
     doubled, _ = layer("lstm", weight_of("lstm"), biased=False, batch=2 * n, other=n)
     assert "call_pure_packed" not in operators(UnrollRecurrences(whole=True)(doubled))
+    rounded, _ = layer("lstm", weight_of("lstm"), biased=False, batch=n, other=n, rounded=True)
+    assert "call_pure_packed" not in operators(UnrollRecurrences(whole=True)(rounded))
 
 
 def test_other_calls_are_none():

@@ -118,13 +118,18 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
 
 def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
+    return te.compute(x.shape, lambda *i: _less_whole(_rounded(x(*i), scale)), "whole_steps")
 
-    def value(*index: Any) -> Any:
-        # Behind a look at its bits, so that TVM does not take the sum apart.
-        bits = tirx.reinterpret("int32", _rounded(x(*index), scale))
-        return tirx.reinterpret(FLOAT_SUMS, bits) - tirx.const(_WHOLE, FLOAT_SUMS)
 
-    return te.compute(x.shape, value, "whole_steps")
+def nearest(x: Any) -> Any:
+    """Return the integer next to ``x`` as a float, half to even, for less than 2**22."""
+    return _less_whole(x + tirx.const(_WHOLE, FLOAT_SUMS))
+
+
+def _less_whole(x: Any) -> Any:
+    # Behind a look at its bits, so that TVM does not take the sum apart.
+    bits = tirx.reinterpret("int32", x)
+    return tirx.reinterpret(FLOAT_SUMS, bits) - tirx.const(_WHOLE, FLOAT_SUMS)
 
 
 def byte_of(steps: Any, scale: Scale) -> Any:

@@ -53,7 +53,7 @@ def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tenso
     """
     *lead, width = x.shape
     count = topi.utils.prod(lead)
-    row = _Row(int(width), scale, numbers)
+    row = Row(int(width), scale, numbers)
     wide = not isinstance(count, tirx.IntImm) or int(count) * int(width) >= _MANY
 
     def emit(inputs: Any, outputs: Any) -> Any:
@@ -69,8 +69,8 @@ def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tenso
 
 
 @dataclass(frozen=True)
-class _Row:
-    """The code of one row."""
+class Row:
+    """The code of one row; the type of its bytes and their zero point are those of ``scale``."""
 
     width: int
     scale: Scale

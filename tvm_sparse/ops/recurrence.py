@@ -12,11 +12,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.numerics import FLOAT32, FLOAT_SUMS, INTEGER_SUMS, Numerics
 from tvm_sparse.ops.cells import CELLS, Cell, Functions
 from tvm_sparse.ops.contraction import Contraction, Extent
 from tvm_sparse.ops.emit import filled, lanes_from, whole
 from tvm_sparse.ops.marks import OPAQUE, STEP, int64
+from tvm_sparse.ops.round_state import RoundedState
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,9 @@ class Recurrence:
     """One direction of a recurrent layer behind the product of all inputs.
 
     ``cell`` is a key of :data:`~tvm_sparse.ops.cells.CELLS`. Sequences are ``batch`` first if they
-    are ``batch_first``, else steps first. With a ``bias``, it is added to the state's product.
+    are ``batch_first``, else steps first. With a ``bias``, it is added to the state's product. What
+    that reads is ``rounded``: to bytes, whose step and zero point each state has itself. The
+    product is one of ``numerics``: bytes, or the floats that they mean. The batch is a number then.
     """
 
     cell: str
@@ -34,6 +37,8 @@ class Recurrence:
     reverse: bool = False
     batch_first: bool = False
     bias: bool = False
+    rounded: bool = False
+    numerics: Numerics = FLOAT32
 
     @property
     def gates(self) -> int:
@@ -43,7 +48,12 @@ class Recurrence:
     @property
     def product(self) -> Contraction:
         """The product of the hidden state in one step."""
-        return Contraction((self.batch,), self.hidden, self.gates)
+        return Contraction((self.batch,), self.hidden, self.gates, numerics=self.numerics)
+
+    @property
+    def integers(self) -> bool:
+        """Whether the product adds up integers."""
+        return not self.numerics.floating
 
     @property
     def state_shape(self) -> tuple[Extent, ...]:
@@ -65,10 +75,11 @@ class Recurrence:
 
 
 def recurrence(r: Recurrence, product: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return ``f(G, *weights[, B], *states, Y, *last)``.
+    """Return ``f(G, *weights[, F, W][, B], *states, Y, *last)``.
 
     ``G`` has the products of all inputs, ``Y`` all hidden states; ``last`` are the other states
-    behind the last step. ``product`` is ``f(X, *weights, S)``, any operator of ``r.product``: its
+    behind the last step. ``F`` is what a step of each feature's weights means, ``W`` their sum, if
+    they are integers. ``product`` is ``f(X, *weights, S)``, any operator of ``r.product``: its
     body becomes the block marked :data:`~tvm_sparse.ops.marks.STEP`, which schedules are made for.
     """
     cell = CELLS[r.cell]
@@ -78,20 +89,26 @@ def recurrence(r: Recurrence, product: tirx.PrimFunc) -> tirx.PrimFunc:
         x = _argument("G", r.sequence_shape(r.gates))
         x_state, *arrays, x_sums = product.params
         weights = [T.arg(a.name, T.Buffer(a.shape, a.dtype)) for a in arrays]
+        factors = _argument("F", (r.gates,)) if r.integers else None
+        totals = T.arg("W", T.Buffer(int64((r.gates,)), INTEGER_SUMS)) if r.integers else None
         bias = _argument("B", (r.gates,)) if r.bias else None
         first = [_argument(f"S{i}", r.state_shape) for i in range(cell.states)]
         y = _argument("Y", r.sequence_shape(r.hidden))
         last = [_argument(f"L{i}", r.state_shape) for i in range(1, cell.states)]
         with T.sblock("recurrence"):
             states = [T.sblock_alloc_buffer(int64(r.state_shape), FLOAT_SUMS) for _ in first]
-            sums = T.sblock_alloc_buffer(int64((r.batch, r.gates)), FLOAT_SUMS)
-            same = dict(zip((x_state, *arrays, x_sums), (states[0], *weights, sums), strict=True))
-            step = _Step(r, cell, x, bias, sums, states, y)
+            sums = T.sblock_alloc_buffer(int64((r.batch, r.gates)), r.numerics.accumulate)
+            rounding = RoundedState(r.batch, r.hidden, r.numerics) if r.rounded else None
+            read = rounding.values if rounding else states[0]
+            same = dict(zip((x_state, *arrays, x_sums), (read, *weights, sums), strict=True))
+            step = _Step(r, cell, x, bias, sums, states, y, rounding, factors, totals)
             for source, state in zip(first, states, strict=True):
                 _copy(r, source, state)
             with T.serial(0, r.steps) as t:
+                if rounding:
+                    rounding.emit(states[0])
                 with T.sblock("step"):
-                    T.reads(whole(states[0]), *map(whole, weights))
+                    T.reads(whole(read), *map(whole, weights))
                     T.writes(whole(sums))
                     T.sblock_attr({STEP: True})
                     T.add_to_parent(_with_buffers(product.body, same))
@@ -113,6 +130,9 @@ class _Step:
     sums: Any
     states: list[Any]
     y: Any
+    rounding: RoundedState | None
+    factors: Any
+    totals: Any
 
     def emit(self, t: Any) -> None:
         """Emit the step ``t``."""
@@ -124,7 +144,7 @@ class _Step:
         for i, gate in enumerate(self.cell.gates):
             at = lanes(i * r.hidden)
             inputs[gate] = self.x[(*r.place(item, t), at)]
-            own[gate] = self.sums[item, at]
+            own[gate] = self._product(item, at)
             if self.bias is not None:
                 own[gate] += self.bias[at]
         at = lanes(0)
@@ -134,6 +154,13 @@ class _Step:
         ):
             T.buffer_store(state, value, [item, at])
         T.buffer_store(self.y, self.states[0][item, at], [*r.place(item, t), at])
+
+    def _product(self, item: Any, at: Any) -> Any:
+        """Return the state's products with the features ``at``."""
+        sums = self.sums[item, at]
+        if self.rounding is None or not self.r.integers:
+            return sums
+        return self.rounding.rescaled(sums, self.totals[at], self.factors[at])
 
 
 def _relu(x: Any) -> Any:

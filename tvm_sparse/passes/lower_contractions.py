@@ -12,7 +12,7 @@ from tvm import relax, te, tirx, topi
 
 from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
-from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, Numerics
+from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, INTEGERS, Numerics
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.halves import by_bits
 from tvm_sparse.ops.marks import PADDING
@@ -33,6 +33,7 @@ from tvm_sparse.passes.quantised import (
     Integers,
     integers_of,
     signed_bytes,
+    state_steps,
     whole_integers_of,
 )
 from tvm_sparse.passes.recurrences import recurrent_of
@@ -48,6 +49,7 @@ from tvm_sparse.passes.rewrite import (
     shape_of,
 )
 from tvm_sparse.passes.sink_permutes import SinkPermutes
+from tvm_sparse.passes.weight_steps import Steps
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.layer import Layer
@@ -179,10 +181,18 @@ class _Lower:
         if found is None:
             return None
         weight, r = sweep.constant(found.weight), found.record
-        layer = Layer(layer_name(weight), "linear", r.product, array_of(weight), times=r.steps)
+        value, meaning = array_of(weight), []
+        steps = state_steps(value, self.chooser.target) if r.rounded else None
+        if isinstance(steps, Steps):
+            r, value = replace(r, numerics=INTEGERS[0]), steps.integers.astype(INTEGERS[0].weight)
+            meaning = [constant(steps.sizes), constant(value.sum(1, dtype=INTEGER_SUMS))]
+        elif steps is not None:
+            self.chooser.note(layer_name(weight), f"floats, though the state is rounded: {steps}")
+        layer = Layer(layer_name(weight), "linear", r.product, value, times=r.steps)
         candidate, arrays = self._packed(weight, layer)
-        given = [found.gates, *arrays, *([found.bias] if r.bias else []), *found.states]
-        func, hint = recurrence(r, candidate.func), f"{found.cell}_{candidate.name}"
+        given = [found.gates, *arrays, *meaning, *([found.bias] if r.bias else []), *found.states]
+        hint = f"{found.cell}_{candidate.name}" + f"_{r.numerics.activation}" * r.integers
+        func = recurrence(r, candidate.func)
         result = sweep.emit(call_function(sweep, func, given, found.types, hint))
         return result if len(found.types) > 1 else relax.Tuple([result])
 

@@ -23,7 +23,9 @@ from tvm_sparse.passes.dynamic_meaning import (
 )
 from tvm_sparse.passes.quantisation import meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, constant
-from tvm_sparse.passes.weight_steps import LARGEST, find_steps
+from tvm_sparse.passes.weight_steps import LARGEST, Steps, find_steps
+
+_NO_STEPS = f"weights are no whole multiples, up to {LARGEST}, of a step a feature"
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ def integers_of(
             return "what its input means differs between places that a window covers"
     steps = find_steps(weight)
     if steps is None:
-        return f"weights are no whole multiples, up to {LARGEST}, of a step a feature"
-    if reason := _refused(meaning.bytes, steps.integers, target):
+        return _NO_STEPS
+    if reason := _refused(str(meaning.bytes.ty.dtype), steps.integers, target):
         return reason
     if isinstance(meaning, DynamicMeaning):
         zeros = _zeros(meaning.zero)
@@ -130,10 +132,21 @@ def whole_integers_of(
     if weight.min(initial=0) < -LARGEST or weight.max(initial=0) > LARGEST:
         return f"weights are beyond {LARGEST}, which no bytes less a zero point are"
     weight = weight.astype(np.int16)
-    if reason := _refused(found[0], weight, target):
+    if reason := _refused(str(found[0].ty.dtype), weight, target):
         return reason
     zero_point, zero = _zeros(found[1])
     return Integers(found[0], zero_point, weight, None, zero=zero)
+
+
+def state_steps(weight: np.ndarray, target: Target) -> Steps | str:
+    """Return a weight of (features, columns) as signed bytes to multiply bytes with, or why not."""
+    steps, limits = find_steps(weight), np.iinfo(INTEGERS[0].weight)
+    if steps is None:
+        return _NO_STEPS
+    low, high = steps.integers.min(initial=0), steps.integers.max(initial=0)
+    if low < limits.min or high > limits.max:
+        return "weights are beyond signed bytes"
+    return _refused(INTEGERS[0].activation, steps.integers, target) or steps
 
 
 def _zeros(zero: Any) -> tuple[int, Any]:
@@ -141,9 +154,8 @@ def _zeros(zero: Any) -> tuple[int, Any]:
     return (zero, None) if isinstance(zero, int) else (0, zero)
 
 
-def _refused(values: Any, weight: np.ndarray, target: Target) -> str:
+def _refused(dtype: str, weight: np.ndarray, target: Target) -> str:
     """Return why bytes cannot be multiplied with ``weight``; empty if they can."""
-    dtype = str(values.ty.dtype)
     if not any(n.activation == dtype and supported(n, target) for n in INTEGERS):
         return f"no operators of {dtype} on this target"
     rows = np.abs(weight.reshape(len(weight), -1).astype(np.int32)).sum(1)

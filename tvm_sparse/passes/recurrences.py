@@ -13,7 +13,7 @@ from tvm_sparse.ops.recurrence import Recurrence
 from tvm_sparse.passes.rewrite import op_name, shape_of
 
 _NAME = "tvm_sparse.recurrence"
-_FLAGS = ("reverse", "batch_first", "bias")
+_FLAGS = ("reverse", "batch_first", "rounded", "bias")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Recurrent:
     """A recurrent layer in a graph, behind the product of its inputs.
 
     ``gates`` has the products of all inputs, ``weight`` is ``(gates * hidden, hidden)``; ``bias``
-    is added to the product of the hidden state.
+    is added to the product of the hidden state, which reads a state that is ``rounded``.
     """
 
     cell: str
@@ -31,6 +31,7 @@ class Recurrent:
     bias: Any = None
     reverse: bool = False
     batch_first: bool = False
+    rounded: bool = False
 
     @property
     def record(self) -> Recurrence:
@@ -38,7 +39,7 @@ class Recurrent:
         first, second, _ = shape_of(self.gates) or (0, 0, 0)
         batch, steps = (first, second) if self.batch_first else (second, first)
         hidden = (shape_of(self.weight) or [0])[-1]
-        flags = self.reverse, self.batch_first, self.bias is not None
+        flags = self.reverse, self.batch_first, self.bias is not None, self.rounded
         return Recurrence(self.cell, batch, steps, hidden, *flags)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.cells import CELLS, Functions
 from tvm_sparse.passes.recurrences import Recurrent, recurrent_of
 from tvm_sparse.passes.rewrite import Rewriter, rewrite
@@ -23,7 +24,8 @@ class _Unroll:
         found = recurrent_of(call)
         if found is None:
             return None
-        known = isinstance(found.record.batch, int | tirx.Var)
+        batch = found.record.batch
+        known = isinstance(batch, int) or (isinstance(batch, tirx.Var) and not found.rounded)
         if self.whole and known and sweep.constant(found.weight) is not None:
             return None
         return unrolled(sweep, found)
@@ -38,7 +40,8 @@ def unrolled(sweep: Rewriter, layer: Recurrent) -> Any:
     for t in r.order:
         x = _piece(sweep, layer.gates, int(r.batch_first), t, 1)
         x = sweep.emit(op.reshape(x, [r.batch, r.gates]))
-        own = sweep.emit(op.matmul(states[0], weight))
+        read = _rounded(sweep, states[0]) if layer.rounded else states[0]
+        own = sweep.emit(op.matmul(read, weight))
         own = own if layer.bias is None else sweep.emit(op.add(own, layer.bias))
         inputs, products = (
             {g: _piece(sweep, v, 1, i * r.hidden, r.hidden) for i, g in enumerate(cell.gates)}
@@ -51,6 +54,18 @@ def unrolled(sweep: Rewriter, layer: Recurrent) -> Any:
     every = [rows[t] for t in sorted(rows)]
     joined = every[0] if len(every) == 1 else op.concat(every, axis=int(r.batch_first))
     return relax.Tuple([sweep.emit(joined), *states[1:]])
+
+
+def _rounded(sweep: Rewriter, state: Any) -> Any:
+    """Emit what the bytes of ``state`` mean, which reach from its least number to its most."""
+    op, emit = relax.op, sweep.emit
+    zero, one, most = (relax.const(float(n), FLOAT_SUMS) for n in (0, 1, 255))
+    low, high = emit(op.minimum(op.min(state), zero)), emit(op.maximum(op.max(state), zero))
+    size = emit(op.divide(op.subtract(high, low), most))
+    divisor = emit(op.where(op.equal(size, zero), one, size))
+    place = emit(op.round(op.divide(op.negative(low), divisor)))
+    steps = emit(op.add(op.round(op.divide(state, divisor)), place))
+    return emit(op.multiply(op.subtract(op.clip(steps, 0, 255), place), size))
 
 
 def _piece(sweep: Rewriter, x: Any, axis: int, start: int, size: int) -> Any:
@@ -66,7 +81,7 @@ class UnrollRecurrences:
     before: ``recurrence(gates, w, h)`` --> after: for each step ``matmul(h, w^T)`` and the cell
 
     ``whole`` keeps the layers that :class:`LowerContractions` makes one function of: those with
-    constant weights and a batch that is a number or a symbol.
+    constant weights and a batch that is a number, or a symbol where no state is rounded.
     """
 
     whole: bool

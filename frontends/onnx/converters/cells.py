@@ -122,10 +122,9 @@ def rnn_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tenso
 def whole_cell(node: Node, layer: Direction, direction: int, directions: int) -> str:
     """Return the cell of :data:`~tvm_sparse.ops.cells.CELLS` that ``node`` is, empty if it is none.
 
-    With other activations, peepholes, bounds, the state's gates reset first or a state that is
-    rounded it is none.
+    With other activations, peepholes, bounds or the state's gates reset first it is none.
     """
-    if layer.peepholes is not None or layer.clip is not None or "Quantize" in node.operator:
+    if layer.peepholes is not None or layer.clip is not None:
         return ""
     every = [name.lower() for name in _names(node, directions)]
     names = _of_direction(every, direction, directions)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.affine_bytes import centred, meant, quantised, quantised_dynamically
 from tvm_sparse.frontends.onnx.converters.convolutions import convolution
 from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES
 from tvm_sparse.frontends.onnx.node import Node
@@ -23,14 +24,6 @@ def _placed(x: Tensor, parameter: Tensor, axis: int, block_size: int) -> Tensor:
         repeated = parameter.repeat_interleave(block_size, axis)
         return repeated.narrow(axis, 0, x.shape[axis])
     return parameter.reshape([-1 if i == axis else 1 for i in range(x.dim())])
-
-
-def quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Divide, round halves to even, add the zero point, saturate."""
-    limits = torch.iinfo(dtype)
-    q = torch.round(x / scale)
-    q = q if zero is None else q + zero.to(q.dtype)
-    return q.clamp(limits.min, limits.max).to(dtype)
 
 
 @converter("QuantizeLinear", since=10)
@@ -76,29 +69,7 @@ def _dequantise(
     return meant(x, placed, zero).to(dtype)
 
 
-def centred(x: Tensor, zero: Tensor | None) -> Tensor:
-    """Return ``x - zero`` in 32 bits, which neither can leave."""
-    x = x.to(torch.int32)
-    return x if zero is None else x - zero.to(torch.int32)
-
-
-def meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    """Return the floats that integers mean; scale and zero point broadcast."""
-    return centred(x, zero).to(torch.float32) * scale
-
-
-@converter("DynamicQuantizeLinear")
-def _quantise_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
-    scale = (high - low) / 255
-    safe = torch.where(scale == 0, torch.ones_like(scale), scale)
-    zero = torch.round((-low / safe).clamp(0, 255)).to(torch.uint8)
-    return quantised(x, safe, zero, torch.uint8), scale, zero
-
-
-def rounded_dynamically(x: Tensor) -> Tensor:
-    """Return what the bytes of ``x`` mean, with the scale that ``x`` itself has."""
-    return meant(*_quantise_dynamically(x))
+converter("DynamicQuantizeLinear")(quantised_dynamically)
 
 
 def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.affine_bytes import centred, meant, quantised
 from tvm_sparse.frontends.onnx.converters.activations import of_matrix, softmax
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool
-from tvm_sparse.frontends.onnx.converters.quantised import centred, meant, quantised
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tvm_sparse.frontends.affine_bytes import meant, rounded_dynamically
 from tvm_sparse.frontends.decompositions.recurrent import direction_of
 from tvm_sparse.frontends.onnx.converters.cells import (
     Direction,
@@ -17,7 +18,6 @@ from tvm_sparse.frontends.onnx.converters.cells import (
     rnn_step,
     whole_cell,
 )
-from tvm_sparse.frontends.onnx.converters.quantised import meant, rounded_dynamically
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
@@ -69,10 +69,11 @@ def _layer(
         state = [zero if s is None else s[d] for s in states]
         reverse = d == 1 or direction == "reverse"
         cell = whole_cell(node, layer, d, weight.shape[0])
+        rounded = step is _rounded_lstm_step
         if cell and lengths is None and x.dtype == torch.float32:
             biases = [b for b in (input_bias, hidden_bias) if b is not None]
             weights = [layer.weight, layer.recurrence, *biases]
-            order = {"reverse": reverse, "batch_first": False}
+            order = {"reverse": reverse, "batch_first": False, "rounded": rounded}
             rows, *final = direction_of(cell, x, weights, state, **order)
         else:
             rows, final = _direction(layer, step, x, lengths, state, reverse=reverse)

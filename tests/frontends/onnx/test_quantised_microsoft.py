@@ -98,6 +98,9 @@ def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
     x = rng.standard_normal((3, 1, 8), np.float32)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     np.testing.assert_allclose(library(x), by_onnxruntime(path, x), atol=1e-5)
+    steps = [kernel.function for kernel in library.profile(x) if "lstm" in kernel.function]
+    assert all(name.startswith("lstm_iofg_dense_uint8") for name in steps)
+    assert len(steps) == 2
 
 
 def _with_lengths(folder, direction, lengths):
