@@ -87,19 +87,37 @@ def test_short_axes(shape, dtype):
     st.sampled_from([0, 2]),
 )
 def test_borders(images, channels, spatial, widths, value):
+    check_borders((images, channels, *spatial), widths, value, "float32")
+
+
+@settings(deadline=None, max_examples=8)
+@given(
+    st.integers(1, 3),
+    st.integers(2, 5),
+    st.lists(st.integers(1, 5), max_size=2),
+    st.sampled_from([16, 48]),
+    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+    st.sampled_from(["uint8", "int8"]),
+)
+def test_borders_of_few_channels(images, channels, outer, width, widths, dtype):
+    check_borders((images, channels, *outer, width), widths, 7, dtype)
+
+
+def check_borders(shape, widths, value, dtype):
+    """Compare a move of channels that writes borders with NumPy's."""
+    images, channels, *spatial = shape
     rank = len(spatial)
     before, after = widths[:rank], widths[3 : 3 + rank]
     borders = Borders.of(spatial, [*before, *after, value])
-    shape = (images, channels, *spatial)
     plain = Permutation.of(shape, (0, *range(2, rank + 2), 1))
-    x = te.placeholder(shape, "float32", "X")
+    x = te.placeholder(shape, dtype, "X")
     whole = (images, *borders.whole, channels)
     func = te.create_prim_func([x, permute(x, plain, whole, borders)])
-    values = np.arange(np.prod(shape)).astype("float32").reshape(shape)
+    values = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
     inner = np.moveaxis(values, 1, -1)
     around = [(0, 0), *zip(before, after, strict=True), (0, 0)]
     expected = np.pad(inner, around, constant_values=value)
-    np.testing.assert_array_equal(run(func, [values], whole), expected)
+    np.testing.assert_array_equal(run(func, [values], whole, dtype=dtype), expected)
 
 
 def test_threads():

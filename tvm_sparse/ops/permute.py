@@ -73,7 +73,7 @@ def permute(
     Tiles at the end of an axis begin earlier, so that they are whole. The function sees both
     tensors on the axes of ``plain``: a reshape outside of it would be fused with what is before.
     Where images turn channels last (``(channels, positions)``, ``(images, channels, positions)``),
-    the result may have ``borders``.
+    the result may have ``borders``; where planes of few channels do, their lines are whole vectors.
     """
     shape, axes, dtype = plain.shape, plain.axes, str(x.dtype)
     last, rows = len(shape) - 1, axes[-1]
@@ -81,7 +81,7 @@ def permute(
     tiles = 1 if plain.interleaves() else -(-shape[rows] // LANES)
     counts = (*(shape[axis] for axis in others), tiles)
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
-    move = _interleave if plain.interleaves() else partial(_turn, borders=borders)
+    move = partial(_interleave if plain.interleaves() else _turn, borders=borders)
 
     def emit(inputs: Any, outputs: Any) -> Any:
         with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
@@ -130,11 +130,18 @@ def _turn(
 
 
 def _interleave(
-    plain: Permutation, source: Any, output: Any, at: dict[int, Any], tile: Any
+    plain: Permutation,
+    source: Any,
+    output: Any,
+    at: dict[int, Any],
+    tile: Any,
+    *,
+    borders: Borders | None = None,
 ) -> None:
     """Emit the move of 16 elements of all rows, which then lie side by side."""
     shape, axes = plain.shape, plain.axes
     last, rows = len(shape) - 1, axes[-1]
+    place, positions = (borders.place, borders.positions) if borders else (_same, shape[last])
     count, column = shape[rows], tile[1]
     vectors = [
         _loaded(
@@ -143,9 +150,9 @@ def _interleave(
         for i in range(count)
     ]
     outer = [shape[axis] for axis in axes[:-2]]
-    result = _seen(output, [*outer, shape[last] * count], str(output.dtype))
-    place = [at[axis] for axis in axes[:-2]]
-    result[(*place, tirx.Ramp(column * count, 1, LANES * count))] = interleaved(vectors)
+    result = _seen(output, [*outer, positions * count], str(output.dtype))
+    index = [at[axis] for axis in axes[:-2]]
+    result[(*index, tirx.Ramp(place(column) * count, 1, LANES * count))] = interleaved(vectors)
 
 
 def _same(position: Any) -> Any:

@@ -12,6 +12,7 @@ from tvm import relax
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.borders import Borders
 from tvm_sparse.ops.permute import Permutation, permute
+from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.passes.quantisation import BYTES
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite, static_shape
 from tvm_sparse.passes.write_padding import padding_of
@@ -57,7 +58,8 @@ class _Lower:
         images, *inside, channels = static_shape(turned) or ()
         borders, extents = Borders.of(inside, padding), call.ty.shape.values
         moved = _channels_last(images, math.prod(inside), channels)
-        if plain != moved or not plain.turns_tiles():
+        lines = plain.interleaves() and inside[-1] % LANES == 0
+        if plain != moved or not (lines or plain.turns_tiles()):
             return None
         return sweep.builder_.call_te(
             lambda x: permute(x, plain, extents, borders),
