@@ -8,6 +8,13 @@ from torch import nn
 
 import tvm_sparse as ts
 
+
+def _last(norm: nn.Module) -> nn.Module:
+    """Return ``norm`` between convolutions, whose tensors are channels last."""
+    channels = next(iter(norm.parameters())).shape[0]
+    return nn.Sequential(nn.Conv2d(channels, channels, 1), norm, nn.Conv2d(channels, channels, 1))
+
+
 ROWS = {
     "groups of small planes": (nn.GroupNorm(4, 16), (2, 16, 7, 7)),
     "groups of odd planes": (nn.GroupNorm(2, 6), (2, 6, 5, 11)),
@@ -16,12 +23,18 @@ ROWS = {
     "planes": (nn.InstanceNorm2d(5, affine=True), (2, 5, 6, 7)),
     "lines": (nn.InstanceNorm1d(5), (2, 5, 33)),
     "all of an item": (nn.LayerNorm((3, 5, 7)), (2, 3, 5, 7)),
+    "channels last": (_last(nn.GroupNorm(4, 32)), (1, 32, 6, 5)),
+    "channels last, groups of ten": (_last(nn.GroupNorm(8, 80)), (2, 80, 3, 2)),
+    "channels last, groups across vectors": (_last(nn.GroupNorm(2, 48)), (2, 48, 7, 5)),
+    "channels last, one group": (_last(nn.GroupNorm(1, 24)), (2, 24, 6, 5)),
+    "channels last, each its own": (_last(nn.InstanceNorm2d(16, affine=True)), (3, 16, 6, 5)),
+    "channels last, shared between threads": (_last(nn.GroupNorm(8, 128)), (1, 128, 17, 19)),
     "two axes of three": (nn.LayerNorm((5, 7), bias=False), (2, 3, 5, 7)),
 }
 OTHERS = {
     "short rows": (nn.GroupNorm(4, 12), (2, 12, 5)),
     "no other axes": (nn.GroupNorm(4, 16), (3, 16)),
-    "channels last": (nn.Sequential(nn.Conv2d(4, 32, 1), nn.GroupNorm(4, 32)), (1, 4, 6, 5)),
+    "channels last, no whole vectors": (_last(nn.GroupNorm(4, 24)), (1, 24, 6, 5)),
 }
 
 

@@ -19,10 +19,11 @@ from tvm_sparse.ops.ieee import subtract
 _WIDEST = 4 * LANES
 """Sums side by side: additions of four vectors overlap, one would wait for itself."""
 
-_MANY = 32768
+MANY = 32768
 """Elements from which on rows are shared between threads."""
 
-MEAN, SHIFT, INVERSE = range(3)
+NUMBERS = 3
+MEAN, SHIFT, INVERSE = range(NUMBERS)
 """What :func:`moments` returns of each row."""
 
 
@@ -34,10 +35,15 @@ def moments(x: te.Tensor, width: int, epsilon: float) -> te.Tensor:
     """
 
     def numbers(mean: Any, shift: Any, variance: Any) -> list[Any]:
-        one, least = (tirx.const(value, FLOAT_SUMS) for value in (1, epsilon))
-        return [mean, shift, one / tirx.sqrt(variance + least)]
+        return numbers_of(mean, shift, variance, epsilon)
 
-    return _of_rows(x, width, numbers, 3, "moments")
+    return _of_rows(x, width, numbers, NUMBERS, "moments")
+
+
+def numbers_of(mean: Any, shift: Any, variance: Any, epsilon: float) -> list[Any]:
+    """Return what a row is standardised by."""
+    one, least = (tirx.const(value, FLOAT_SUMS) for value in (1, epsilon))
+    return [mean, shift, one / tirx.sqrt(variance + least)]
 
 
 def variances(x: te.Tensor, width: int) -> te.Tensor:
@@ -51,7 +57,7 @@ def _of_rows(
     """Return ``each`` numbers of a row, made of its mean, shift and variance."""
     size = math.prod(map(int, x.shape))
     count, row = size // width, _Row(width)
-    loop = T.parallel if size >= _MANY else T.serial
+    loop = T.parallel if size >= MANY else T.serial
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
         with IRBuilder() as builder, loop(0, tirx.const(count, "int64")) as number:

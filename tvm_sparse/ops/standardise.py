@@ -9,7 +9,9 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.column_moments import Columns
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import flat, int64
 from tvm_sparse.ops.moments import INVERSE, MEAN, SHIFT
@@ -43,18 +45,32 @@ class Statistics:
 
     def width(self) -> int | None:
         """Return how many elements share a place, if they lie side by side in static fp32."""
-        shape = self.x.shape
-        if (
-            not all(isinstance(n, int | tirx.IntImm) for n in shape)
-            or str(self.x.dtype) != FLOAT_SUMS
-        ):
+        shape = self._shape()
+        longer = [a for a, extent in enumerate(shape) if extent != 1]
+        whole = shape and self.grouped == shape[self.axis]
+        inner = [a for a in longer if a in self.axes or (whole and a == self.axis)]
+        kept = [a for a in longer if a not in inner]
+        apart = self.grouped > 1 and not whole
+        if not shape or longer != kept + inner or (apart and kept[-1] != self.axis):
             return None
-        longer = [a for a, extent in enumerate(shape) if int(extent) != 1]
-        kept = [a for a in longer if a not in self.axes]
+        return (self.grouped if apart else 1) * math.prod(shape[a] for a in inner)
+
+    def columns(self) -> Columns | None:
+        """Return the same where groups of channels, in whole vectors, lie behind all positions."""
+        shape = self._shape()
+        longer = [a for a, extent in enumerate(shape) if extent != 1]
         inner = [a for a in longer if a in self.axes]
-        if longer != kept + inner or (self.grouped > 1 and kept[-1] != self.axis):
+        kept = [a for a in longer if a not in inner and a != self.axis]
+        if not inner or longer != [*kept, *inner, self.axis] or shape[self.axis] % LANES:
             return None
-        return self.grouped * math.prod(int(shape[a]) for a in inner)
+        images, positions = (math.prod(shape[a] for a in axes) for axes in (kept, inner))
+        return Columns(images, positions, shape[self.axis], self.grouped)
+
+    def _shape(self) -> tuple[int, ...]:
+        """Return the extents if they are known, and of fp32."""
+        shape = self.x.shape
+        known = all(isinstance(n, int | tirx.IntImm) for n in shape)
+        return tuple(map(int, shape)) if known and str(self.x.dtype) == FLOAT_SUMS else ()
 
     def place(self, index: Index) -> Index:
         """Return the index, in the statistics, of those of the element at ``index``."""
@@ -100,7 +116,12 @@ class Statistics:
             return tirx.const(1, FLOAT_SUMS) / tirx.sqrt(variance + tirx.const(epsilon, FLOAT_SUMS))
 
         inverse = te.compute(total.shape, factor, name=f"{name}_inverse")
-        return self._scaled(lambda p: (mean(*p), shift(*p), inverse(*p)), name, affine)
+
+        def numbers(index: Index) -> Sequence[Any]:
+            place = self.place(index)
+            return mean(*place), shift(*place), inverse(*place)
+
+        return self._scaled(numbers, name, affine)
 
     def by_rows(self, found: te.Tensor, name: str, affine: Affine) -> Any:
         """Return the same by what :func:`~tvm_sparse.ops.moments.moments` found."""
@@ -108,9 +129,20 @@ class Statistics:
         if self.grouped > 1:
             shape[-1] //= self.grouped
 
-        def numbers(place: Index) -> Sequence[Any]:
-            row = flat(list(place), tuple(shape))
+        def numbers(index: Index) -> Sequence[Any]:
+            row = flat(list(self.place(index)), tuple(shape))
             return [found(row, number) for number in (MEAN, SHIFT, INVERSE)]
+
+        return self._scaled(numbers, name, affine)
+
+    def by_columns(self, found: te.Tensor, name: str, affine: Affine) -> Any:
+        """Return the same by what :func:`~tvm_sparse.ops.column_moments.column_moments` found."""
+        kept = [a for a in range(len(self.x.shape)) if a not in self.axes]
+        shape = tuple(self.x.shape[a] for a in kept)
+
+        def numbers(index: Index) -> Sequence[Any]:
+            column = flat([index[a] for a in kept], shape)
+            return [found(number, column) for number in (MEAN, SHIFT, INVERSE)]
 
         return self._scaled(numbers, name, affine)
 
@@ -118,7 +150,7 @@ class Statistics:
         """Return each element less mean and shift, by the inverse of its deviation."""
 
         def at(*index: Any) -> Any:
-            mean, shift, inverse = numbers(self.place(index))
+            mean, shift, inverse = numbers(index)
             centred = subtract(subtract(self.x(*index).astype(FLOAT_SUMS), mean), shift)
             return affine(centred * inverse, index).astype(str(self.x.dtype))
 

@@ -10,6 +10,7 @@ from tvm import relax, te
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.column_moments import column_moments
 from tvm_sparse.ops.moments import moments
 from tvm_sparse.ops.standardise import Affine, Index, Statistics
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
@@ -60,16 +61,23 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     shape = static_shape(call) if op_name(call) in NORMS else None
     if shape is None:
         return None
-    width = _statistics(call, te.placeholder(shape, str(call.ty.dtype))).width()
-    if width is None or width < LANES:
+    statistics = _statistics(call, te.placeholder(shape, str(call.ty.dtype)))
+    width = statistics.width() or 0
+    columns = None if width >= LANES else statistics.columns()
+    if width < LANES and columns is None:
         return None
     name, builder, epsilon = _hint(call), sweep.builder_, float(call.attrs.epsilon)
-    found = builder.call_te(
-        lambda x: moments(x, width, epsilon), call.args[0], primfunc_name_hint=f"{name}_moments"
-    )
+
+    def found_in(x: te.Tensor) -> te.Tensor:
+        if columns is None:
+            return moments(x, width, epsilon)
+        return column_moments(x, columns, epsilon)
+
+    found = builder.call_te(found_in, call.args[0], primfunc_name_hint=f"{name}_moments")
 
     def compute(x: Any, numbers: Any, *weights: Any) -> Any:
-        return _statistics(call, x).by_rows(numbers, name, _affine(call, *weights))
+        made, affine = _statistics(call, x), _affine(call, *weights)
+        return (made.by_columns if columns else made.by_rows)(numbers, name, affine)
 
     x, *weights = call.args
     return builder.call_te(compute, x, sweep.emit(found), *weights, primfunc_name_hint=name)
@@ -78,7 +86,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
 @tvm.transform.module_pass(opt_level=0, name="LowerNorms")
 @dataclass(frozen=True)
 class LowerNorms:
-    """Find the statistics of norms whose elements lie side by side in whole vectors.
+    """Find the statistics of norms whose elements, or whose channels, are whole vectors.
 
     Others keep their definition.
 
