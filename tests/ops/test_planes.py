@@ -97,6 +97,13 @@ def test_full_and_empty_weights(sparsity):
     assert_exact(grouped(1, (8, 9), (3, 3), borders=(1, 1)), sparsity=sparsity)
 
 
+@pytest.mark.parametrize("features", [1, 3, 16])
+def test_a_plane_that_several_features_read(features):
+    options = {"columns": 1, "features": features, "groups": 20, "borders": (1, 1)}
+    assert_exact(grouped(2, (9, 17), (3, 3), **options))
+    assert_exact(grouped(1, (9, 17), (3, 3), strides=(2, 2), **options))
+
+
 def test_tiles_of_the_weight():
     c = grouped(1, (9, 10), (3, 3), borders=(1, 1), columns=17, features=48)
     assert_exact(c, tile_rows=16, tile_cols=40)

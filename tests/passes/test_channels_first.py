@@ -88,6 +88,38 @@ def test_the_result_of_a_program(also):
         np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Conv2d(32, 32, 3, padding=1, groups=32), (1, 32, 9, 11)),
+        (nn.Conv2d(16, 48, 3, padding=1, stride=2, groups=16), (2, 16, 12, 13)),
+        (nn.Conv1d(20, 80, 5, dilation=2, groups=20), (1, 20, 40)),
+        (nn.Conv3d(16, 16, 3, padding=(1, 0, 2), groups=16), (1, 16, 4, 5, 6)),
+        (nn.Conv2d(3, 24, 3, padding="same", groups=3, bias=False), (1, 3, 16, 16)),
+    ],
+)
+def test_a_plane_for_each_channel(layer, shape):
+    with torch.no_grad():
+        layer.weight.masked_fill_(torch.rand(layer.weight.shape) < 0.75, 0)
+        x = torch.randn(shape)
+        expected = layer(x)
+    config = ts.Config(measure=False, cache=False, force={"*": "unstructured"})
+    library = ts.compile(layer.eval(), (x,), config=config)
+    np.testing.assert_allclose(library(x).numpy(), expected.numpy(), atol=1e-5)
+    assert [kernel.rule for kernel in library.kernels] == ["Planes"]
+
+
+def test_a_layer_among_others_keeps_its_channels_last():
+    between = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+    module = nn.Sequential(nn.Conv2d(8, 32, 1), between, nn.Conv2d(32, 8, 1)).eval()
+    with torch.no_grad():
+        between.weight.masked_fill_(torch.rand(between.weight.shape) < 0.75, 0)
+    library = ts.compile(
+        module, (torch.randn(1, 8, 9, 9),), config=ts.Config(measure=False, cache=False)
+    )
+    assert "Planes" not in {kernel.rule for kernel in library.kernels}
+
+
 def test_axes_take_each_other_back():
     first, last = channels_first.last_to_first(2), channels_first.first_to_last(2)
     assert [first[axis] for axis in last] == [0, 1, 2, 3]

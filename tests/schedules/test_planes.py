@@ -8,6 +8,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.schedules.layers import assert_like_torch, prune
+from tvm_sparse.schedules.cpu import planes
 
 
 def rules(library):
@@ -86,3 +87,7 @@ def test_planes_on_threads():
     model = nn.Conv2d(64, 128, 3, padding=1, groups=4)
     prune(model, 1, 1, 0.5)
     assert_like_torch(model, torch.randn(1, 64, 30, 30), "unstructured")
+
+
+def test_rows_of_whole_vectors_are_stored_in_vectors():
+    assert [planes._lanes(n) for n in (400, 64, 56, 14, 1000, 7)] == [16, 64, 56, 14, 50, 7]

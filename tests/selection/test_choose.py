@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection import choose, measure
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.cpu.transpositions import BEFORE, BEHIND
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.selection.measure import Measured
@@ -137,6 +140,25 @@ def test_winograd_s_time_is_a_dense_one(monkeypatch):
     (decision,) = one.decisions
     assert (decision.dense_us, decision.sparse_us) == (50.0, None)
     assert decision.reason == "no zeros; measured 50.0 us against dense 100.0 us"
+
+
+def test_transpositions_count_where_neighbours_are_channels_first(monkeypatch):
+    def timed(functions, data, *_args, **_options):
+        assert {data(name).x.ndim for name in (BEFORE, BEHIND)} == {3}
+        times = {"dense": 30.0, "unstructured": 40.0, BEFORE: 9.0, BEHIND: 8.0}
+        return Measured({name: times.get(name, 200.0) for name in functions})
+
+    monkeypatch.setattr(choose, "measure", timed)
+    one = chooser(measure=True, cache=False)
+    shape = (1, 28, 28), 32, 32, (3, 3), (1, 1), (1, 1)
+    c = Contraction(*shape, (30, 30), depthwise=True)
+    own = replace(c, padded=(28, 28), borders=(1, 1), depthwise=False, columns=1, groups=32)
+    weight = np.where(np.arange(288) % 4, 0, 1).astype(np.float32).reshape(32, 1, 3, 3)
+    chosen = one.choose(Layer("conv", "depthwise", c, weight, planes=own))
+    assert chosen.candidate.planes == own
+    (decision,) = one.decisions
+    assert (decision.dense_us, decision.sparse_us) == (47.0, 40.0)
+    assert "include transpositions" in decision.reason
 
 
 def test_a_layer_that_winograd_does_not_fit_cannot_be_forced():

@@ -76,9 +76,11 @@ def planes_of(
     rank = len(call.attrs.strides)
     if op_name(source) != "permute_dims" or axes_of(source) != first_to_last(rank):
         return None
-    c, shape = contraction, static_shape(source.args[0])
-    if shape is None or c.depthwise or c.numerics != FLOAT32 or int(call.attrs.groups) == 1:
+    c, shape, groups = contraction, static_shape(source.args[0]), int(call.attrs.groups)
+    if shape is None or c.numerics != FLOAT32 or groups == 1:
         return None
+    if c.depthwise:  # a plane each, however many features read it
+        c = replace(c, depthwise=False, columns=1, groups=groups)
     padding = tuple(int(p) for p in call.attrs.padding)
     planes = replace(c, padded=shape[2:], borders=padding[:rank])
     near = plane_of(planes, 1).step * c.columns < FURTHEST

@@ -27,6 +27,7 @@ from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.cpu.planes import planes_candidate
+from tvm_sparse.selection.cpu.transpositions import transpositions
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
@@ -186,9 +187,13 @@ class Chooser:
             self.note(layer.name, f"the model was right about {vouching} layers like it")
             return Measured()
         planes = {c.name: c.planes for c in candidates if c.planes}
+        turns = transpositions(layer.planes) if planes and layer.planes else {}
         functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
+        functions |= {name: func for name, (func, _) in turns.items()}
 
         def data(name: str) -> Data:
+            if name in turns:
+                return turns[name][1]
             own = (static.input_shape, static.output_shape)
             before, after = planes_shapes(planes[name]) if name in planes else own
             x = samples(np.random.default_rng(0), before, static.dtype)
@@ -196,6 +201,10 @@ class Chooser:
 
         times = measure(functions, data, self.target, self.first, known=self.known)
         times.layer = layer.name
+        turned = sum(times.pop(name) for name in turns)
+        times |= {c.name: times[c.name] + turned for c in candidates if c.name not in planes}
+        if turned:
+            self.note(layer.name, "times of channels last include transpositions")
         known.append((candidates, times))
         if not times.loaded:
             self._agreement.add(static.kind, static.flops(), candidates, times)
@@ -268,10 +277,12 @@ class Chooser:
 
 def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | str]:
     """Yield sparse candidates; where planes are wanted they keep zeros anywhere, untransposed."""
+    planes = layer.planes
     for candidate in sparse_candidates(layer.contraction, scan, target):
         loose = not isinstance(candidate, str) and candidate.name == "unstructured"
-        planes = layer.planes if loose else None
-        yield planes_candidate(planes, scan, target) if planes else candidate
+        yield planes_candidate(planes, scan, target) if loose and planes else candidate
+    if layer.contraction.depthwise and planes:
+        yield planes_candidate(planes, scan, target)
 
 
 def _conditions(times: Measured, layer: str) -> Iterator[str]:

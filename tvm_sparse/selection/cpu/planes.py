@@ -12,7 +12,7 @@ from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.plane import Plane
-from tvm_sparse.ops.planes import plane_of, planes
+from tvm_sparse.ops.planes import plane_of, planes, planes_shapes
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
@@ -26,6 +26,10 @@ FEATURES, COLUMNS = 128, 1024
 COPY, STORE, SLOT = 2.0, 2.0, 4.0
 """Multiply-adds that it takes to copy a vector of activations, to store one of results, and to
 begin a slot."""
+
+TURN_IN, TURN_OUT = 6.0, 5.0
+"""Multiply-adds that it takes to transpose a vector of activations, and one of results, for
+operators that are channels last."""
 
 LOADS = 0.5
 """What loads of activations, weights and places add to a multiply-add."""
@@ -49,9 +53,11 @@ def planes_candidate(contraction: Contraction, scan: Scan, target: Target) -> Ca
 
 
 def _penalty(c: Contraction, plane: Plane, vectors: int, fraction: float) -> float:
-    """Return the modelled cost of a multiply-add relative to dense."""
+    """Return the modelled cost of a multiply-add relative to dense and its transpositions."""
     outputs, columns = math.prod(c.lead), c.matrix_shape[1]
+    inputs, results = map(math.prod, planes_shapes(c))
+    turned = (TURN_IN * inputs / results + TURN_OUT) / columns
     idle = plane.tiles * vectors * LANES / outputs
     copied = plane.step * COPY / (math.prod(c.taps) * outputs)
     fixed = copied * c.groups / c.features + idle * (STORE + SLOT / vectors) / columns
-    return idle * (1 + LOADS) + fixed / max(fraction, 1e-3)
+    return (idle * (1 + LOADS) + fixed / max(fraction, 1e-3)) / (1 + turned)
