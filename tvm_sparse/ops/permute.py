@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tvm import te, tirx
@@ -81,15 +80,15 @@ def permute(
     tiles = 1 if plain.interleaves() else -(-shape[rows] // LANES)
     counts = (*(shape[axis] for axis in others), tiles)
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
-    move = partial(_interleave if plain.interleaves() else _turn, borders=borders)
 
     def emit(inputs: Any, outputs: Any) -> Any:
         with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
             *outer, tile = unravel(n, counts)
             index = dict(zip(others, outer, strict=True))
-            source = _seen(inputs[0], shape, dtype)
+            moves = _Moves(plain, _seen(inputs[0], shape, dtype), outputs[0], borders)
+            move = moves.interleave if plain.interleaves() else moves.turn
             with T.serial(0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
-                move(plain, source, outputs[0], index, (tile, _first(across, shape[last])))
+                move(index, tile, _first(across, shape[last]))
         return _surrounded(builder.get(), plain, outputs[0], borders)
 
     return te.extern([list(extents)], [x], emit, name="permute", dtype=dtype)
@@ -103,64 +102,55 @@ def _surrounded(moves: Any, plain: Permutation, output: Any, borders: Borders | 
     return tirx.SeqStmt([borders.filled(output, math.prod(images), channels), moves])
 
 
-def _turn(
-    plain: Permutation,
-    source: Any,
-    output: Any,
-    at: dict[int, Any],
-    tile: Any,
-    *,
-    borders: Borders | None = None,
-) -> None:
-    """Emit the move of 16 x 16 elements; ``at`` are the indices of the other axes."""
-    shape, axes = plain.shape, plain.axes
-    last, rows = len(shape) - 1, axes[-1]
-    place, positions = (borders.place, borders.positions) if borders else (_same, shape[last])
-    extents = [positions if axis == last else shape[axis] for axis in axes]
-    result = _seen(output, extents, str(output.dtype))
-    row, column = _first(tile[0], shape[rows]), tile[1]
-    lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
-    tiles = [
-        _loaded(plain, source, at | {rows: row + lane, last: tirx.Ramp(column, 1, LANES)})
-        for lane in lanes
-    ]
-    for lane, turned in zip(lanes, transpose_tile(tiles), strict=True):
-        index = at | {rows: tirx.Ramp(row, 1, LANES), last: place(column + lane)}
-        result[tuple(index[axis] for axis in axes)] = turned
+@dataclass(frozen=True)
+class _Moves:
+    """Moves of tiles of vectors; ``at`` are the indices of the axes that a tile does not span."""
 
+    plain: Permutation
+    source: Any
+    output: Any
+    borders: Borders | None
 
-def _interleave(
-    plain: Permutation,
-    source: Any,
-    output: Any,
-    at: dict[int, Any],
-    tile: Any,
-    *,
-    borders: Borders | None = None,
-) -> None:
-    """Emit the move of 16 elements of all rows, which then lie side by side."""
-    shape, axes = plain.shape, plain.axes
-    last, rows = len(shape) - 1, axes[-1]
-    place, positions = (borders.place, borders.positions) if borders else (_same, shape[last])
-    count, column = shape[rows], tile[1]
-    vectors = [
-        _loaded(
-            plain, source, at | {rows: tirx.const(i, "int64"), last: tirx.Ramp(column, 1, LANES)}
-        )
-        for i in range(count)
-    ]
-    outer = [shape[axis] for axis in axes[:-2]]
-    result = _seen(output, [*outer, positions * count], str(output.dtype))
-    index = [at[axis] for axis in axes[:-2]]
-    result[(*index, tirx.Ramp(place(column) * count, 1, LANES * count))] = interleaved(vectors)
+    def turn(self, at: dict[int, Any], tile: Any, column: Any) -> None:
+        """Emit the move of 16 x 16 elements."""
+        axes, last, rows = self._axes
+        extents = [self._positions if axis == last else self.plain.shape[axis] for axis in axes]
+        result = _seen(self.output, extents, str(self.output.dtype))
+        row = _first(tile, self.plain.shape[rows])
+        lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
+        loaded = [self._loaded(at | {rows: row + lane}, column) for lane in lanes]
+        for lane, turned in zip(lanes, transpose_tile(loaded), strict=True):
+            index = at | {rows: tirx.Ramp(row, 1, LANES), last: self._place(column + lane)}
+            result[tuple(index[axis] for axis in axes)] = turned
 
+    def interleave(self, at: dict[int, Any], _tile: Any, column: Any) -> None:
+        """Emit the move of 16 elements of all rows, which then lie side by side."""
+        axes, _, rows = self._axes
+        count = self.plain.shape[rows]
+        loaded = [self._loaded(at | {rows: tirx.const(i, "int64")}, column) for i in range(count)]
+        outer = [self.plain.shape[axis] for axis in axes[:-2]]
+        result = _seen(self.output, [*outer, self._positions * count], str(self.output.dtype))
+        first = self._place(column) * count
+        index = [*(at[axis] for axis in axes[:-2]), tirx.Ramp(first, 1, LANES * count)]
+        result[tuple(index)] = interleaved(loaded)
 
-def _same(position: Any) -> Any:
-    return position
+    @property
+    def _axes(self) -> tuple[tuple[int, ...], int, int]:
+        """All axes behind the transposition, the contiguous one before it, and behind it."""
+        return self.plain.axes, len(self.plain.shape) - 1, self.plain.axes[-1]
 
+    @property
+    def _positions(self) -> int:
+        """Extent, behind the transposition, of the axis that was contiguous."""
+        return self.borders.positions if self.borders else self.plain.shape[-1]
 
-def _loaded(plain: Permutation, source: Any, index: dict[int, Any]) -> Any:
-    return source[tuple(index[axis] for axis in range(len(plain.shape)))]
+    def _place(self, position: Any) -> Any:
+        return self.borders.place(position) if self.borders else position
+
+    def _loaded(self, index: dict[int, Any], column: Any) -> Any:
+        """Return a vector of the contiguous axis."""
+        *outer, _ = range(len(self.plain.shape))
+        return self.source[(*(index[axis] for axis in outer), tirx.Ramp(column, 1, LANES))]
 
 
 def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
