@@ -16,6 +16,9 @@ from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.packed_rows import VECTORS, ramp
 from tvm_sparse.ops.transpose import LANES
 
+CHAINS = 4
+"""Multiply-adds that should not wait for one another: one takes as many cycles."""
+
 
 class Plan(Protocol):
     """Extents of one operator, and where its activations lie."""
@@ -112,9 +115,9 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
         T.reads(plan.read(packed, row_tile, first), *map(whole, stored))
         T.writes(lanes[feature : feature + s.tile_rows, first : first + plan.span])
         T.sblock_attr({OPERATOR: plan.operator, VECTORS: plan.vectors})
-        sums = T.sblock_alloc_buffer(
-            [s.group * plan.span], plan.c.numerics.accumulate, scope="local"
-        )
+        each = s.group * plan.span
+        chains = max(1, CHAINS // (each // LANES * s.run))
+        sums = T.sblock_alloc_buffer([each * chains], plan.c.numerics.accumulate, scope="local")
         tiles = [
             (member * plan.vectors + vector, member, first + vector * LANES)
             for member in range(s.group)
@@ -134,10 +137,36 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
                 begin = lanes[home + member, ramp(n)] if s.col_tiles > 1 else zero
                 T.buffer_store(sums, begin, [ramp(i * LANES)])
             begin = tirx.Cast("int64", starts[slot])
-            with T.serial(0, tirx.Cast("int64", starts[slot + 1]) - begin) as step:
-                _entry(plan, (packed, *stored[:2], sums), tiles, (row_tile, across, begin + step))
+            count = tirx.Cast("int64", starts[slot + 1]) - begin
+            buffers, place = (packed, *stored[:2], sums), (row_tile, across)
+            if chains > 1:
+                _chained(plan, buffers, tiles, place, (begin, count, chains))
+                begin, count = begin + count // chains * chains, count % chains
+            with T.serial(0, count) as step:
+                _entry(plan, buffers, tiles, (*place, begin + step))
             for i, member, n in tiles:
                 T.buffer_store(lanes, sums[ramp(i * LANES)], [home + member, ramp(n)])
+
+
+def _chained(
+    plan: Plan,
+    buffers: tuple[Any, ...],
+    tiles: list[Any],
+    place: tuple[Any, Any],
+    entries: tuple[Any, Any, int],
+) -> None:
+    """Emit the multiply-adds of whole turns of entries, one in each of ``chains`` sums."""
+    (begin, count, chains), (*_, sums) = entries, buffers
+    each = len(tiles)
+    for i in range(each, each * chains):
+        T.buffer_store(sums, plan.engine.zero(LANES), [ramp(i * LANES)])
+    with T.serial(0, count // chains) as turn:
+        for chain in range(chains):
+            own = [(i + each * chain, member, n) for i, member, n in tiles]
+            _entry(plan, buffers, own, (*place, begin + turn * chains + chain))
+    for i in range(each, each * chains):
+        total = sums[ramp(i % each * LANES)] + sums[ramp(i * LANES)]
+        T.buffer_store(sums, total, [ramp(i % each * LANES)])
 
 
 def _entry(plan: Plan, buffers: tuple[Any, ...], tiles: list[Any], at: tuple[Any, ...]) -> None:
