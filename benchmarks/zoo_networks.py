@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.zoo import package, timm_model, torchvision_model
+from tests.zoo import cache_name, package, timm_model, torchvision_model
 
 Network = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
@@ -108,20 +108,21 @@ class Step(nn.Module):
     def __init__(self, model: Any, length: int) -> None:
         super().__init__()
         self.model, self.length = model, length
+        self.cache, self.argument = package("transformers").StaticCache, cache_name(model)
 
     def forward(self, token: torch.Tensor, place: torch.Tensor, *states: torch.Tensor) -> Any:
         """Return the scores of the token that follows ``token`` at ``place``, and the new states.
 
         ``states`` are the keys and values of each layer, ``(batch, heads, length, width)``.
         """
-        cache = package("transformers").StaticCache(self.model.config, self.length)
+        cache = self.cache(self.model.config, self.length)
         for layer, keys, values in zip(cache.layers, states[::2], states[1::2], strict=True):
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys.clone(), values.clone()
             layer.cumulative_length = place.clone()
-        found = self.model(
-            input_ids=token, past_key_values=cache, use_cache=True, position_ids=place[None, None]
-        )
+        caches = {self.argument: cache}
+        places = place[None, None]
+        found = self.model(input_ids=token, use_cache=True, position_ids=places, **caches)
         return found.logits, *(s for layer in cache.layers for s in (layer.keys, layer.values))
 
     def states(self) -> list[torch.Tensor]:

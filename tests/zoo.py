@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,12 @@ def transformers_model(model: str, configuration: str, seed: int = 0, **options:
     transformers = package("transformers")
     config = getattr(transformers, configuration)(**options)
     return _seeded(lambda: getattr(transformers, model)(config), seed)
+
+
+def cache_name(model: nn.Module) -> str:
+    """Return how a language model of transformers names its cache: ``cache`` since 5.24."""
+    new = "cache" in inspect.signature(model.forward).parameters
+    return "cache" if new else "past_key_values"
 
 
 @functools.cache

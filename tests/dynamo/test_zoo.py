@@ -32,13 +32,13 @@ def test_a_language_model_decodes_with_a_cache_that_grows():
     model = zoo.transformers_model(
         "GPT2LMHeadModel", "GPT2Config", **sizes, bos_token_id=0, eos_token_id=1
     )
-    ids = torch.arange(2, 10)[None]
+    ids, name = torch.arange(2, 10)[None], zoo.cache_name(model)
 
     def scores(program):
         found, cache, token = [], None, ids
         for _ in range(6):
-            out = program(input_ids=token, past_key_values=cache, use_cache=True)
-            cache, token = out.past_key_values, out.logits[:, -1:].argmax(-1)
+            out = program(input_ids=token, use_cache=True, **{name: cache})
+            cache, token = out[name], out.logits[:, -1:].argmax(-1)
             found.append(out.logits)
         return found
 

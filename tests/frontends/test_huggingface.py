@@ -9,7 +9,7 @@ from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
-from tests.zoo import transformers_model
+from tests.zoo import cache_name, transformers_model
 from tvm_sparse.frontends.structure import plain
 
 FAST = ts.Config(measure=False)
@@ -19,31 +19,32 @@ WORDS = torch.arange(12).reshape(2, 6)
 def test_a_prompt_and_a_step_with_its_cache(tmp_path):
     sizes = {"vocab_size": 64, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16}
     model = transformers_model("GPT2LMHeadModel", "GPT2Config", **sizes)
+    cache = cache_name(model)
     with torch.no_grad():
         expected = model(WORDS, use_cache=True)
-        after = model(WORDS[:, :1], past_key_values=expected.past_key_values, use_cache=False)
+        after = model(WORDS[:, :1], use_cache=False, **{cache: expected[cache]})
         prompt = model(WORDS, use_cache=True)
     library = ts.compile(model, {"input_ids": WORDS, "use_cache": True}, config=FAST)
     found = library(input_ids=WORDS, use_cache=True)
     assert type(found) is type(prompt)
-    assert type(found.past_key_values) is type(prompt.past_key_values)
+    assert type(found[cache]) is type(prompt[cache])
     torch.testing.assert_close(found.logits, prompt.logits, rtol=1e-4, atol=1e-5)
     deployed = runtime.load(library.export(tmp_path / "a"))(WORDS.numpy())
-    assert deployed["past_key_values"].keys() == {"key_cache", "value_cache"}
+    assert deployed[cache].keys() == {"key_cache", "value_cache"}
     step = ts.compile(
         model,
-        {"input_ids": WORDS[:, :1], "past_key_values": prompt.past_key_values, "use_cache": False},
+        {"input_ids": WORDS[:, :1], cache: prompt[cache], "use_cache": False},
         config=FAST,
     )
-    cache = plain(found.past_key_values)
-    for given in (found.past_key_values, cache):
-        got = step(input_ids=WORDS[:, :1], past_key_values=given, use_cache=False)
+    for given in (found[cache], plain(found[cache])):
+        got = step(input_ids=WORDS[:, :1], use_cache=False, **{cache: given})
         torch.testing.assert_close(got.logits, after.logits, rtol=1e-4, atol=1e-5)
 
 
 def test_an_encoder_with_a_decoder_and_a_step_with_its_caches(tmp_path):
     sizes = {"vocab_size": 64, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1}
     model = transformers_model("T5Model", "T5Config", num_heads=2, **sizes)
+    cache = cache_name(model)
     words = {"input_ids": WORDS, "decoder_input_ids": WORDS[:, :3]}
     library = ts.compile(model, words, config=FAST)
     found = library(**words)
@@ -53,18 +54,18 @@ def test_an_encoder_with_a_decoder_and_a_step_with_its_caches(tmp_path):
     pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True)
     for got, wanted in pairs:
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
-    caches = found.past_key_values
-    assert type(caches) is type(expected.past_key_values) and caches.is_updated == {0: True}
+    caches = found[cache]
+    assert type(caches) is type(expected[cache]) and caches.is_updated == {0: True}
     deployed = runtime.load(library.export(tmp_path / "a"))(WORDS.numpy(), WORDS[:, :3].numpy())
     names = {"self_attention_cache", "cross_attention_cache"}
-    assert deployed["past_key_values"].keys() == names
+    assert deployed[cache].keys() == names
     states = (found.encoder_last_hidden_state,)
     step = {"decoder_input_ids": WORDS[:, 3:4], "encoder_outputs": states, "use_cache": False}
-    one = ts.compile(model, {**step, "past_key_values": copy.deepcopy(caches)}, config=FAST)
+    one = ts.compile(model, {**step, cache: copy.deepcopy(caches)}, config=FAST)
     with torch.no_grad():
-        after = model(**step, past_key_values=copy.deepcopy(caches)).last_hidden_state
+        after = model(**step, **{cache: copy.deepcopy(caches)}).last_hidden_state
     for given in (caches, plain(caches)):
-        got = one(**step, past_key_values=given).last_hidden_state
+        got = one(**step, **{cache: given}).last_hidden_state
         torch.testing.assert_close(got, after, rtol=1e-4, atol=1e-5)
 
 
