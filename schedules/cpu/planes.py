@@ -22,6 +22,9 @@ class PlanesRule(ScheduleRule):
 
     before: pack --> contract --> store --> element-wise blocks
     after:  for group: { pack; for feature tile: { contract; epilogue } }
+
+    Where the pixels of one image are a line of whole tiles, a loop over these is the outer one: the
+    first cache holds what a tile reads and stores.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -39,12 +42,16 @@ class PlanesRule(ScheduleRule):
         epilogue = b.isolate(sch, contract, keep=("pack",))
         image, features, *spatial = sch.get_loops(epilogue)
         group, row_tile, feature = sch.split(features, [groups, row_tiles // groups, None])
-        sch.reorder(group, row_tile, feature, image, *spatial)
+        order, span = [row_tile, feature, image, *spatial], vectors * LANES
+        if b.extent(sch, image) == len(spatial) == 1 and b.extent(sch, spatial[0]) == tiles * span:
+            tile, spatial[0] = sch.split(spatial[0], [tiles, span])
+            order = [tile, row_tile, feature, image, *spatial]
+        sch.reorder(group, *order)
         sch.compute_at(contract, row_tile, preserve_unit_loops=True)
         sch.compute_at(pack, group, preserve_unit_loops=True)
         sch.vectorize(sch.split(spatial[-1], [None, _lanes(b.extent(sch, spatial[-1]))])[1])
         if flops > cores.PARALLEL_FLOPS:
-            sch.parallel(group)
+            sch.parallel(group if groups > 1 else order[0])
         simd.finish(sch)
         return sch
 

@@ -41,7 +41,8 @@ def test_what_turns_tiles(shape, axes, expected):
     [
         ((1, 3, 4, 4), (0, 2, 3, 1), True),
         ((3, 16), (1, 0), True),
-        ((3, 15), (1, 0), False),
+        ((3, 15), (1, 0), True),
+        ((3, 3), (1, 0), False),
         ((16, 16), (1, 0), False),
         ((3, 20, 30), (2, 1, 0), False),
         ((20, 3), (0, 1), False),

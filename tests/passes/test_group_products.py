@@ -1,4 +1,4 @@
-"""GroupProducts and DropPermutes: batches of pruned matrices reach operators of groups."""
+"""GroupProducts and MergePermutes: batches of pruned matrices reach operators of groups."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.drop_permutes import DropPermutes
 from tvm_sparse.passes.group_products import GroupProducts
+from tvm_sparse.passes.merge_permutes import MergePermutes
 from tvm_sparse.passes.rewrite import constant
 from tvm_sparse.passes.simplify import Simplify
 
@@ -102,7 +102,7 @@ def test_transpositions_that_are_taken_back_go(name):
         return x
 
     before = module(body, shape)
-    after = DropPermutes()(before)
+    after = MergePermutes()(before)
     x = integers(shape)
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
     assert operators(after).get("permute_dims", 0) == left

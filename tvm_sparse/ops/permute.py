@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -18,6 +18,15 @@ from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
 
 PARALLEL_POINTS = 1 << 17
 """Smallest tensor that is worth several threads."""
+
+SHORTEST = 4
+"""Extent of a contiguous axis from which on several of them are interleaved in registers."""
+
+Step: TypeAlias = tuple[str, Sequence[int]]
+"""A reshape and the shape behind it, or a transposition and its axes."""
+
+_Part: TypeAlias = tuple[int, int]
+"""Extent and stride of a part of an axis."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +59,57 @@ class Permutation:
         extents = tuple(math.prod(shape[a] for a in runs[run]) for run in order)
         return Permutation(extents, tuple(order.index(run) for run in range(len(runs))))
 
+    @staticmethod
+    def of_steps(shape: Sequence[int], steps: Sequence[Step]) -> Permutation | None:
+        """Return what several reshapes and transpositions (``permute_dims``) are.
+
+        They are a reshape behind it and one before. ``None`` if a reshape mixes axes, or if a step
+        is another one.
+        """
+        if 0 in shape:
+            return None
+        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        axes: list[list[_Part]] | None = [[part] for part in zip(shape, strides, strict=True)]
+        for step, argument in steps:
+            if axes is None or step not in ("reshape", "permute_dims"):
+                return None
+            if step == "permute_dims":
+                axes = [axes[axis] for axis in argument]
+            else:
+                axes = _regrouped([part for axis in axes for part in axis], argument)
+        parts = [part for axis in axes or [] for part in axis if part[0] > 1]
+        before = sorted(parts, key=lambda part: -part[1])
+        order = [before.index(part) for part in parts]
+        return None if axes is None else Permutation.of([extent for extent, _ in before], order)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The last axes behind it that make rows of a vector or more, all behind the moved one."""
+        first = len(self.axes) - 1
+        moved = self.axes.index(first)
+        while first > moved + 1 and math.prod(self.shape[a] for a in self.axes[first:]) < LANES:
+            first -= 1
+        return self.axes[first:]
+
+    def is_fast(self) -> bool:
+        """Whether it moves whole vectors, or nothing."""
+        last = len(self.shape) - 1
+        whole = last < 1 or (self.axes[-1] == last and self.shape[-1] >= LANES)
+        return whole or self.turns_tiles() or self.interleaves()
+
     def turns_tiles(self) -> bool:
         """Whether the contiguous axis moves, and whole tiles of both contiguous axes exist."""
         rank = len(self.shape)
         moves = rank > 1 and self.axes[-1] != rank - 1
-        return moves and min(self.shape[-1], self.shape[self.axes[-1]]) >= LANES
+        count = math.prod(self.shape[axis] for axis in self.rows) if moves else 0
+        return moves and min(self.shape[-1], count) >= LANES
 
     def interleaves(self) -> bool:
         """Whether a short axis comes behind the contiguous one, as the colours of an image do."""
         rank = len(self.shape)
         if rank < 2 or self.axes[-2] != rank - 1:
             return False
-        return 1 < self.shape[self.axes[-1]] < LANES <= self.shape[-1]
+        return 1 < self.shape[self.axes[-1]] < LANES and self.shape[-1] >= SHORTEST
 
 
 def permute(
@@ -74,10 +122,10 @@ def permute(
     Where images turn channels last (``(channels, positions)``, ``(images, channels, positions)``),
     the result may have ``borders``; where planes of few channels do, their lines are whole vectors.
     """
-    shape, axes, dtype = plain.shape, plain.axes, str(x.dtype)
-    last, rows = len(shape) - 1, axes[-1]
-    others = [axis for axis in range(len(shape)) if axis not in (last, rows)]
-    tiles = 1 if plain.interleaves() else -(-shape[rows] // LANES)
+    shape, dtype = plain.shape, str(x.dtype)
+    last, rows = len(shape) - 1, plain.rows
+    others = [axis for axis in plain.axes if axis not in (last, *rows)]
+    tiles = 1 if plain.interleaves() else -(-math.prod(shape[axis] for axis in rows) // LANES)
     counts = (*(shape[axis] for axis in others), tiles)
     loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
 
@@ -113,31 +161,34 @@ class _Moves:
 
     def turn(self, at: dict[int, Any], tile: Any, column: Any) -> None:
         """Emit the move of 16 x 16 elements."""
-        axes, last, rows = self._axes
-        extents = [self._positions if axis == last else self.plain.shape[axis] for axis in axes]
-        result = _seen(self.output, extents, str(self.output.dtype))
-        row = _first(tile, self.plain.shape[rows])
+        rows, shape = self.plain.rows, self.plain.shape
+        outer, last = self.plain.axes[: -len(rows)], len(shape) - 1
+        inside = [shape[axis] for axis in rows]
+        extents = [self._positions if axis == last else shape[axis] for axis in outer]
+        result = _seen(self.output, [*extents, math.prod(inside)], str(self.output.dtype))
+        row = _first(tile, math.prod(inside))
         lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
-        loaded = [self._loaded(at | {rows: row + lane}, column) for lane in lanes]
+        places = [dict(zip(rows, unravel(row + lane, inside), strict=True)) for lane in lanes]
+        loaded = [self._loaded(at | place, column) for place in places]
         for lane, turned in zip(lanes, transpose_tile(loaded), strict=True):
-            index = at | {rows: tirx.Ramp(row, 1, LANES), last: self._place(column + lane)}
-            result[tuple(index[axis] for axis in axes)] = turned
+            index = at | {last: self._place(column + lane)}
+            result[(*(index[axis] for axis in outer), tirx.Ramp(row, 1, LANES))] = turned
 
     def interleave(self, at: dict[int, Any], _tile: Any, column: Any) -> None:
-        """Emit the move of 16 elements of all rows, which then lie side by side."""
-        axes, _, rows = self._axes
+        """Emit the move of 16 elements, or all, of all rows, which then lie side by side."""
+        *axes, _, rows = self.plain.axes
         count = self.plain.shape[rows]
         loaded = [self._loaded(at | {rows: tirx.const(i, "int64")}, column) for i in range(count)]
-        outer = [self.plain.shape[axis] for axis in axes[:-2]]
+        outer = [self.plain.shape[axis] for axis in axes]
         result = _seen(self.output, [*outer, self._positions * count], str(self.output.dtype))
         first = self._place(column) * count
-        index = [*(at[axis] for axis in axes[:-2]), tirx.Ramp(first, 1, LANES * count)]
+        index = [*(at[axis] for axis in axes), tirx.Ramp(first, 1, self._lanes * count)]
         result[tuple(index)] = interleaved(loaded)
 
     @property
-    def _axes(self) -> tuple[tuple[int, ...], int, int]:
-        """All axes behind the transposition, the contiguous one before it, and behind it."""
-        return self.plain.axes, len(self.plain.shape) - 1, self.plain.axes[-1]
+    def _lanes(self) -> int:
+        """Elements of the contiguous axis that are loaded together."""
+        return min(LANES, self.plain.shape[-1])
 
     @property
     def _positions(self) -> int:
@@ -150,7 +201,7 @@ class _Moves:
     def _loaded(self, index: dict[int, Any], column: Any) -> Any:
         """Return a vector of the contiguous axis."""
         *outer, _ = range(len(self.plain.shape))
-        return self.source[(*(index[axis] for axis in outer), tirx.Ramp(column, 1, LANES))]
+        return self.source[(*(index[axis] for axis in outer), tirx.Ramp(column, 1, self._lanes))]
 
 
 def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
@@ -160,5 +211,23 @@ def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
 
 def _first(tile: Any, extent: int) -> Any:
     """Return where a tile begins on an axis of ``extent``."""
-    first = tile * LANES
-    return tirx.min(first, tirx.const(extent - LANES, "int64")) if extent % LANES else first
+    first, last = tile * LANES, tirx.const(max(0, extent - LANES), "int64")
+    return tirx.min(first, last) if extent % LANES else first
+
+
+def _regrouped(parts: list[_Part], shape: Sequence[int]) -> list[list[_Part]] | None:
+    """Return which parts, cut where need be, the axes of ``shape`` consist of."""
+    found, rest = [], [part for part in parts if part[0] > 1][::-1]
+    for extent in shape:
+        axis, left = list[_Part](), extent
+        while left > 1:
+            part, stride = rest.pop()
+            taken = min(part, left)
+            if part % taken or left % taken:
+                return None
+            if taken < part:
+                rest.append((part // taken, stride))
+            axis.append((taken, stride * (part // taken)))
+            left //= taken
+        found.append(axis)
+    return found

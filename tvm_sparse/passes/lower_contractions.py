@@ -28,6 +28,7 @@ from tvm_sparse.passes.convolution import (
     numerics_of,
     repeated,
 )
+from tvm_sparse.passes.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import (
     Integers,
@@ -48,7 +49,6 @@ from tvm_sparse.passes.rewrite import (
     rewrite,
     shape_of,
 )
-from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.weight_steps import Steps
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
@@ -77,8 +77,8 @@ class _Lower:
     def __init__(self, chooser: Chooser, mod: tvm.IRModule) -> None:
         self.chooser = chooser
         self.products = Products(chooser.target, count_uses(mod["main"]))
-        self.turned = set() if self._on_gpu else before_transpositions(mod)
-        self.planes = False
+        self.turned = {} if self._on_gpu else before_transpositions(mod)
+        self.planes: set[str] = set()
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -165,15 +165,19 @@ class _Lower:
         if found is None:
             return self._emit(sweep, call, weight, layer, x)
         source, planes = found
-        layer = replace(layer, planes=planes)
+        layer = replace(layer, planes=planes, spared=self.turned[sweep.original])
         candidate, arrays = self._packed(weight, layer)
         c = candidate.planes
         if c is None:
             return self._emit(sweep, call, weight, layer, x)
-        self.planes, hint = True, f"{layer.operator}_{candidate.name}"
-        kind = relax.TensorType(planes_shapes(c)[1], c.out_dtype)
+        hint = f"{layer.operator}_{candidate.name}"
+        (before, after), on_a_line = planes_shapes(c), len(c.taps) < len(call.attrs.strides)
+        source = sweep.emit(relax.op.reshape(source, before)) if on_a_line else source
+        kind = relax.TensorType(after, c.out_dtype)
         first = call_function(sweep, candidate.func, [source, *arrays], kind, hint)
-        return relax.op.permute_dims(sweep.emit(first), first_to_last(len(c.taps)))
+        self.planes.add(first.args[0].name_hint)
+        last = relax.op.permute_dims(sweep.emit(first), first_to_last(len(c.taps)))
+        return relax.op.reshape(sweep.emit(last), call.ty.shape) if on_a_line else last
 
     def _recurrence(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Make one function of all steps, around the operator that suits the state's product."""
@@ -298,5 +302,5 @@ class LowerContractions:
         """Return the lowered module; the decisions are in the chooser."""
         rule = _Lower(self.chooser, mod)
         lowered = rewrite(mod, rule)
-        sink = [SinkPermutes()] if rule.planes else []
-        return tvm.transform.Sequential(sink)(lowered)
+        hoist = [HoistElementwise(frozenset(rule.planes))] if rule.planes else []
+        return tvm.transform.Sequential(hoist)(lowered)

@@ -13,6 +13,7 @@ from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.borders import Borders
 from tvm_sparse.ops.permute import Permutation, permute
 from tvm_sparse.ops.transpose import LANES
+from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.quantisation import BYTES
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite, static_shape
 from tvm_sparse.passes.write_padding import padding_of
@@ -36,11 +37,15 @@ class _Lower:
         axes = call.attrs.axes
         order = range(len(shape))[::-1] if axes is None else [int(a) % len(shape) for a in axes]
         plain = Permutation.of(shape, order)
-        if not (plain.turns_tiles() if str(call.ty.dtype) == FLOAT_SUMS else plain.interleaves()):
+        extents, source = call.ty.shape.values, call.args[0]
+        while op_name(before := sweep.resolve(source)) == "reshape":
+            source = before.args[0]
+        floats = str(call.ty.dtype) == FLOAT_SUMS
+        between = plain.interleaves() and not (floats and _fuses(sweep, before))
+        if not (between or (floats and plain.turns_tiles())):
             return None
-        extents = call.ty.shape.values
         lowered = sweep.builder_.call_te(
-            lambda x: permute(x, plain, extents), call.args[0], primfunc_name_hint="permute"
+            lambda x: permute(x, plain, extents), source, primfunc_name_hint="permute"
         )
         self.plain[lowered.args[0].name_hint] = plain
         return lowered
@@ -68,6 +73,14 @@ class _Lower:
         )
 
 
+def _fuses(sweep: Rewriter, expr: Any) -> bool:
+    """Whether ``expr`` is computed by element, and not by the operator that it follows."""
+    steps = 0
+    while op_name(expr) in ELEMENTWISE:
+        expr, steps = sweep.resolve(expr.args[0]), steps + 1
+    return steps > 0 and op_name(expr) != "call_tir"
+
+
 def _channels_last(images: int, positions: int, channels: int) -> Permutation:
     """Return what moves the channels of images behind their positions."""
     return Permutation.of((images, channels, positions), (0, 2, 1))
@@ -76,9 +89,9 @@ def _channels_last(images: int, positions: int, channels: int) -> Permutation:
 @tvm.transform.module_pass(opt_level=0, name="LowerPermutes")
 @dataclass(frozen=True)
 class LowerPermutes:
-    """Replace transpositions of whole tiles of fp32, and of a few planes of bytes.
+    """Replace transpositions of whole tiles of fp32, and of a few planes of fp32 and bytes.
 
-    Others keep TVM's definition, which fuses.
+    Others keep TVM's definition, which fuses; so do planes that are computed by element.
 
     before: ``permute_dims(x, [0, 2, 3, 1])``
     after:  ``call_tir(permute, (x,))``

@@ -16,7 +16,6 @@ from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
 from tvm_sparse.passes.definitions import DEFINITIONS
-from tvm_sparse.passes.drop_permutes import DropPermutes
 from tvm_sparse.passes.drop_reshapes import DropReshapes
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
@@ -24,6 +23,8 @@ from tvm_sparse.passes.fold_scales import FoldScales
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.group_products import GroupProducts
+from tvm_sparse.passes.hoist_elementwise import HoistElementwise
+from tvm_sparse.passes.join_phases import JoinPhases
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
@@ -31,6 +32,7 @@ from tvm_sparse.passes.lower_lines import LowerLines
 from tvm_sparse.passes.lower_permutes import LowerPermutes
 from tvm_sparse.passes.lower_reductions import LowerReductions
 from tvm_sparse.passes.lower_rows import LowerRows
+from tvm_sparse.passes.merge_permutes import MergePermutes
 from tvm_sparse.passes.norms import LowerNorms
 from tvm_sparse.passes.order_channels import OrderChannels
 from tvm_sparse.passes.pool_first import PoolFirst
@@ -73,6 +75,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         Simplify(),
         FoldConstants(),
         SinkPermutes(),
+        HoistElementwise(),
         DropReshapes(),
         Simplify(),
     ]
@@ -84,7 +87,8 @@ def lower(chooser: Chooser) -> list[Pass]:
     on_gpu = chooser.target.kind.name == "cuda"
     if chooser.config.sparse:
         products = [] if on_gpu else [GroupProducts(chooser.notes)]
-        smaller = [*products, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
+        joined = [] if on_gpu else [JoinPhases(chooser.notes), HoistElementwise()]
+        smaller = [*products, *joined, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     if not on_gpu:
         parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2, least=1.0)]
     plain = chooser.config.precision == Config.precision
@@ -97,7 +101,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
         *_rounded(chooser),
         LowerContractions(chooser),
-        DropPermutes(),
+        MergePermutes(),
         *([] if on_gpu else [FoldScales(), ReadBytes(), QuantiseRows()]),
         LowerRows(),
         *(

@@ -10,14 +10,17 @@ from tvm_sparse.ops.batch_matmul import View
 from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
 
 
-def seen(sweep: Rewriter, operand: Any) -> tuple[View, Any] | None:
-    """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices."""
+def seen(sweep: Rewriter, operand: Any, *, slices: bool = True) -> tuple[View, Any] | None:
+    """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices.
+
+    Without ``slices``, that is the tensor behind the last of these.
+    """
     steps: list[tuple[str, tuple[int, ...]]] = []
     shape = static_shape(operand)
     while shape is not None:
         source = sweep.resolve(operand)
         step = step_of(sweep, source, shape)
-        if step is None:
+        if step is None or not (slices or step[0] != "strided_slice"):
             return View(shape, tuple(reversed(steps))), operand
         steps.append(step)
         operand = source.args[0]

@@ -27,7 +27,7 @@ from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.cpu.planes import planes_candidate
-from tvm_sparse.selection.cpu.transpositions import transpositions
+from tvm_sparse.selection.cpu.transpositions import BEFORE, transpositions
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
@@ -178,7 +178,7 @@ class Chooser:
         static = layer.static()
         if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()
-        key = (static, layer.planes, *((c.name, form(c.storage)) for c in candidates))
+        key = (static, layer.planes, layer.spared, *((c.name, form(c.storage)) for c in candidates))
         known = self._times.setdefault(key, [])
         for theirs, times in known:
             if alike(candidates, theirs):
@@ -188,6 +188,7 @@ class Chooser:
             return Measured()
         planes = {c.name: c.planes for c in candidates if c.planes}
         turns = transpositions(layer.planes) if planes and layer.planes else {}
+        turns = {name: turn for name, turn in turns.items() if layer.spared or name == BEFORE}
         functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
         functions |= {name: func for name, (func, _) in turns.items()}
 
@@ -280,9 +281,11 @@ def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | s
     planes = layer.planes
     for candidate in sparse_candidates(layer.contraction, scan, target):
         loose = not isinstance(candidate, str) and candidate.name == "unstructured"
-        yield planes_candidate(planes, scan, target) if loose and planes else candidate
+        yield (
+            planes_candidate(planes, scan, target, layer.spared) if loose and planes else candidate
+        )
     if layer.contraction.depthwise and planes:
-        yield planes_candidate(planes, scan, target)
+        yield planes_candidate(planes, scan, target, layer.spared)
 
 
 def _conditions(times: Measured, layer: str) -> Iterator[str]:

@@ -28,4 +28,5 @@ def test_both_swap_channels_and_positions():
 
 
 def test_what_no_operator_transposes_is_left_out():
-    assert transpositions(convolution(3, 8, 8)) == {}
+    assert transpositions(convolution(1, 8, 8)) == {}
+    assert transpositions(convolution(3, 3, 3)).keys() == {BEFORE}

@@ -9,6 +9,7 @@ from tvm.target import Target
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.plane import Plane
@@ -20,7 +21,7 @@ from tvm_sparse.selection.covers import covers
 VECTORS = range(1, 9)
 """Vectors of positions for which a weight is loaded once."""
 
-FEATURES, COLUMNS = 128, 1024
+FEATURES, COLUMNS = 32, 1024
 """Most rows and columns of a tile of the weight."""
 
 COPY, STORE, SLOT = 2.0, 2.0, 4.0
@@ -35,28 +36,38 @@ LOADS = 0.5
 """What loads of activations, weights and places add to a multiply-add."""
 
 
-def planes_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
-    """Return the candidate that keeps exactly the nonzeros; ``contraction`` has its own borders."""
+def planes_candidate(
+    contraction: Contraction, scan: Scan, target: Target, spared: bool = True
+) -> Candidate:
+    """Return the candidate that keeps exactly the nonzeros; ``contraction`` has its own borders.
+
+    Says ``spared`` that others are transposed behind it, and this one is not.
+    """
     c = contraction
     vectors = min(VECTORS, key=lambda v: (plane_of(c, v).tiles * (v + 1), v))
     plane, each = plane_of(c, vectors), c.features // c.groups
     inner = CompressedRowsFormat.of(
         scan.weight,
         tile_rows=next(r for r in range(min(each, FEATURES), 0, -1) if each % r == 0),
-        tile_cols=min(COLUMNS, c.matrix_shape[1]),
+        tile_cols=min(_tile_columns(c, vectors, target), c.matrix_shape[1]),
     )
     storage = ShiftedRowsFormat(inner, plane.step, plane.places)
     (cover,) = covers(scan, (1,), (1,))
-    penalty = _penalty(c, plane, vectors, cover.fraction) * costs_of(target).rows
+    penalty = _penalty(c, plane, vectors, cover.fraction, spared) * costs_of(target).rows
     func = planes(c, storage, target, vectors)
     return Candidate("unstructured", storage, func, cover.fraction, penalty, planes=c)
 
 
-def _penalty(c: Contraction, plane: Plane, vectors: int, fraction: float) -> float:
+def _tile_columns(c: Contraction, vectors: int, target: Target) -> int:
+    """Return the columns of a tile: those of a group, or as many as the first cache holds."""
+    return COLUMNS if c.groups > 1 else machine_of(target).caches.first // (4 * LANES * vectors)
+
+
+def _penalty(c: Contraction, plane: Plane, vectors: int, fraction: float, spared: bool) -> float:
     """Return the modelled cost of a multiply-add relative to dense and its transpositions."""
     outputs, columns = math.prod(c.lead), c.matrix_shape[1]
     inputs, results = map(math.prod, planes_shapes(c))
-    turned = (TURN_IN * inputs / results + TURN_OUT) / columns
+    turned = (TURN_IN * inputs / results + TURN_OUT * spared) / columns
     idle = plane.tiles * vectors * LANES / outputs
     copied = plane.step * COPY / (math.prod(c.taps) * outputs)
     fixed = copied * c.groups / c.features + idle * (STORE + SLOT / vectors) / columns
