@@ -9,10 +9,10 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
-from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV, map_functions
+from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV, map_functions, nodes
 
 OVERLAP = "ts.overlap"
 """Block annotation: a partial tile may do again what the tile before it did; names a group."""
@@ -20,8 +20,28 @@ OVERLAP = "ts.overlap"
 
 def overlap(sch: s_tir.Schedule, *blocks: BlockRV) -> None:
     """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``."""
+    if any(_may_replace(sch, block) for block in blocks):
+        return
     for block in blocks:
         sch.annotate(block, OVERLAP, sch.get(blocks[0]).name_hint)
+
+
+def _may_replace(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether TVM may store what ``block`` computes over what it reads: both lie in the function.
+
+    It does where both have the same index. A tile would then read what the one before it stored.
+    """
+    if not sch.get_consumers(block):
+        return False
+    body, producers = sch.get(block).body, sch.get_producers(block)
+    inner = [write.source for before in producers for write in sch.get(before).writes]
+    stored = [list(store.indices) for store in nodes(body, tirx.BufferStore)]
+    return any(
+        load.source.same_as(source) and tvm_ffi.structural_equal(list(load.indices), index)
+        for load in nodes(body, ir.TensorLoad)
+        for source in inner
+        for index in stored
+    )
 
 
 @tvm.transform.module_pass(opt_level=0, name="OverlapTiles")

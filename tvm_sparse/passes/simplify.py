@@ -72,6 +72,22 @@ def _broadcast_to(_sweep: Rewriter, call: relax.Call) -> Any | None:
     return call.args[0] if same_shape(shape_of(call), shape_of(call.args[0])) else None
 
 
+def _tile(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``tile`` --> ``reshape(broadcast_to(reshape))``: of remainders LLVM makes wrong code.
+
+    It does for AVX-512 where several axes repeat, in TVM's own definition.
+    """
+    before, after = static_shape(call.args[0]), static_shape(call)
+    if before is None or after is None or 0 in after:
+        return None
+    inner = (1,) * (len(after) - len(before)) + before
+    apart = [part for extent in inner for part in (1, extent)]
+    pairs = zip(after, inner, strict=True)
+    whole = [part for extent, own in pairs for part in (extent // own, own)]
+    parts = sweep.emit(relax.op.reshape(call.args[0], apart))
+    return relax.op.reshape(sweep.emit(relax.op.broadcast_to(parts, whole)), after)
+
+
 def _clip(sweep: Rewriter, call: relax.Call) -> Any | None:
     """``clip`` --> ``minimum(maximum(...))``: layout conversion does not know ``clip``.
 
@@ -165,6 +181,7 @@ _RULES = {
     "reshape": _reshape,
     "split": _split,
     "broadcast_to": _broadcast_to,
+    "tile": _tile,
     "clip": _clip,
     "add": _add,
     "matmul": _matmul,
