@@ -112,7 +112,7 @@ def check(drawn: Drawn) -> None:
     x = torch.randn(shape) * 2 + 0.3
     program = torch.export.export(model, (x,))
     library = ts.compile(program, config=ts.Config(measure=False, tuned=False))
-    assert any("dense_" in k.function or "balanced_" in k.function for k in library.kernels)
+    assert any("int8" in kernel.function for kernel in library.kernels)
     assert not any("quantised" in d.reason for d in library.decisions)
     got = library(x)
     exact = FUNCTIONS[drawn.function](model.floats(model.meant(x)))

@@ -75,3 +75,13 @@ def test_idempotent():
     before = module(lambda x: R.clip(R.reshape(x, (6,)), 0, 6), (2, 3))
     once = Simplify()(before)
     assert tvm_ffi.structural_equal(Simplify()(once), once, map_free_vars=True)
+
+
+@pytest.mark.parametrize("repeats", [(7, 6, 4, 2), (1, 6, 4, 1), (3, 1, 1, 2, 1), (2, 2), (1, 1)])
+def test_tiles_are_broadcasts(repeats):
+    """TVM's definition is miscompiled for AVX-512."""
+    shape = (2, 3, 4, 5) if len(repeats) > 2 else (4, 5)
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    after = Simplify()(module(lambda x: relax.op.tile(x, list(repeats)), shape))
+    assert "tile" not in operators(after)
+    np.testing.assert_array_equal(evaluate(after, x), np.tile(x, repeats))

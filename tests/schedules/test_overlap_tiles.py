@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 import tvm
 from tvm import s_tir, te, tirx
 
+import tvm_sparse as ts
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles, overlap, overlapped
 
 
@@ -107,3 +109,26 @@ def test_one_condition_of_a_conjunction_goes():
     text = func.script()
     assert "T.min(r_0 * 4, 1)" in text
     assert "T.min(c_0 * 16, 24)" in text
+
+
+@pytest.mark.parametrize("extent", [16, 20, 33])
+def test_a_tile_does_not_read_what_the_one_before_it_stored(extent):
+    """TVM stores a step of a chain over the one that it reads: once, elements were made twice."""
+
+    class Chain(torch.nn.Module):
+        def forward(self, x):
+            for _ in range(9):  # each reads the one before it often, so that chains are cut
+                x = x * x * x - x * x + x * 0.5 + 0.25
+            return x
+
+    x = torch.linspace(-0.5, 0.5, extent)
+    library = ts.compile(Chain(), (x,), config=ts.Config(measure=False, cache=False))
+    torch.testing.assert_close(library(x), Chain()(x))
+    far = torch.linspace(-9, 9, extent)
+
+    class Bessel(torch.nn.Module):
+        def forward(self, x):
+            return torch.special.bessel_j1(x)
+
+    library = ts.compile(Bessel(), (far,), config=ts.Config(measure=False, cache=False))
+    torch.testing.assert_close(library(far), Bessel()(far), rtol=1e-4, atol=1e-5)

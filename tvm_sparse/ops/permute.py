@@ -163,7 +163,7 @@ class _Moves:
         """Emit the move of 16 x 16 elements."""
         rows, shape = self.plain.rows, self.plain.shape
         outer, last = self.plain.axes[: -len(rows)], len(shape) - 1
-        inside = [shape[axis] for axis in rows]
+        inside = tuple(shape[axis] for axis in rows)
         extents = [self._positions if axis == last else shape[axis] for axis in outer]
         result = _seen(self.output, [*extents, math.prod(inside)], str(self.output.dtype))
         row = _first(tile, math.prod(inside))

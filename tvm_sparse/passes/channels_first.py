@@ -118,6 +118,7 @@ def _on_a_line(c: Contraction) -> Contraction:
     images, spatial = c.lead[: -len(c.taps)], c.lead[-len(c.taps) :]
     if spatial != c.padded or {*c.taps, *c.strides} != {1}:
         return c
-    line = (math.prod(spatial),)
-    one = {name: (1,) for name in ("taps", "strides", "dilation")}
-    return replace(c, lead=(*images, *line), padded=line, borders=(), **one)
+    line, one = (math.prod(spatial),), (1,)
+    return replace(
+        c, lead=(*images, *line), padded=line, borders=(), taps=one, strides=one, dilation=one
+    )

@@ -71,8 +71,8 @@ def _is_view(expr: Any) -> bool:
     """Whether ``expr`` is a reshape, a transposition, or a slice that keeps most of a tensor."""
     if op_name(expr) != "strided_slice":
         return op_name(expr) in VIEWS
-    shapes = static_shape(expr.args[0]), static_shape(expr)
-    return None not in shapes and math.prod(shapes[0]) <= MOST_CUT * math.prod(shapes[1])
+    whole, left = static_shape(expr.args[0]), static_shape(expr)
+    return whole is not None and left is not None and math.prod(whole) <= MOST_CUT * math.prod(left)
 
 
 def _before(view: relax.Call, operand: Any) -> Any | None:
@@ -86,13 +86,13 @@ def _before(view: relax.Call, operand: Any) -> Any | None:
     if op_name(view) == "permute_dims":
         moved = np.ascontiguousarray(value.transpose(np.argsort(axes_of(view))))
         return constant(moved, name_of(operand))
-    shapes = static_shape(view.args[0]), static_shape(view)
-    if None in shapes:
+    before, after = static_shape(view.args[0]), static_shape(view)
+    if before is None or after is None:
         return None
     if op_name(view) == "strided_slice":
-        cut = zip(*shapes, value.shape, strict=True)
+        cut = zip(before, after, value.shape, strict=True)
         return operand if all(a == b or extent == 1 for a, b, extent in cut) else None
-    found = reshaped(value, *shapes)
+    found = reshaped(value, before, after)
     return None if found is None else constant(found, name_of(operand))
 
 

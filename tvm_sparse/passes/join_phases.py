@@ -62,8 +62,8 @@ def _part_of(sweep: Rewriter, operand: Any) -> _Part | None:
     begins, source = [0] * rank, call.args[0]
     cut = sweep.resolve(source)
     if op_name(cut) == "strided_slice":
-        shapes = static_shape(cut.args[0]), static_shape(cut)
-        found = None if None in shapes else begins_of(cut, *shapes)
+        whole, left = static_shape(cut.args[0]), static_shape(cut)
+        found = None if whole is None or left is None else begins_of(cut, whole, left)
         if found is None or found[0] or found[-1]:
             return None
         begins, source = list(found[1:-1]), cut.args[0]
@@ -97,15 +97,17 @@ class JoinPhases:
             pieces, before = sweep.resolve(call.args[0]), sweep.original.args[0]
             rank = len(call.ty.shape)
             features = call.attrs.axis is not None and int(call.attrs.axis) % rank == rank - 1
-            if not features or not isinstance(pieces, relax.Tuple):
+            if not features or not all(isinstance(p, relax.Tuple) for p in (pieces, before)):
                 return None
-            parts = [_part_of(sweep, operand) for operand in pieces.fields]
+            found = [_part_of(sweep, operand) for operand in pieces.fields]
+            parts = [part for part in found if part is not None]
             once = all(uses.get(operand) == 1 for operand in before.fields)
-            return self._joined(sweep, call, parts) if once and None not in parts else None
+            whole = once and len(parts) == len(found)
+            return self._joined(call, parts) if whole else None
 
         return rewrite(mod, rule)
 
-    def _joined(self, sweep: Rewriter, call: relax.Call, parts: Sequence[_Part]) -> Any | None:
+    def _joined(self, call: relax.Call, parts: Sequence[_Part]) -> Any | None:
         """Return the convolution that gives what ``parts`` do, one after the other."""
         source, rank = parts[0].source, len(parts[0].first)
         inputs, outputs = static_shape(source), static_shape(call)
