@@ -17,6 +17,11 @@ from tvm_sparse.ops.marks import OPERATOR, flat
 MOST_REPEATED = 64
 """Elements and variables in expressions that are written out in several places."""
 
+MOST_ROUNDED = 8
+"""Steps of bfloat16 in an expression that is written out where it is read."""
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
+
 REDUCTION = 2
 SPATIAL = 0
 SERIAL = 0
@@ -118,7 +123,8 @@ def _product(extents: Iterable[Any]) -> int:
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
     """Inline every element-wise block into its consumers, except ``keep`` and the outputs.
 
-    A chain whose every step reads the one before twice would double at each: it is cut.
+    A chain whose every step reads the one before twice would double at each: it is cut. So is one
+    of bfloat16, whose every step is rounded: TVM's passes take twice as long for each.
     """
     for block in all_blocks(sch):
         if sch.get(block).name_hint in keep or is_reduction(sch, block) or _grows(sch, block):
@@ -135,6 +141,9 @@ def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:
     if len(writes) != 1:
         return False
     body, readers = sch.get(block).body, [sch.get(c).body for c in sch.get_consumers(block)]
+    steps = (step for kind in _ARITHMETIC for step in nodes(body, kind))
+    if readers and sum(str(step.ty.dtype) == "bfloat16" for step in steps) >= MOST_ROUNDED:
+        return True
     loads = [load for reader in readers for load in nodes(reader, ir.TensorLoad)]
     places = sum(load.source.same_as(writes[0].source) for load in loads)
     size = len(nodes(body, ir.TensorLoad)) + len(nodes(body, tirx.Let))
