@@ -117,7 +117,7 @@ def random_glue(seed: int) -> tuple[nn.Module, Tensor]:
     for _ in range(int(rng.integers(2, 6))):
         step = makers[int(rng.integers(len(makers)))]()
         shape = Steps([*steps, step]).eval()(x).shape
-        if (min(shape) > 1 and shape[1] == channels) or (len(steps) == 0 and min(shape) > 0):
+        if shape[1] == channels and min(shape) > (1 if steps else 0):
             steps.append(step)
     if rng.random() < 0.3:
         x = x + 1000 * float(rng.choice([-1, 1]))

@@ -32,6 +32,8 @@ def reduced(name: str) -> tuple[nn.Module, torch.Tensor]:
     torch.manual_seed(0)
     if name == "bert_base":
         return Encoder(layers=2, width=96, heads=6), torch.randn(1, 19, 96)
+    if name == "minilm":
+        return Encoder(layers=3, width=96), torch.randn(1, 11, 96)
     if name.startswith("lstm_ptb"):
         return Recurrent(width=80), torch.randn(1, 35 if name.endswith("35") else 1, 80)
     if name == "ctc_timit":
