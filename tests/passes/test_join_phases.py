@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -121,3 +123,6 @@ def test_a_pruned_transposed_convolution_is_one_layer(rank, kernel, padding, bey
     (decision,) = library.decisions
     assert decision.layer == "0"
     assert decision.chosen != "dense"
+    forced = ts.compile(model, (x,), config=replace(CONFIG, force={"*": "dense"}))
+    phases = 1 if kernel == 2 else 2**rank  # dense, the zeros of a wider window would cost
+    assert len([*forced.decisions]) == phases

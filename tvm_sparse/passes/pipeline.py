@@ -58,6 +58,7 @@ from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
 from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import DENSE
 
 Pass: TypeAlias = Any
 
@@ -87,7 +88,8 @@ def lower(chooser: Chooser) -> list[Pass]:
     on_gpu = chooser.target.kind.name == "cuda"
     if chooser.config.sparse:
         products = [] if on_gpu else [GroupProducts(chooser.notes)]
-        joined = [] if on_gpu else [JoinPhases(chooser.notes), HoistElementwise()]
+        apart = on_gpu or not set(DENSE).isdisjoint(chooser.config.force.values())
+        joined = [] if apart else [JoinPhases(chooser.notes), HoistElementwise()]
         smaller = [*products, *joined, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     if not on_gpu:
         parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2, least=1.0)]
