@@ -58,9 +58,16 @@ def test_layers_that_are_worth_threads(lead):
     assert_exact(Contraction(lead, 256, 512), 0.3, tile_rows=64)
 
 
+@pytest.mark.parametrize("sparsity", [0.3, 0.75])
+@pytest.mark.parametrize("vectors", [1, 2, 4])
+@pytest.mark.parametrize(("columns", "tile"), [(600, 256), (600, 300), (70000, 70000)])
+def test_long_slots_of_every_type_of_column(columns, tile, vectors, sparsity):
+    assert_exact(Contraction((17,), columns, 19), sparsity, vectors, tile_cols=tile)
+
+
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
-    assert_exact(Contraction((20,), 32, 16), 0.8, target=host(cpu))
+    assert_exact(Contraction((20,), 160, 16), 0.5, target=host(cpu))
 
 
 @settings(max_examples=8)

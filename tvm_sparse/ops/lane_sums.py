@@ -10,6 +10,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.engine.cpu import Engine
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.numerics import bits_of, vector_type
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
@@ -18,6 +19,15 @@ from tvm_sparse.ops.transpose import LANES
 
 CHAINS = 4
 """Multiply-adds that should not wait for one another: one takes as many cycles."""
+
+TOGETHER = 4
+"""Single values that are loaded together."""
+
+LONG = 32
+"""Entries of a slot from which a turn has twice as many: with fewer, too many are left over."""
+
+WORD = 64
+"""Bits of the places that are loaded together."""
 
 
 class Plan(Protocol):
@@ -138,46 +148,93 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
                 T.buffer_store(sums, begin, [ramp(i * LANES)])
             begin = tirx.Cast("int64", starts[slot])
             count = tirx.Cast("int64", starts[slot + 1]) - begin
-            buffers, place = (packed, *stored[:2], sums), (row_tile, across)
-            if chains > 1:
-                _chained(plan, buffers, tiles, place, (begin, count, chains))
-                begin, count = begin + count // chains * chains, count % chains
+            buffers, place = (packed, *stored[:3], sums), (row_tile, across)
+            turn = _turn(s) if s.group == s.run == 1 else chains
+            if turn > 1:
+                _turns(plan, buffers, tiles, place, (begin, count, turn, chains))
+                begin, count = begin + count // turn * turn, count % turn
             with T.serial(0, count) as step:
-                _entry(plan, buffers, tiles, (*place, begin + step))
+                _entries(plan, buffers, [tiles], (*place, begin + step))
             for i, member, n in tiles:
                 T.buffer_store(lanes, sums[ramp(i * LANES)], [home + member, ramp(n)])
 
 
-def _chained(
+def _turn(s: CompressedRowsFormat) -> int:
+    """Return the entries of one value each that follow one another without a loop."""
+    return TOGETHER * (2 if s.entries >= LONG * s.slots else 1)
+
+
+def _turns(
     plan: Plan,
     buffers: tuple[Any, ...],
     tiles: list[Any],
     place: tuple[Any, Any],
-    entries: tuple[Any, Any, int],
+    entries: tuple[Any, Any, int, int],
 ) -> None:
-    """Emit the multiply-adds of whole turns of entries, one in each of ``chains`` sums."""
-    (begin, count, chains), (*_, sums) = entries, buffers
+    """Emit the multiply-adds of whole turns of entries, which take turns in ``chains`` sums."""
+    (begin, count, turn, chains), (*_, sums) = entries, buffers
     each = len(tiles)
     for i in range(each, each * chains):
         T.buffer_store(sums, plan.engine.zero(LANES), [ramp(i * LANES)])
-    with T.serial(0, count // chains) as turn:
-        for chain in range(chains):
-            own = [(i + each * chain, member, n) for i, member, n in tiles]
-            _entry(plan, buffers, own, (*place, begin + turn * chains + chain))
+    own = [
+        [(i + each * (entry % chains), member, n) for i, member, n in tiles]
+        for entry in range(turn)
+    ]
+    with T.serial(0, count // turn) as nth:
+        _entries(plan, buffers, own, (*place, begin + nth * turn))
     for i in range(each, each * chains):
         total = sums[ramp(i % each * LANES)] + sums[ramp(i * LANES)]
         T.buffer_store(sums, total, [ramp(i % each * LANES)])
 
 
-def _entry(plan: Plan, buffers: tuple[Any, ...], tiles: list[Any], at: tuple[Any, ...]) -> None:
-    """Emit the multiply-adds of one entry."""
-    packed, values, places, sums = buffers
-    row_tile, across, entry = at
-    place = tirx.Cast("int64", places[entry])
-    for k in range(plan.s.run):
-        for i, member, n in tiles:
-            weights = plan.engine.weights(tirx.Broadcast(values[entry, k, member], LANES))
-            where = ramp(i * LANES)
-            activations = packed[tuple(plan.place(row_tile, across, place, k, n))]
-            total = plan.engine.multiply(sums[where], weights, activations)
-            T.buffer_store(sums, total, [where])
+def _entries(
+    plan: Plan, buffers: tuple[Any, ...], tiles: list[list[Any]], at: tuple[Any, ...]
+) -> None:
+    """Emit the multiply-adds of entries that follow one another, each for its own ``tiles``."""
+    packed, *stored, sums = buffers
+    row_tile, across, first = at
+    places = _places(stored[1], first, len(tiles))
+    for entry, own in enumerate(tiles):
+        for k in range(plan.s.run):
+            for i, member, n in own:
+                value = _value(stored, (first, k, member), entry, len(tiles))
+                where = ramp(i * LANES)
+                activations = packed[tuple(plan.place(row_tile, across, places[entry], k, n))]
+                weights = plan.engine.weights(value)
+                total = plan.engine.multiply(sums[where], weights, activations)
+                T.buffer_store(sums, total, [where])
+
+
+def _value(stored: list[Any], at: tuple[Any, int, int], entry: int, many: int) -> Any:
+    """Return a value of an entry, so many behind the first of ``many``, in all lanes.
+
+    Loads are what limits the loop, so single values are loaded together. LLVM would make a load of
+    each again, were it not for a step that it cannot leave out: ``starts[0]`` is 0.
+    """
+    values, _, starts = stored
+    first, k, member = at
+    if many == 1 or values.shape[1] * values.shape[2] > 1:
+        return tirx.Broadcast(values[first + entry, k, member], LANES)
+    begin = first + entry // TOGETHER * TOGETHER
+    loaded = values[begin, 0, tirx.Ramp(0, 1, TOGETHER)]
+    bits = f"int{bits_of(str(values.dtype))}"
+    zero = tirx.Broadcast(tirx.Cast(bits, starts[0]), TOGETHER)
+    word = tirx.bitwise_or(tirx.reinterpret(vector_type(bits, TOGETHER), loaded), zero)
+    together = tirx.reinterpret(loaded.ty, word)
+    lane = tirx.const(entry % TOGETHER, "int32")
+    return tirx.Shuffle([together] * (LANES // TOGETHER), [lane] * LANES)
+
+
+def _places(places: tirx.Buffer, first: Any, many: int) -> list[Any]:
+    """Return the places of ``many`` entries, as many from one load as a word holds."""
+    bits = bits_of(str(places.dtype))
+    together = min(many, WORD // bits)
+    if together == 1:
+        return [tirx.Cast("int64", places[first])]
+    found = []
+    for begin in range(0, many, together):
+        loaded = places[tirx.Ramp(first + begin, 1, together)]
+        word = tirx.Cast("int64", tirx.reinterpret(f"uint{together * bits}", loaded))
+        mask = tirx.const((1 << bits) - 1, "int64")
+        found += [(word >> (i * bits)) & mask for i in range(together)]
+    return found
