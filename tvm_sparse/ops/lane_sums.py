@@ -17,8 +17,8 @@ from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.packed_rows import VECTORS, ramp
 from tvm_sparse.ops.transpose import LANES
 
-CHAINS = 4
-"""Multiply-adds that should not wait for one another: one takes as many cycles."""
+CHAINS = 8
+"""Multiply-adds that should not wait for one another: two a cycle, of which each takes four."""
 
 TOGETHER = 4
 """Single values that are loaded together."""
@@ -126,7 +126,7 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
         T.writes(lanes[feature : feature + s.tile_rows, first : first + plan.span])
         T.sblock_attr({OPERATOR: plan.operator, VECTORS: plan.vectors})
         each = s.group * plan.span
-        chains = max(1, CHAINS // (each // LANES * s.run))
+        turn, chains = _turn(s, each // LANES)
         sums = T.sblock_alloc_buffer([each * chains], plan.c.numerics.accumulate, scope="local")
         tiles = [
             (member * plan.vectors + vector, member, first + vector * LANES)
@@ -149,60 +149,54 @@ def _contract(plan: Plan, packed: tirx.Buffer, stored: list[Any], lanes: Any) ->
             begin = tirx.Cast("int64", starts[slot])
             count = tirx.Cast("int64", starts[slot + 1]) - begin
             buffers, place = (packed, *stored[:3], sums), (row_tile, across)
-            turn = _turn(s) if s.group == s.run == 1 else chains
+            further = [ramp(i * LANES) for i in range(len(tiles), len(tiles) * chains)]
+            for where in further:
+                T.buffer_store(sums, zero, [where])
+            with T.serial(0, count // turn) as step:
+                _entries(plan, buffers, tiles, (*place, begin + step * turn), turn, chains)
             if turn > 1:
-                _turns(plan, buffers, tiles, place, (begin, count, turn, chains))
-                begin, count = begin + count // turn * turn, count % turn
-            with T.serial(0, count) as step:
-                _entries(plan, buffers, [tiles], (*place, begin + step))
+                with T.serial(0, count % turn) as left:
+                    last = begin + count // turn * turn
+                    _entries(plan, buffers, tiles, (*place, last + left))
+            for i, where in enumerate(further):
+                own = ramp(i % len(tiles) * LANES)
+                T.buffer_store(sums, sums[own] + sums[where], [own])
             for i, member, n in tiles:
                 T.buffer_store(lanes, sums[ramp(i * LANES)], [home + member, ramp(n)])
 
 
-def _turn(s: CompressedRowsFormat) -> int:
-    """Return the entries of one value each that follow one another without a loop."""
-    return TOGETHER * (2 if s.entries >= LONG * s.slots else 1)
+def _turn(s: CompressedRowsFormat, each: int) -> tuple[int, int]:
+    """Return how many entries follow without a loop, and the sums that they take turns in.
+
+    Such a sum is ``each`` vectors of a tile.
+    """
+    chains = max(1, CHAINS // each)
+    if s.group * s.run > 1:
+        return max(1, chains // s.run), chains
+    turn = TOGETHER * (2 if s.entries >= LONG * s.slots else 1)
+    return turn, min(turn, chains)
 
 
-def _turns(
+def _entries(  # noqa: PLR0917
     plan: Plan,
     buffers: tuple[Any, ...],
     tiles: list[Any],
-    place: tuple[Any, Any],
-    entries: tuple[Any, Any, int, int],
+    at: tuple[Any, ...],
+    many: int = 1,
+    chains: int = 1,
 ) -> None:
-    """Emit the multiply-adds of whole turns of entries, which take turns in ``chains`` sums."""
-    (begin, count, turn, chains), (*_, sums) = entries, buffers
-    each = len(tiles)
-    for i in range(each, each * chains):
-        T.buffer_store(sums, plan.engine.zero(LANES), [ramp(i * LANES)])
-    own = [
-        [(i + each * (entry % chains), member, n) for i, member, n in tiles]
-        for entry in range(turn)
-    ]
-    with T.serial(0, count // turn) as nth:
-        _entries(plan, buffers, own, (*place, begin + nth * turn))
-    for i in range(each, each * chains):
-        total = sums[ramp(i % each * LANES)] + sums[ramp(i * LANES)]
-        T.buffer_store(sums, total, [ramp(i % each * LANES)])
-
-
-def _entries(
-    plan: Plan, buffers: tuple[Any, ...], tiles: list[list[Any]], at: tuple[Any, ...]
-) -> None:
-    """Emit the multiply-adds of entries that follow one another, each for its own ``tiles``."""
+    """Emit the multiply-adds of ``many`` entries, which take turns in ``chains`` sums."""
     packed, *stored, sums = buffers
-    row_tile, across, first = at
-    places = _places(stored[1], first, len(tiles))
-    for entry, own in enumerate(tiles):
-        for k in range(plan.s.run):
-            for i, member, n in own:
-                value = _value(stored, (first, k, member), entry, len(tiles))
-                where = ramp(i * LANES)
-                activations = packed[tuple(plan.place(row_tile, across, places[entry], k, n))]
-                weights = plan.engine.weights(value)
-                total = plan.engine.multiply(sums[where], weights, activations)
-                T.buffer_store(sums, total, [where])
+    (row_tile, across, first), run = at, plan.s.run
+    places = _places(stored[1], first, many)
+    for step in range(many * run):
+        entry, k = divmod(step, run)
+        for i, member, n in tiles:
+            where = ramp((i + step % chains * len(tiles)) * LANES)
+            activations = packed[tuple(plan.place(row_tile, across, places[entry], k, n))]
+            weights = plan.engine.weights(_value(stored, (first, k, member), entry, many))
+            total = plan.engine.multiply(sums[where], weights, activations)
+            T.buffer_store(sums, total, [where])
 
 
 def _value(stored: list[Any], at: tuple[Any, int, int], entry: int, many: int) -> Any:
