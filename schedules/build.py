@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
@@ -118,6 +119,7 @@ def splitting(target: Target) -> list[Any]:
 
 def after_scheduling(target: Target) -> list[Any]:
     """Return the passes over scheduled functions that see them as they will run."""
+    from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
     from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
     from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
@@ -127,7 +129,8 @@ def after_scheduling(target: Target) -> list[Any]:
     if target.kind.name != "llvm":
         return [OverlapTiles()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
-    return [OverlapTiles(), PartialVectors(), *serial, LowerHalves(), StackVariables()]
+    fetch = FetchAhead(machine_of(target).caches)
+    return [OverlapTiles(), PartialVectors(), *serial, LowerHalves(), StackVariables(), fetch]
 
 
 def scheduled(

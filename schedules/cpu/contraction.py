@@ -226,13 +226,15 @@ def _default(
     first, *others = (read.source for read in sch.get(nest.anchor).reads)
     arrays = others or [first]  # a tensor may be multiplied by itself
     weights = sum(map(b.nbytes, arrays)) / blocks
+    streams = nest.operator != "matmul" and b.nbytes(first) <= machine.caches.second
     values, *words = map(b.elements, arrays)
     indices = words[0] // values if nest.operator == "balanced" else 0
     for loads in (1, 1 + indices):
         tile = default_tile(
             rows, blocks, nest.share, most=machine.accumulators, widest=widest, loads=loads
         )
-        chunk = _chunk(nest, blocks, extents, tile, weights, machine.caches.second * CACHE_SHARE)
+        room = 0 if streams else machine.caches.second * CACHE_SHARE
+        chunk = _chunk(nest, blocks, extents, tile, weights, room)
         if chunk * tile.vectors * weights <= machine.caches.first:
             break
     return tile, chunk
@@ -263,12 +265,14 @@ def _chunk(  # noqa: PLR0917 (what a walk depends on)
     """Return how many feature tiles a row tile should meet before the next row tile (or 1).
 
     ``extents`` are those of the leading axes and of the reduction, ``weights`` the bytes of a block
-    of features, ``cache`` those that weights may fill. Outputs are written more at a time the more
-    features follow one another, while the weights of these features pass once a row tile. That pays
-    where weights are small for their outputs (sparse, or many features of few columns), rows are
-    many, the reduction is long enough to hide the weights' way from the second cache, and the
-    weights fit it: beyond, other cores' traffic slows them (a dense layer of 197 x 768 to 3072 took
-    twice as long with its 9 MB once a row tile). Products of two activations: see ``whole_rows``.
+    of features, ``cache`` those that weights may fill: none where the second cache holds all
+    activations, since these may then pass once a feature tile (see ``FetchAhead``). Outputs are
+    written more at a time the more features follow one another, while the weights of these features
+    pass once a row tile. That pays where weights are small for their outputs (sparse, or many
+    features of few columns), rows are many, the reduction is long enough to hide the weights' way
+    from the second cache, and the weights fit it: beyond, other cores' traffic slows them (a dense
+    layer of 197 x 768 to 3072 took twice as long with its 9 MB once a row tile). Products of two
+    activations: see ``whole_rows``.
     """
     lead, reduce = extents
     if nest.operator == "matmul":

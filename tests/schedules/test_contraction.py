@@ -30,8 +30,10 @@ def outer_loops(func):
 @pytest.mark.parametrize(
     ("rows", "columns", "keep", "loops"),
     [
-        # Few weights: row tiles outermost, all 8 feature tiles inside.
-        (64, 256, 1, [16, 8]),
+        # The second cache holds the activations: features outermost, row tiles inside.
+        (64, 256, 1, [8, 16]),
+        # It does not, and weights are few: row tiles outermost, all 8 feature tiles inside.
+        (2048, 256, 1, [512, 8]),
         # Weights of 4 of 8 feature tiles fit the cache; the outer two loops run on all threads.
         (128, 4096, 1, [2 * 32, 4]),
         # A feature tile has 295 KB: features outermost on all threads, row tiles inside.
@@ -52,8 +54,8 @@ def test_one_row_takes_few_streams_of_weights(features, loops):
 
 @wide
 def test_dense_weights_of_few_columns_meet_each_row_tile():
-    wide_layer = Contraction((64,), 128, 512)
-    assert outer_loops(dense(wide_layer, DenseFormat(512, 128), host())) == [16, 8]
+    wide_layer = Contraction((4096,), 128, 512)
+    assert outer_loops(dense(wide_layer, DenseFormat(512, 128), host())) == [1024, 8]
 
 
 @wide
@@ -68,7 +70,7 @@ def test_rows_without_divisors_carry_no_conditions(features, columns):
 
 
 @pytest.mark.parametrize(
-    ("lead", "share"), [((64,), 1), ((36,), 2), ((2, 33), 1), ((1, 37), 1)], ids=str
+    ("lead", "share"), [((288,), 1), ((300,), 2), ((9, 33), 1), ((1, 301), 1)], ids=str
 )
 def test_chunks_of_features_compute_the_same(lead, share):
     rng = np.random.default_rng(0)
