@@ -228,7 +228,7 @@ def _default(
     weights = sum(map(b.nbytes, arrays)) / blocks
     streams = nest.operator != "matmul" and b.nbytes(first) <= machine.caches.second
     values, *words = map(b.elements, arrays)
-    indices = words[0] // values if nest.operator == "balanced" else 0
+    indices = words[0] / values if nest.operator == "balanced" and words[0] * 2 >= values else 0
     for loads in (1, 1 + indices):
         tile = default_tile(
             rows, blocks, nest.share, most=machine.accumulators, widest=widest, loads=loads
@@ -248,8 +248,9 @@ def _word_banks(sch: s_tir.Schedule, nest: _Nest, keep: int, banks: int) -> int:
     """
     apart = False
     if nest.operator == "balanced":
-        _, values, words = (int(read.source.shape[1]) for read in sch.get(nest.anchor).reads)
-        apart = words >= values
+        _, values, words = (read.source.shape for read in sch.get(nest.anchor).reads)
+        deep = int(values[-1]) > 2 * LANES  # their words have few indices
+        apart = deep or int(words[1]) >= int(values[1])
     most = max(1, (4 if apart else 8) // keep)
     return max(d for d in range(1, most + 1) if banks % d == 0)
 

@@ -20,7 +20,7 @@ from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, map_functions, nodes
 LINE = 64
 """Bytes of a cache line."""
 
-MOST_LINES = 16
+MOST_LINES = 12
 LEAST_LINES = 1 / 8
 """Lines of an array for each step. With more, they wait for one another; with fewer, so many rows
 pass a tile that its first pass does not matter."""

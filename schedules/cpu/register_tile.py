@@ -30,7 +30,7 @@ def default_tile(
     *,
     most: int,
     widest: int = MAX_VECTORS,
-    loads: int = 1,
+    loads: float = 1,
 ) -> RegisterTile:
     """Choose the tile that does the most multiply-adds for each load.
 
@@ -75,7 +75,7 @@ def is_partial(rows: int | None, tile: RegisterTile) -> bool:
     return rows is not None and rows % tile.rows != 0
 
 
-def _reuse(tile: RegisterTile, share: int, loads: int) -> float:
+def _reuse(tile: RegisterTile, share: int, loads: float) -> float:
     """Multiply-adds for each load; activations come from L1, weights stream from further out."""
     vectors = tile.vectors * share
     return float(tile.rows * vectors / (0.5 * tile.rows + loads * vectors))

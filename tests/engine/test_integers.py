@@ -164,6 +164,25 @@ def test_banks_of_any_fullness(bank, sparsity):
     check_balanced(as_integers(Contraction((6,), 128, 32)), bank, sparsity)
 
 
+@pytest.mark.parametrize("keep", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize(
+    "contraction", [Contraction((9,), 192, 64), window(WINDOWS[0], 64, 32)], ids=["rows", "window"]
+)
+def test_banks_in_parts(keep, share, contraction):
+    rng, c = np.random.default_rng(keep), as_integers(contraction)
+    rows, columns = c.matrix_shape
+    kept = rng.random((rows // (16 * share), 1, 16, columns // 16, 16)).argsort(-1) < keep
+    matrix = sparse_bytes(rng, c.matrix_shape, 0.0) | 1
+    matrix *= np.broadcast_to(kept, (len(kept), share, *kept.shape[2:])).reshape(rows, columns)
+    segments = math.prod(c.taps)
+    storage = BalancedFormat.of(
+        matrix, bank=64, share=share, segments=segments, depth=DEPTH, parts=4
+    )
+    assert (storage.parts, storage.keep) == (4, 4 * keep)
+    assert_integers(c, matrix, storage, balanced)
+
+
 @pytest.mark.parametrize("share", [2, 4])
 def test_rows_share_columns(share):
     check_balanced(as_integers(Contraction((6,), 128, 70)), 64, 0.97, share)

@@ -22,6 +22,59 @@ def test_round_trip(matrix, bank, lanes, share):
             BalancedFormat(*matrix.shape, storage.keep - 1, bank, lanes, share).encode(matrix)
 
 
+@given(
+    st.integers(1, 40),
+    st.integers(1, 4),
+    st.integers(1, 16),
+    st.sampled_from([1, 2]),
+    st.integers(0, 2**32),
+)
+def test_parts_of_a_bank(rows, banks, keep, share, seed):
+    rng = np.random.default_rng(seed)
+    kept = rng.random((rows, 4 * banks, 16)).argsort(-1) < keep
+    matrix = (rng.integers(1, 99, kept.shape) * kept).reshape(rows, -1).astype(np.int8)
+    plain = BalancedFormat.of(matrix, bank=64, share=share, depth=4)
+    storage = BalancedFormat.of(matrix, bank=64, share=share, depth=4, parts=4)
+    arrays = assert_round_trip(storage, matrix)
+    if storage.parts == 4:
+        assert storage.keep == plain.keep
+        assert arrays["indices"].max() <= 255
+        assert storage.nbytes(np.int8) <= plain.nbytes(np.int8)
+    else:
+        assert storage == plain
+    if share == 1:
+        assert storage.parts == 4
+
+
+def test_two_indices_in_parts_share_a_byte():
+    matrix = np.zeros((1, 64), np.int8)
+    matrix[0, [1, 2, 3, 4, 16 + 4, 16 + 5, 32 + 9, 48 + 15]] = range(1, 9)
+    storage = BalancedFormat(1, 64, keep=16, bank=64, lanes=1, depth=4, parts=4)
+    assert (storage.slots, storage.words) == (4, 2)
+    arrays = assert_round_trip(storage, matrix)
+    low, high = arrays["indices"][0, 0] & 15, arrays["indices"][0, 0] >> 4
+    assert low.tolist() == [1, 2, 3, 4]
+    assert high[2:].tolist() == [4, 5]
+    assert arrays["values"][0, 0].tolist() == [
+        [1, 2, 3, 4],
+        [0, 0, 5, 6],
+        [0, 0, 0, 7],
+        [0, 0, 0, 8],
+    ]
+
+
+def test_uneven_parts_stay_one():
+    matrix = np.zeros((1, 64), np.int8)
+    matrix[0, :4] = 1  # parts would store 16 values
+    assert BalancedFormat.of(matrix, bank=64, lanes=1, depth=4, parts=4).parts == 1
+    matrix = np.ones((1, 80), np.int8)  # the last bank begins in another one
+    assert BalancedFormat.of(matrix, bank=64, lanes=1, depth=4, parts=4).parts == 1
+    with pytest.raises(UnsupportedError, match="80 columns"):
+        BalancedFormat(1, 80, keep=16, bank=64, parts=4)
+    with pytest.raises(UnsupportedError, match="keep = 2"):
+        BalancedFormat(1, 64, keep=2, bank=64, parts=4)
+
+
 @given(st.integers(1, 4), st.integers(0, 20), st.integers(0, 2**32))
 def test_segments(taps, more, seed):
     matrix = random_matrix((9, taps * (16 + more)), 0.3, seed)

@@ -33,9 +33,9 @@ class BalancedFormat(BankSlots):
     ``lanes`` rows lie side by side, so that one vector holds the same slot of ``lanes`` rows;
     ``share`` such row blocks have common indices. A bank that would reach past the last column is
     moved left until it ends there, so every bank can be read whole; the columns it has in common
-    with its neighbour stay with the neighbour. ``segments`` such runs of ``cols / segments``
-    columns follow one another (the taps of a convolution in ``hwi`` order), and no bank crosses a
-    run.
+    with its neighbour stay with the neighbour. Banks in ``parts`` are whole, the last one too.
+    ``segments`` such runs of ``cols / segments`` columns follow one another (the taps of a
+    convolution in ``hwi`` order), and no bank crosses a run.
 
     Arrays of :meth:`encode`:
 
@@ -54,6 +54,7 @@ class BalancedFormat(BankSlots):
     share: int = 1
     segments: int = 1
     depth: int = 1
+    parts: int = 1
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
@@ -65,6 +66,21 @@ class BalancedFormat(BankSlots):
                 "keep this layer dense",
             )
         self.check_keep(WHERE)
+        if self.parts > 1 and (self.segment_cols % self.bank or self.bank % self.parts):
+            raise UnsupportedError(
+                WHERE,
+                f"banks of {self.bank} columns in {self.parts} parts, {self.segment_cols} columns",
+                "whole banks and parts",
+                "take one part",
+            )
+        if self.keep % self.parts:
+            raise UnsupportedError(WHERE, f"keep = {self.keep}", f"a multiple of {self.parts}")
+
+    @property
+    def _plain(self) -> BalancedFormat:
+        """The same values one by one: parts are banks, and a slot has one value."""
+        bank, keep = self.bank // self.parts, self.keep // self.parts
+        return replace(self, bank=bank, keep=keep, parts=1, depth=1)
 
     @property
     def segment_cols(self) -> int:
@@ -130,10 +146,12 @@ class BalancedFormat(BankSlots):
         share: int = 1,
         segments: int = 1,
         depth: int = 1,
+        parts: int = 1,
     ) -> BalancedFormat:
         """Return the smallest format that holds every nonzero of ``matrix``.
 
-        Banks are those of ``pattern``, as far as rows are that long, else of ``bank`` columns.
+        Banks are those of ``pattern``, as far as rows are that long, else of ``bank`` columns. They
+        have ``parts`` where that needs no more values.
         """
         rows, cols = matrix.shape
         bank = bank if pattern is None else min(pattern.bank, cols // segments)
@@ -141,17 +159,26 @@ class BalancedFormat(BankSlots):
         matrix = finite_matrix(matrix, (rows, cols), WHERE)
         magnitude, _ = bit_masks(matrix.dtype, WHERE)
         raw = as_unsigned(matrix)
-        most = library().most_in_bank(raw, magnitude, bank, lanes, share, segments)
-        return replace(probe, keep=round_up(max(1, most), depth))
+
+        def most(bank: int) -> int:
+            return max(1, library().most_in_bank(raw, magnitude, bank, lanes, share, segments))
+
+        whole = replace(probe, keep=round_up(most(bank), depth))
+        if parts == 1 or probe.segment_cols % bank or bank % parts:
+            return whole
+        alike = whole.keep == parts * most(bank // parts)
+        return replace(whole, parts=parts) if alike else whole
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
-        if self.depth > 1:
-            plain = replace(self, depth=1)
+        if self.depth * self.parts > 1:
+            plain = self._plain
             arrays = plain.encode(matrix)
             index = plain.slot_indices(arrays["indices"]).swapaxes(-1, -2)
+            index = index.reshape(-1, self.banks, self.keep, self.lanes)
+            values = arrays["values"].reshape(-1, self.banks, self.keep, self.lanes)
             indices = self._pack(side_by_side(index, self.depth))
-            return {"values": side_by_side(arrays["values"], self.depth), "indices": indices}
+            return {"values": side_by_side(values, self.depth), "indices": indices}
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
         magnitude, _ = bit_masks(matrix.dtype, WHERE)
         values = np.empty((self.row_blocks, self.banks, self.keep, self.lanes), matrix.dtype)
@@ -198,10 +225,11 @@ class BalancedFormat(BankSlots):
         ).reshape(*lanes.shape[:2], self.words // self.words_per_bank, per_word)
         index = index[..., : self.banks_per_word * self.slots]
         index = index.reshape(*lanes.shape[:2], self.banks, self.slots).transpose(0, 2, 3, 1)
-        return one_by_one(index, self.depth).swapaxes(-1, -2)
+        part = np.arange(self.keep) * self.parts // self.keep
+        return one_by_one(index, self.depth).swapaxes(-1, -2) + part * (self.bank // self.parts)
 
     def _pack(self, index: np.ndarray) -> np.ndarray:
-        """Return words of in-bank indices ``(row_blocks / share, banks, slots, wide lanes)``."""
+        """Return words of indices in parts ``(row_blocks / share, banks, slots, wide lanes)``."""
         blocks, _, _, wide = index.shape
         shape = (blocks, wide, self.banks // self.banks_per_word, -1)
         lanes = index.transpose(0, 3, 1, 2).reshape(shape).astype(np.uint32)

@@ -20,12 +20,14 @@ class BankSlots:
 
     A slot has ``depth`` values of each lane side by side, for machines that multiply and add up
     several columns of a lane at once; their indices lie side by side in the same order, in words
-    that are smaller by as much.
+    that are smaller by as much. A bank has ``parts`` of equal size that store equally many values
+    each, one part after the other; an index counts within its part, so that it needs fewer bits.
     """
 
     keep: int
     bank: int
     depth: int = 1
+    parts: int = 1
 
     def check_keep(self, where: str) -> None:
         """Refuse more values than a bank has columns, none, or a part of a slot."""
@@ -46,8 +48,8 @@ class BankSlots:
 
     @property
     def index_bits(self) -> int:
-        """Bits of an in-bank index."""
-        return index_bits(self.bank)
+        """Bits of an index in its part of a bank."""
+        return index_bits(self.bank // self.parts)
 
     @property
     def slots_per_word(self) -> int:

@@ -79,6 +79,8 @@ class BalancedWeights:
         if s.slots_per_word > 1:
             amount = tirx.Cast(str(s.index_dtype), shift)
             index = tirx.shift_right(index, tirx.Broadcast(amount, wide))
+        if s.parts > 1:
+            index = _in_bank(s, index, slot)
         return Step(
             reads=[
                 x[(*row, slice(start, start + s.bank))],
@@ -89,6 +91,19 @@ class BalancedWeights:
             weights=engine.weights(self._values[vector, position, slot, lanes]),
             activations=engine.lookup(x, row, start, index, s.bank),
         )
+
+
+def _in_bank(s: BalancedFormat, index: Any, slot: Any) -> Any:
+    """Return in-bank indices of a slot, given those in parts with other bits above them."""
+    dtype, wide = str(s.index_dtype), s.lanes * s.depth
+
+    def every(value: Any) -> Any:
+        return tirx.Broadcast(tirx.Cast(dtype, value), wide)
+
+    size = s.bank // s.parts
+    depth = tirx.bitwise_and(tirx.Ramp(tirx.const(0, dtype), 1, wide), every(s.depth - 1))
+    part = tirx.floordiv(every(slot * s.depth) + depth, every(s.keep // s.parts))
+    return tirx.bitwise_or(tirx.bitwise_and(index, every(size - 1)), part * every(size))
 
 
 def _index_slot(s: BalancedFormat, position: Any, bank: Any, slot: Any) -> tuple[Any, Any]:
