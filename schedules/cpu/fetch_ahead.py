@@ -31,6 +31,9 @@ LEAST_USES = 8
 SYMBOLIC = 8
 """Turns that a loop of symbolic extent counts as."""
 
+ACTIVATIONS = "matmul"
+"""The operator whose right operand no layer stores: it is in a cache already."""
+
 SECOND_CACHE = 2
 """LLVM's ``locality`` of what is fetched into the second cache."""
 
@@ -56,7 +59,8 @@ class FetchAhead:
 
     def _fetching(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         for realize in nodes(func.body, s_tir.SBlockRealize):
-            if OPERATOR in realize.block.annotations and realize.block.reads:
+            operator = realize.block.annotations.get(OPERATOR, ACTIVATIONS)
+            if str(operator) != ACTIVATIONS and realize.block.reads:
                 nest = _Nest(func, realize)
                 ahead = [stream for stream in nest.streams() if self._pays(stream)]
                 if ahead:
@@ -113,7 +117,10 @@ class _Nest:
     """The loops around a contraction's block: ``walk`` are those that are not unrolled."""
 
     def __init__(self, func: tirx.PrimFunc, realize: Any) -> None:
-        self.parameters, self.block = list(func.params), realize.block
+        self.block = realize.block
+        sums = self.block.writes[0].source
+        _, *arrays = [r.source for r in self.block.reads if not r.source.same_as(sums)] or [sums]
+        self.weights = [a for a in arrays if any(a.same_as(p) for p in func.params)]
         loops = [loop for loop in nodes(func.body, tirx.For) if _holds(loop, realize)]
         self.loops = sorted(loops, key=lambda loop: -len(nodes(loop.body, tirx.For)))
         self.walk = [x for x in self.loops if int(x.kind) in (SERIAL, PARALLEL)]
@@ -127,36 +134,36 @@ class _Nest:
             self.analyzer.bind(loop.loop_var, domain)
 
     def streams(self) -> Iterator[_Stream]:
-        """Yield the parameters that are read tile after tile, each tile by all rows."""
-        seen: list[Any] = []
-        for load in nodes(self.block.body, ir.TensorLoad):
-            known = any(load.source.same_as(p) for p in seen)
-            static = all(isinstance(e, tirx.IntImm) for e in load.source.shape)
-            if static and not known and any(load.source.same_as(p) for p in self.parameters):
-                seen.append(load.source)
-                yield from self._stream(load)
+        """Yield the weights that are read tile after tile, each tile by all rows."""
+        loads = nodes(self.block.body, ir.TensorLoad)
+        for weight in self.weights:
+            if all(isinstance(e, tirx.IntImm) for e in weight.shape):
+                yield from self._stream(next(x for x in loads if x.source.same_as(weight)))
 
     def _stream(self, load: Any) -> Iterator[_Stream]:
-        """Yield the stream of ``load``, unless rows do not repeat its tiles.
+        """Yield the stream of ``load``, if it has tiles: what one turn of their loop reads.
 
-        A loop that was fused of tiles and rows brings another tile only after some ``turns``.
+        Loops around tiles bring other images, those inside rows and the sum. A loop that was fused
+        of tiles and rows brings another tile only after some ``turns``.
         """
         offset = self._offset(load)
-        rows = [x for x in self.loops if not _reads(offset, x)]
-        uses = math.prod(map(_extent, rows))
-        passed = [i for i, x in enumerate(self.walk) if x in self.summed or x in rows]
-        end = next((i for i in passed if _extent(self.walk[i]) > 1), 0)
-        before = [x for x in self.walk[:end] if _extent(x) > 1]
-        if not before or before[-1] in rows:
+        read = [x for x in self.loops if _reads(offset, x)]
+        tiles = [x for x in self.walk if x in read and x not in self.summed and _extent(x) > 1]
+        if not tiles:
             return
-        tiles, at = before[-1], self.walk.index(before[-1]) + 1
-        start = _placed(offset, {x.loop_var: 0 for x in self.loops if x not in self.walk[:at]})
-        for turns in b.divisors(_extent(tiles), _extent(tiles)):
-            after = _placed(start, {tiles.loop_var: tiles.loop_var + turns})
+        inside = self.walk[self.walk.index(tiles[0]) :]
+        repeats = (x for x in inside if _extent(x) > 1 and (x in self.summed or x not in read))
+        end = next(repeats, None)
+        *_, tile = [x for x in tiles if end is None or self.walk.index(x) < self.walk.index(end)]
+        within = self.loops[self.loops.index(tile) + 1 :]
+        uses = math.prod(_extent(x) for x in within if x not in read)
+        start = _placed(offset, {x.loop_var: 0 for x in within})
+        for turns in b.divisors(_extent(tile), _extent(tile)):
+            after = _placed(start, {tile.loop_var: tile.loop_var + turns})
             length = self.analyzer.simplify(after - start)
             if isinstance(length, tirx.IntImm) and int(length) > 0:
-                step, steps = tirx.floormod(tiles.loop_var, turns), turns
-                for loop in self.walk[at:]:
+                step, steps = tirx.floormod(tile.loop_var, turns), turns
+                for loop in (x for x in self.walk if x in within):
                     step = step * loop.extent + loop.loop_var
                     steps *= _extent(loop)
                 width = b.nbytes(load.source) // b.elements(load.source)

@@ -17,6 +17,7 @@ from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.record import Caches
 from tvm_sparse.ops.balanced import balanced
+from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.schedules.blocks import VECTORIZED, nodes
@@ -148,6 +149,19 @@ def test_tiles_that_the_second_cache_does_not_hold_stay():
     layer = dense_layer(Contraction((40,), 4096, 96))
     assert not Program(layer, Caches(second=64 << 10)).fetches
     assert Program(layer, Caches(second=8 << 20)).fetches
+
+
+def test_each_image_of_a_batch_fetches(monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    images = Contraction((9, 4, 8), 1024, 128, (1, 1), (1, 1), (1, 1), padded=(4, 8))
+    program = Program(dense_layer(images), Caches())
+    assert int(program.loops[0].extent) == 9
+    assert program.fetches
+
+
+def test_products_of_activations_do_not():
+    left, right, result = (View(shape) for shape in ((4, 64, 512), (4, 512, 64), (4, 64, 64)))
+    assert not Program(batch_matmul(left, right, result, host()), SMALL).fetches
 
 
 def test_machine_code_fetches():
