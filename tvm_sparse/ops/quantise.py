@@ -120,29 +120,33 @@ def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
 
     def value(*index: Any) -> Any:
-        return tirx.reinterpret(FLOAT_SUMS, _rounded(x(*index), scale)) - _whole()
+        return _less_whole(_rounded(x(*index), scale))
 
     return te.compute(x.shape, value, "whole_steps")
 
 
 def nearest(x: Any) -> Any:
     """Return the integer next to ``x`` as a float, half to even, for less than 2**22."""
+    return _less_whole(x + _whole())
+
+
+def _less_whole(x: Any) -> Any:
     # Behind a look at its bits, so that TVM does not take the sum apart.
-    bits = tirx.reinterpret("int32", x + _whole())
+    bits = tirx.reinterpret("int32", x)
     return tirx.reinterpret(FLOAT_SUMS, bits) - _whole()
 
 
 def byte_of(steps: Any, scale: Scale) -> Any:
     """Return ``steps`` above the zero point as a byte."""
     # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
-    low = tirx.Cast("uint8", _rounded(steps, scale))
+    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale)))
     return tirx.Cast(scale.dtype, low + tirx.const(scale.zero_point % 256, "uint8"))
 
 
 def _rounded(steps: Any, scale: Scale) -> Any:
-    """Return the integer next to ``steps`` that a byte holds above the zero point.
+    """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
 
-    As the bits of a float, that and _WHOLE. TVM keeps no call of a rounding function in vectors.
+    TVM keeps no call of a rounding function in vectors.
     Added to :data:`_WHOLE`, a small number is rounded to a whole one, half to even, which then
     stands in the low bits.
     """
@@ -152,8 +156,10 @@ def _rounded(steps: Any, scale: Scale) -> Any:
     # pipes, floats in the two that add and convert them.
     low, high = (float(limit - scale.zero_point) for limit in scale.limits)
     sums = tirx.max(steps, tirx.const(low, FLOAT_SUMS)) + _whole()
-    most = np.float32(_WHOLE + high).view(np.int32)
-    return tirx.min(tirx.reinterpret("int32", sums), tirx.const(int(most), "int32"))
+    most = int(np.float32(_WHOLE + high).view(np.int32))
+    bits = tirx.min(tirx.reinterpret("int32", sums), tirx.const(most, "int32"))
+    # As a float, so that TVM does not narrow the minimum's operands to bytes.
+    return tirx.reinterpret(FLOAT_SUMS, bits)
 
 
 def _whole() -> Any:
