@@ -14,6 +14,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
+from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
@@ -127,10 +128,11 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 
     if target.kind.name != "llvm":
-        return [OverlapTiles()]
+        return [OverlapTiles(), ExactIndices()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
     fetch = FetchAhead(machine_of(target).caches)
-    return [OverlapTiles(), PartialVectors(), *serial, LowerHalves(), StackVariables(), fetch]
+    lower = [LowerHalves(), StackVariables(), fetch]
+    return [OverlapTiles(), PartialVectors(), *serial, *lower, ExactIndices()]
 
 
 def scheduled(
