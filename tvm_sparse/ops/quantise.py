@@ -156,7 +156,7 @@ def _rounded(steps: Any, scale: Scale) -> Any:
     # pipes, floats in the two that add and convert them.
     low, high = (float(limit - scale.zero_point) for limit in scale.limits)
     sums = tirx.max(steps, tirx.const(low, FLOAT_SUMS)) + _whole()
-    most = int(np.float32(_WHOLE + high).view(np.int32))
+    most = int(np.array(_WHOLE + high, FLOAT_SUMS).view(np.int32))
     bits = tirx.min(tirx.reinterpret("int32", sums), tirx.const(most, "int32"))
     # As a float, so that TVM does not narrow the minimum's operands to bytes.
     return tirx.reinterpret(FLOAT_SUMS, bits)
