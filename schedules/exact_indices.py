@@ -23,7 +23,7 @@ class ExactIndices:
     after: ``for i in range(20): y[i] = x[truncmod(19 - i, 5)]``
 
     ``FlattenBuffer`` rewrites indices as maps of loops. It loses the constant of what is divided
-    where a loop counts down, and where that is a sum of a quotient of another sum with a constant.
+    where a loop counts down, and where that is a sum with a constant of a quotient or a remainder.
     It does not look into divisions towards zero.
     """
 
@@ -80,7 +80,7 @@ def loses_constant(node: Any) -> bool:
         return True
     found: list[bool] = []
     tvm_ffi.structural_walk(node.a, ((tirx.Sub, tirx.Mul), lambda n: found.append(_falls(n))))
-    tvm_ffi.structural_walk(node.a, (_FLOORS, lambda n: found.append(_has_constant(n.a))))
+    tvm_ffi.structural_walk(node.a, (_FLOORS, lambda _: found.append(_has_constant(node.a))))
     return any(found)
 
 

@@ -23,6 +23,8 @@ PLACES = {
     "a negative divisor": (lambda v, _: (v + 46) % -64 + 63, True),
     "rows of a negative divisor": (lambda v, _: (v + 3) // -5 + 4, True),
     "of a quotient": (lambda v, w: ((w + 9) // 2 + v * 2) % 3, True),
+    "of a remainder and a constant": (lambda v, w: (v * 4 + w) // 16 * 9 + (v % 4 + 7) // 3, True),
+    "of a part of a row": (lambda v, w: v // 8 * 3 + (v % 8 + 17) // 3, True),
     "counts up": (lambda v, w: (v + w + 3) % 5, False),
     "of a remainder": (lambda v, _: v % 12 % 5, False),
 }
