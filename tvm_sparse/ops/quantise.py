@@ -118,11 +118,7 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
 
 def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
-
-    def value(*index: Any) -> Any:
-        return _less_whole(_rounded(x(*index), scale))
-
-    return te.compute(x.shape, value, "whole_steps")
+    return te.compute(x.shape, lambda *i: _less_whole(_rounded(x(*i), scale)), "whole_steps")
 
 
 def nearest(x: Any) -> Any:
@@ -146,9 +142,8 @@ def byte_of(steps: Any, scale: Scale) -> Any:
 def _rounded(steps: Any, scale: Scale) -> Any:
     """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
 
-    TVM keeps no call of a rounding function in vectors.
-    Added to :data:`_WHOLE`, a small number is rounded to a whole one, half to even, which then
-    stands in the low bits.
+    TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
+    rounded to a whole one, half to even, which then stands in the low bits.
     """
     # TVM's extrema give the second operand where a comparison with NaN fails: no integer is made
     # of what does not fit one. They name an operand once, so a chain of layers' epilogues stays
