@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import tvm_ffi
@@ -12,6 +13,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.s_tir.schedule import SBlockRV as BlockRV
 
 from tvm_sparse.numerics import bits_of
+from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import OPERATOR, flat
 
 MOST_REPEATED = 64
@@ -188,16 +190,23 @@ def downstream(sch: s_tir.Schedule, block: BlockRV) -> list[Any]:
     return list(found.values())
 
 
-def number_rows(sch: s_tir.Schedule, block: BlockRV) -> None:
+def number_rows(sch: s_tir.Schedule, block: BlockRV, rows: Sequence[Any] = ()) -> None:
     """Make ``block`` iterate over numbered output rows, as the blocks before it do.
 
     before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
+
+    ``rows`` are the extents of the axes of these blocks before the last one, if they have several;
+    the first ones may be those of ``block``.
     """
     extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
-    if len(extents) > 1:
-        numbered = tirx.IndexMap.from_func(
-            lambda *i: [flat(list(i[:-1]), extents), i[-1]],
-            ndim=len(extents) + 1,
-            index_dtype="int64",
-        )
+    pairs = zip(extents, rows, strict=False)
+    plain = len(list(takewhile(lambda pair: tvm_ffi.structural_equal(*pair), pairs)))
+    after = tuple(rows[plain:]) or (None,)  # the extent of the first one does not matter
+
+    def moved(*index: Any) -> list[Any]:
+        position = flat(list(index[plain:-1]), extents[plain:])
+        return [*index[:plain], *unravel(position, after), index[-1]]
+
+    if len(extents) > plain + (not rows):
+        numbered = tirx.IndexMap.from_func(moved, ndim=len(extents) + 1, index_dtype="int64")
         sch.transform_block_layout(block, numbered)

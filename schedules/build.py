@@ -123,6 +123,7 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
     from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+    from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
     from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
     from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
@@ -130,8 +131,8 @@ def after_scheduling(target: Target) -> list[Any]:
     if target.kind.name != "llvm":
         return [OverlapTiles(), ExactIndices()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
-    fetch = FetchAhead(machine_of(target).caches)
-    lower = [LowerHalves(), StackVariables(), fetch]
+    machine = machine_of(target)
+    lower = [LowerHalves(), StackVariables(), PackBytes(machine.pack), FetchAhead(machine.caches)]
     return [OverlapTiles(), PartialVectors(), *serial, *lower, ExactIndices()]
 
 

@@ -118,6 +118,9 @@ class ContractionRule(ScheduleRule):
             sch.reverse_compute_inline(*sch.get_consumers(epilogue))
         machine = machine_of(target)
         nest = _Nest.of(sch, anchor, machine.caches.second)
+        if nest.operator != "matmul":
+            *rows, _, _ = sch.get(anchor).writes[0].source.ty.shape
+            b.number_rows(sch, epilogue, rows)
         widths = [bits // SUM_BITS for bits in machine.widths]
         widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES
@@ -210,7 +213,7 @@ class ContractionRule(ScheduleRule):
         bank_out, bank_in = sch.split(bank, [None, word])
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
-        return [*taps, bank_out, bank_in, block, slot, row, inner]
+        return [*taps, bank_out, bank_in, slot, block, row, inner]
 
 
 def _default(

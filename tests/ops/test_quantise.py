@@ -9,10 +9,11 @@ import pytest
 import torch
 import tvm
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
-from tvm import te
+from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.ops.quantise import Scale, dequantised, quantised, whole_steps
+from tvm_sparse.ops.quantise import BOUND, Scale, dequantised, quantised, taken_apart, whole_steps
+from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.cpu.generic import GenericRule
 
 SCALES = [Scale("uint8", 0.1, 0), Scale("uint8", 0.1, 255), Scale("int8", 0.037, -128)]
@@ -51,6 +52,38 @@ def test_bytes_of_quotients(scale):
         steps = np.rint(x / np.float32(scale.scale)).astype(np.float64) + scale.zero_point
     got = result(lambda t: quantised(t, scale, divide=True), x, scale.dtype)
     np.testing.assert_array_equal(got, np.clip(steps, *scale.limits).astype(scale.dtype))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("size", [4096, 4090])
+def test_bounded_floats_are_rounded_as_others(scale, size):
+    step = dataclasses.replace(scale, scale=1.0)
+    x = (np.arange(size) / 8 - 200).astype(np.float32)  # with ties
+    x[:2] = 1 - BOUND, BOUND - 1
+    low, high = scale.limits
+    expected = np.clip(np.rint(x) + scale.zero_point, low, high)
+    got = result(lambda t: quantised(t, step, bounded=True), x, scale.dtype)
+    np.testing.assert_array_equal(got, expected.astype(scale.dtype))
+    floats = result(lambda t: whole_steps(t, step, bounded=True), x, "float32")
+    np.testing.assert_array_equal(floats, expected - scale.zero_point)
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_bounded_bytes_are_taken_apart(scale):
+    step = dataclasses.replace(scale, scale=1.0)
+    x = te.placeholder((16,), "float32", "X")
+    for bounded in (True, False):
+        func = te.create_prim_func([x, quantised(x, step, bounded=bounded)])
+        (store,) = nodes(func.body, tirx.BufferStore)
+        found = taken_apart(store.value)
+        assert (found is not None) == bounded
+        assert not bounded or found[1:] == (scale.zero_point, scale.dtype)
+    inner = whole_steps(x, Scale("int8", 1.0, 3), bounded=True)
+    func = te.create_prim_func([x, quantised(inner, step, bounded=True)])
+    found = [taken_apart(store.value) for store in nodes(func.body, tirx.BufferStore)]
+    assert [f and f[1:] for f in found] == [None, (scale.zero_point, scale.dtype)]
+    assert taken_apart(tirx.const(3, "uint8")) is None
+    assert taken_apart(tirx.const(3.0, "float32")) is None
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

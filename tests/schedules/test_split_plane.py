@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,11 @@ def pointwise(batch, height, columns, features):
     return Contraction((batch, height, 14), columns, features, *extents)
 
 
+def three(batch, height, channels):
+    extents = ((3, 3), (1, 1), (1, 1), (height + 2, 16))
+    return Contraction((batch, height, 14), channels, 4 * channels, *extents)
+
+
 def taps(batch, height, channels):
     extents = ((3, 3), (1, 1), (1, 1), (height + 2, 16))
     return Contraction((batch, height, 14), channels, channels, *extents, depthwise=True)
@@ -30,7 +37,8 @@ def taps(batch, height, channels):
 def operator(layer):
     if layer.depthwise:
         return depthwise(layer, host())
-    return balanced(layer, BalancedFormat(*layer.matrix_shape, 2), host())
+    storage = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
+    return balanced(layer, storage, host())
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,8 @@ def operator(layer):
     [
         (pointwise(1, 28, 64, 256), 2),
         (pointwise(3, 28, 64, 256), 6),
-        (pointwise(1, 27, 64, 256), None),  # uneven parts
+        (pointwise(1, 27, 64, 256), 2),  # 189 positions each
+        (three(1, 27, 64), None),  # uneven parts
         (pointwise(1, 4, 1024, 1024), None),  # 590 KB of weights, 460 KB of activations
         (taps(1, 28, 256), 2),
         (taps(2, 28, 256), 4),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import Dot, plain_dot
 from tvm_sparse.machine.lookup import Lookup, plain_lookup
+from tvm_sparse.machine.pack import Pack
 from tvm_sparse.machine.vector import VECTOR_BITS
 
 
@@ -46,6 +47,8 @@ class Machine:
         ``(dtype, dot)``: how to multiply activations that lie side by side in a lane.
     fused
         The ``dtype`` of ``dots`` that are a single instruction, sums included.
+    pack
+        How to make bytes of floats, if it has instructions for that.
     code
         ``(dtype, text)``: functions in LLVM's language that the dot product of ``dtype`` calls,
         where TVM has no way to call an instruction.
@@ -55,6 +58,8 @@ class Machine:
         ``(LLVM name, costs)`` of chips that differ.
     caches
         Sizes of its caches.
+    sizes
+        ``(LLVM name, caches)`` of chips whose caches are known.
     """
 
     name: str
@@ -66,9 +71,11 @@ class Machine:
     lookups: tuple[tuple[str, int, Lookup], ...] = ()
     dots: tuple[tuple[str, Dot], ...] = ()
     fused: tuple[str, ...] = ()
+    pack: Pack | None = None
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()
+    sizes: tuple[tuple[str, Caches], ...] = field(default=(), repr=False)
 
     @property
     def accumulators(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm.target import Target, codegen
 
 from tvm_sparse.errors import UnsupportedError
@@ -26,7 +28,9 @@ def machine_of(target: Target) -> Machine:
     if target.kind.name != "llvm":
         raise UnsupportedError("target", f"kind '{target.kind.name}'", "a CPU ('llvm')")
     features = features_of(target)
-    return next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))
+    machine = next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))
+    caches = dict(machine.sizes).get(str(target.attrs.get("mcpu", "")))
+    return replace(machine, caches=caches) if caches else machine
 
 
 def features_of(target: Target) -> frozenset[str]:

@@ -10,7 +10,8 @@ from tvm import tirx
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import fused_dot, imported_dot, widened_dot
 from tvm_sparse.machine.lookup import Lookup, repeated, shuffled_bytes
-from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.pack import pack_512
+from tvm_sparse.machine.record import Caches, Machine
 
 
 def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
@@ -63,6 +64,7 @@ AVX512 = Machine(
     costs=ZEN_4,
     lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
+    sizes=(("znver5", Caches(first=48 << 10)),),
 )
 
 
@@ -101,6 +103,7 @@ AVX512_BW = replace(
         ("uint8", 16, shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512)),
     ),
     dots=(("uint8", widened_dot("llvm.x86.avx512.pmaddw.d.512", 512)),),
+    pack=pack_512,
 )
 
 AVX512_VNNI = replace(

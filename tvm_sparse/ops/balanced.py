@@ -27,7 +27,7 @@ def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) 
     on a whole vector. Shapes: ``X``, ``Y`` as the contraction says, the others as
     ``BalancedFormat.encode`` gives. (Balanced sparsity: Yao et al., AAAI 2019, section 3.)
     """
-    return loop_nest(contraction, BalancedWeights(contraction, storage), target)
+    return loop_nest(contraction, BalancedWeights(contraction, storage), target, numbered=True)
 
 
 @dataclass

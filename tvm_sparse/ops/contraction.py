@@ -82,6 +82,20 @@ class Contraction:
         window = zip(lead[plain:], taps, self.strides, self.dilation, borders, strict=True)
         return (*lead[:plain], *(y * s + k * d - b for y, k, s, d, b in window))
 
+    @property
+    def positions(self) -> int:
+        """Positions of an output image, or zero if a spatial extent is symbolic."""
+        spatial = self.lead[len(self.lead) - len(self.taps) :]
+        static = all(isinstance(extent, int) for extent in spatial)
+        return math.prod(spatial) if static else 0
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether it is a convolution of one tap and static extents, each position on its own."""
+        same = self.padded == self.lead[len(self.lead) - len(self.taps) :]
+        plain = {*self.taps, *self.strides} == {1} and not any(self.borders)
+        return self.positions > 0 and same and plain
+
     def group_start(self, feature: Any) -> Any:
         """Return the input channel at which the group of an output feature begins."""
         return 0 if self.groups == 1 else feature // (self.features // self.groups) * self.columns

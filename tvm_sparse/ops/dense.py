@@ -28,7 +28,7 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
     c, lanes = contraction, storage.lanes
     engine = engine_of(c.numerics, target)
     if engine.depth > 1:
-        return loop_nest(c, DenseWeights(c, storage), target)
+        return loop_nest(c, DenseWeights(c, storage), target, numbered=True)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
     w = te.placeholder(int64((storage.row_blocks, storage.cols, lanes)), engine.held, "V")
     taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]

@@ -20,6 +20,7 @@ from tvm_sparse.engine.cpu import Engine, Vector
 from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
+from tvm_sparse.ops.numbered_rows import NumberedRows
 from tvm_sparse.ops.store import declare_offsets, store
 
 IMPORT = "pragma_import_llvm"
@@ -84,13 +85,19 @@ class Weights(Protocol):
 
 
 def loop_nest(
-    c: Contraction, weights: Weights, target: Target, *, centred: bool = True
+    c: Contraction,
+    weights: Weights,
+    target: Target,
+    *,
+    centred: bool = True,
+    numbered: bool = False,
 ) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: the sums of all steps, stored as features side by side.
 
     Integers have a parameter ``Z`` before ``Y``: what :mod:`tvm_sparse.formats.offsets` makes of
     zero points, to be added to each feature. Sums that are not ``centred`` are left without it, and
-    so are those of unsigned bytes whose zero point is zero.
+    so are those of unsigned bytes whose zero point is zero. The positions of an image may be
+    ``numbered``, see :class:`~tvm_sparse.ops.numbered_rows.NumberedRows`.
 
     Raises
     ------
@@ -107,27 +114,32 @@ def loop_nest(
         offsets = declare_offsets(c, engine) if centred else None
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            shape = int64((*c.lead, blocks * members, lanes))
+            rows = NumberedRows.of(c, target, numbered=numbered)
+            shape = int64((*rows.extents, blocks * members, lanes))
             sums = T.sblock_alloc_buffer(shape, c.numerics.accumulate)
-            _contract(c, weights, engine, x, sums)
-            store(c, lambda lead, out: sums[(*lead, out // lanes, out % lanes)], offsets, y)
+            _contract(rows, weights, engine, x, sums)
+
+            def sum_of(lead: list[Any], out: Any) -> Any:
+                return sums[(*rows.numbered(lead), out // lanes, out % lanes)]
+
+            store(c, sum_of, offsets, y)
     return builder.get()
 
 
 def _contract(
-    c: Contraction, weights: Weights, engine: Engine, x: tirx.Buffer, sums: tirx.Buffer
+    rows: NumberedRows, weights: Weights, engine: Engine, x: tirx.Buffer, sums: tirx.Buffer
 ) -> None:
     """Emit the block that adds up one step."""
-    lead, lanes = len(c.lead), weights.lanes
-    grid = int64((*c.lead, *weights.extents, *weights.steps))
+    c, lead, lanes = rows.contraction, len(rows.extents), weights.lanes
+    grid = int64((*rows.extents, *weights.extents, *weights.steps))
     with T.grid(*grid) as axes, T.sblock("contract"):
         v = list(T.axis.remap("S" * (lead + 2) + "R" * len(weights.steps), axes))
-        at = At(v[:lead], v[lead], v[lead + 1], v[lead + 2 :])
+        at = At(rows.lead(v[:lead]), v[lead], v[lead + 1], v[lead + 2 :])
         step = weights.step(c, engine, x, at)
-        own = (*at.lead, step.vector)
+        own = (*v[:lead], step.vector)
         T.reads(*step.reads)
         T.writes(sums[(*own, slice(0, lanes))])
-        marks = {OPERATOR: weights.operator, ROWS: row_axis(c.lead)}
+        marks = {OPERATOR: weights.operator, ROWS: row_axis(rows.extents)}
         T.sblock_attr(marks | group_mark(c.features, c.groups, lanes))
         if engine.code:
             T.sblock_attr({IMPORT: engine.code})

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
+import tvm_ffi
+from tvm import ir, te, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
 
 _WHOLE = 1.5 * 2.0**23
 """Between half of it and twice as much, neighbours of single precision are one apart."""
+
+
+BOUND = 2.0**21
+"""Steps below which floats count as bounded: added to :data:`_WHOLE`, none leaves its binade."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,13 @@ def dequantised_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
     return tirx.Cast(FLOAT_SUMS, tirx.Cast("int32", x(*index)) - zero) * step
 
 
-def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
+def quantised(
+    x: te.Tensor, scale: Scale, *, divide: bool = False, bounded: bool = False
+) -> te.Tensor:
     """Return the bytes next to the floats ``x``: half to even; what is out of range saturates.
 
-    NaN becomes the smallest byte.
+    NaN becomes the smallest byte. Of ``bounded`` floats there is none, and they are less than
+    :data:`BOUND` steps: that is faster.
 
     Floats are multiplied by the inverse of the scale, rounded once, as PyTorch does; or divided
     by the scale, as ONNX says.
@@ -111,14 +119,18 @@ def quantised(x: te.Tensor, scale: Scale, *, divide: bool = False) -> te.Tensor:
     def value(*index: Any) -> Any:
         number = x(*index)
         steps = number / tirx.const(float(step), FLOAT_SUMS) if divide else number * inverse
-        return byte_of(steps, scale)
+        return byte_of(steps, scale, bounded=bounded)
 
     return te.compute(x.shape, value, "quantise")
 
 
-def whole_steps(x: te.Tensor, scale: Scale) -> te.Tensor:
+def whole_steps(x: te.Tensor, scale: Scale, *, bounded: bool = False) -> te.Tensor:
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
-    return te.compute(x.shape, lambda *i: _less_whole(_rounded(x(*i), scale)), "whole_steps")
+
+    def value(*index: Any) -> Any:
+        return _less_whole(_rounded(x(*index), scale, bounded))
+
+    return te.compute(x.shape, value, "whole_steps")
 
 
 def nearest(x: Any) -> Any:
@@ -132,14 +144,37 @@ def _less_whole(x: Any) -> Any:
     return tirx.reinterpret(FLOAT_SUMS, bits) - _whole()
 
 
-def byte_of(steps: Any, scale: Scale) -> Any:
+def byte_of(steps: Any, scale: Scale, *, bounded: bool = False) -> Any:
     """Return ``steps`` above the zero point as a byte."""
     # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
-    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale)))
-    return tirx.Cast(scale.dtype, low + tirx.const(scale.zero_point % 256, "uint8"))
+    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale, bounded)))
+    byte = low + tirx.const(scale.zero_point % 256, "uint8")
+    return byte if scale.dtype == "uint8" else tirx.Cast(scale.dtype, byte)
 
 
-def _rounded(steps: Any, scale: Scale) -> Any:
+def taken_apart(byte: Any) -> tuple[Any, int, str] | None:
+    """Return ``(steps, zero_point, dtype)`` if ``byte`` is :func:`byte_of` bounded steps."""
+    dtype = str(byte.ty.dtype)
+    clamped: list[Any] = []
+    if dtype in ("uint8", "int8"):
+        tvm_ffi.structural_walk(byte, (tirx.Max, clamped.append))
+    for top in clamped:
+        sums, least = _with_bits(top.a), top.b
+        if isinstance(sums, tirx.Add) and isinstance(least, tirx.IntImm):
+            zero = int(np.iinfo(dtype).min) - (int(least) - _whole_bits(0))
+            same = byte_of(sums.a, Scale(dtype, 1.0, zero), bounded=True)
+            if tvm_ffi.structural_equal(same, byte):
+                return sums.a, zero, dtype
+    return None
+
+
+def _with_bits(expr: Any) -> Any:
+    """Return the number whose bits ``expr`` is, ``None`` if it is something else."""
+    looks = isinstance(expr, ir.Call) and expr.op.same_as(ir.Op.get("tirx.reinterpret"))
+    return expr.args[0] if looks else None
+
+
+def _rounded(steps: Any, scale: Scale, bounded: bool) -> Any:
     """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
 
     TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
@@ -150,11 +185,20 @@ def _rounded(steps: Any, scale: Scale) -> Any:
     # as long as it is. Positive floats are in the order of their bits; Zen compares these in four
     # pipes, floats in the two that add and convert them.
     low, high = (float(limit - scale.zero_point) for limit in scale.limits)
-    sums = tirx.max(steps, tirx.const(low, FLOAT_SUMS)) + _whole()
-    most = int(np.array(_WHOLE + high, FLOAT_SUMS).view(np.int32))
-    bits = tirx.min(tirx.reinterpret("int32", sums), tirx.const(most, "int32"))
+    least, most = (tirx.const(_whole_bits(n), "int32") for n in (low, high))
+    if bounded:
+        bits = tirx.max(tirx.reinterpret("int32", steps + _whole()), least)
+    else:
+        sums = tirx.max(steps, tirx.const(low, FLOAT_SUMS)) + _whole()
+        bits = tirx.reinterpret("int32", sums)
+    bits = tirx.min(bits, most)
     # As a float, so that TVM does not narrow the minimum's operands to bytes.
     return tirx.reinterpret(FLOAT_SUMS, bits)
+
+
+def _whole_bits(number: float) -> int:
+    """Return the bits of a whole number added to :data:`_WHOLE`."""
+    return int(np.array(_WHOLE + number, FLOAT_SUMS).view(np.int32))
 
 
 def _whole() -> Any:

@@ -15,6 +15,7 @@ from tvm_sparse.ops import ieee
 
 Function = Callable[..., np.ndarray]
 Scalar = Callable[..., Any]
+Bound = Callable[..., float]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Elementwise:
         Whether it takes longer than to look up a byte.
     scalar
         The operator on numbers of a function's definition, ``None`` if no pass needs it.
+    bound
+        The largest absolute value of the result, given those of the operands, ``None`` if there is
+        none or no pass needs it.
     """
 
     operands: int = 1
@@ -45,14 +49,23 @@ class Elementwise:
     fuses: bool = False
     costly: bool = False
     scalar: Scalar | None = None
+    bound: Bound | None = None
 
 
-def _two(function: Function, scalar: Scalar) -> Elementwise:
-    return Elementwise(2, function, exact=True, fuses=True, scalar=scalar)
+def _two(function: Function, scalar: Scalar, bound: Bound | None = None) -> Elementwise:
+    return Elementwise(2, function, exact=True, fuses=True, scalar=scalar, bound=bound)
 
 
-def _costly(function: Function) -> Elementwise:
-    return Elementwise(1, function, fuses=True, costly=True)
+def _costly(function: Function, bound: Bound | None = None) -> Elementwise:
+    return Elementwise(1, function, fuses=True, costly=True, bound=bound)
+
+
+def _same(largest: float) -> float:
+    return largest
+
+
+def _one(_largest: float) -> float:
+    return 1.0
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
@@ -64,26 +77,27 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 PLAIN, FUSES = Elementwise(), Elementwise(fuses=True)
 
 ELEMENTWISE: dict[str, Elementwise] = {
-    "add": _two(np.add, operator.add),
-    "subtract": _two(np.subtract, ieee.subtract),
-    "multiply": _two(np.multiply, ieee.multiply),
+    "add": _two(np.add, operator.add, operator.add),
+    "subtract": _two(np.subtract, ieee.subtract, operator.add),
+    "multiply": _two(np.multiply, ieee.multiply, operator.mul),
     "divide": _two(np.divide, ieee.divide),
-    "maximum": _two(np.maximum, tirx.max),
-    "minimum": _two(np.minimum, tirx.min),
-    "negative": Elementwise(1, np.negative, exact=True, fuses=True),
+    "maximum": _two(np.maximum, tirx.max, max),
+    "minimum": _two(np.minimum, tirx.min, max),
+    "negative": Elementwise(1, np.negative, exact=True, fuses=True, bound=_same),
     "round": Elementwise(1, np.rint, exact=True, scalar=tirx.nearbyint),
     "sqrt": Elementwise(1, np.sqrt, exact=True),
     "exp": Elementwise(1, np.exp, exact=True, fuses=True, costly=True),
     "zeros_like": Elementwise(1, np.zeros_like, exact=True),
     "ones_like": Elementwise(1, np.ones_like, exact=True),
-    "nn.relu": Elementwise(1, lambda x: np.maximum(x, 0), fuses=True),
-    "nn.silu": _costly(lambda x: x / (1 + np.exp(-x))),
-    "sigmoid": _costly(lambda x: 1 / (1 + np.exp(-x))),
-    "tanh": _costly(np.tanh),
+    "nn.relu": Elementwise(1, lambda x: np.maximum(x, 0), fuses=True, bound=_same),
+    "nn.silu": _costly(lambda x: x / (1 + np.exp(-x)), _same),
+    "sigmoid": _costly(lambda x: 1 / (1 + np.exp(-x)), _one),
+    "tanh": _costly(np.tanh, _one),
     "erf": _costly(np.vectorize(math.erf, otypes=[float])),
-    "nn.gelu": _costly(_gelu),
-    **dict.fromkeys(("astype", "clip", "nn.leakyrelu"), FUSES),
-    "abs": Elementwise(1, np.abs, exact=True, scalar=tirx.abs),
+    "nn.gelu": _costly(_gelu, _same),
+    "astype": Elementwise(fuses=True, bound=_same),
+    **dict.fromkeys(("clip", "nn.leakyrelu"), FUSES),
+    "abs": Elementwise(1, np.abs, exact=True, scalar=tirx.abs, bound=_same),
     "power": Elementwise(2, np.power),
     "rsqrt": Elementwise(1, lambda x: 1 / np.sqrt(x)),
     **dict.fromkeys(("ceil", "cos", "floor", "log", "sign"), PLAIN),

@@ -13,9 +13,10 @@ from tvm.ir import GenericConst
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.concatenate import concatenate
-from tvm_sparse.ops.quantise import Scale, dequantised_at, whole_steps
+from tvm_sparse.ops.quantise import BOUND, Scale, dequantised_at, quantised, whole_steps
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.lower_concatenate import joined
+from tvm_sparse.passes.magnitudes import Magnitudes
 from tvm_sparse.passes.quantisation import meaning_of, zero_of
 from tvm_sparse.passes.rewrite import (
     Rewriter,
@@ -36,22 +37,36 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 class _Rule:
     """The rule; ``unmade`` are the ``quantize`` whose bytes are never made, and their sizes."""
 
-    def __init__(self, func: relax.Function) -> None:
-        self.unmade = _unmade(func)
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.unmade, self.magnitudes = _unmade(mod["main"]), Magnitudes(mod)
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
-        size = self._unmade(sweep.original) if name == "quantize" else None
-        if size is not None:
-            scale = Scale(str(call.ty.dtype), 1.0, zero_of(call) or 0)
-            steps = sweep.builder_.emit_te(
-                lambda t: whole_steps(t, scale), call.args[0], primfunc_name_hint="steps"
-            )
-            # Here, not where they are read: TVM fuses what comes first with its layer first.
-            return relax.op.multiply(steps, size)
+        if name == "quantize" and (zero := zero_of(call)) is not None:
+            return self._quantised(sweep, call, Scale(str(call.ty.dtype), 1.0, zero))
         if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
             return call.args[0]
         return _combined(sweep, call) if _adds(call) else _joined(sweep, call)
+
+    def _quantised(self, sweep: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
+        """Return ``call``, of steps, as floats if its bytes are never made; faster if bounded."""
+        size = self._unmade(sweep.original)
+        bounded = self.magnitudes.of(sweep.original.args[0]) < BOUND
+        if size is not None:
+            steps = sweep.builder_.emit_te(
+                lambda t: whole_steps(t, scale, bounded=bounded),
+                call.args[0],
+                primfunc_name_hint="steps",
+            )
+            # Here, not where they are read: TVM fuses what comes first with its layer first.
+            return relax.op.multiply(steps, size)
+        if not bounded:
+            return None
+        return sweep.builder_.call_te(
+            lambda t: quantised(t, scale, bounded=True),
+            call.args[0],
+            primfunc_name_hint="quantised",
+        )
 
     def _unmade(self, call: relax.Call) -> Any | None:
         """Return what a step of ``call`` means if its bytes are never made."""
@@ -158,4 +173,4 @@ class ReadBytes:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with fewer ``dequantize``."""
-        return rewrite(mod, _Rule(mod["main"]))
+        return rewrite(mod, _Rule(mod))

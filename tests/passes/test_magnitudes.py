@@ -1,0 +1,116 @@
+"""Magnitudes: a bound holds whatever the inputs are, and there is none where that is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from tvm import relax
+
+import tvm_sparse as ts
+from tests.integers import as_integers
+from tests.kernels import host
+from tests.passes.modules import module
+from tvm_sparse.ops import quantise as ops
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.passes import read_bytes
+from tvm_sparse.passes.magnitudes import Magnitudes
+from tvm_sparse.passes.rewrite import constant
+
+LAYER = as_integers(Contraction((3,), 8, 20))
+
+
+def largest(body, *shapes):
+    """Return the bound of the result of ``body`` of inputs of ``shapes``."""
+    mod = module(body, *shapes)
+    return Magnitudes(mod).of(mod["main"].body.body)
+
+
+def emit(call):
+    return relax.BlockBuilder.current().emit(call)
+
+
+def sums(x, weights=None):
+    """Return the sums of a dense layer whose weights are constants, or an input."""
+    builder = relax.BlockBuilder.current()
+    storage = dense_format(LAYER, host())
+    values = storage.encode(np.ones(LAYER.matrix_shape, np.int8))
+    function = builder.add_func(dense(LAYER, storage, host()), "layer")
+    arrays = [constant(a) for a in values.values()] if weights is None else [weights]
+    out = relax.TensorType(LAYER.output_shape, "int32")
+    return builder.emit(relax.call_tir(function, [x, *arrays], out_ty=out))
+
+
+def bytes_of(x):
+    return emit(relax.op.astype(x, "uint8"))
+
+
+def test_sums_of_bytes_are_bounded_by_their_weights():
+    def body(x):
+        steps = emit(relax.op.astype(sums(bytes_of(x)), "float32"))
+        scaled = emit(relax.op.multiply(steps, relax.const(np.full(20, 0.5, np.float32))))
+        return relax.op.add(scaled, relax.const(np.full(20, -3.0, np.float32)))
+
+    found = largest(body, (3, 8))
+    most = 0.5 * 8 * 255 * 128 + 3
+    assert most <= found <= 32 / 20 * most + 0.5 * 255 * 128  # features fill lanes
+
+
+def test_weights_that_are_no_constants_bound_nothing():
+    def body(x, w):
+        weights = emit(relax.op.astype(w, "int8"))
+        return relax.op.astype(sums(bytes_of(x), weights), "float32")
+
+    assert largest(body, (3, 8), (2, 2, 64)) == 2.0**31
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e35])
+def test_what_overflows_has_no_bound(value):
+    def body(x):
+        steps = emit(relax.op.astype(bytes_of(x), "float32"))
+        return relax.op.multiply(steps, relax.const(value, "float32"))
+
+    assert largest(body, (3, 8)) == np.inf
+
+
+def test_inputs_and_other_operators_have_no_bound():
+    assert largest(relax.op.nn.relu, (3, 8)) == np.inf
+    assert largest(lambda x: relax.op.exp(emit(relax.op.tanh(x))), (3, 8)) == np.inf
+    assert largest(lambda x: relax.op.negative(emit(relax.op.sigmoid(x))), (3, 8)) == np.inf
+
+
+class Residual(nn.Module):
+    """A layer, a layer that is added, and one behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(16, 64, 1), nn.Conv2d(64, 64, 1)
+        self.third = nn.Conv2d(64, 128, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.first(x))
+        return self.third(torch.relu(self.second(y) + y))
+
+
+@pytest.mark.parametrize("size", [7, 12])
+def test_bounded_layers_have_the_bytes_of_others(size, monkeypatch):
+    torch.manual_seed(0)
+    model, x = Residual().eval(), torch.randn(1, 16, size, size)
+    quantised = ts.quantize(model, [(x,), (-x,)])
+    config, made = ts.Config(measure=False, tuned=False), []
+
+    def counted(*args, **options):
+        made.append(options["bounded"])
+        return ops.quantised(*args, **options)
+
+    monkeypatch.setattr(read_bytes, "quantised", counted)
+    fast = ts.compile(quantised, (x,), config=config)
+    assert made == [True, True]  # one of them is a sum's; the last one's are floats
+    monkeypatch.setattr(read_bytes, "BOUND", 0.0)
+    slow = ts.compile(quantised, (x,), config=config)
+    assert len(made) == 2
+    inputs = [x, -x, 100 * x, torch.full_like(x, torch.nan), torch.full_like(x, torch.inf)]
+    for given in inputs:
+        np.testing.assert_array_equal(fast(given).numpy(), slow(given).numpy())

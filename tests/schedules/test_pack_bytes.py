@@ -1,0 +1,98 @@
+"""PackBytes: four vectors of bounded steps are stored as one, with the same bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import s_tir, te, tirx
+
+from tests.kernels import host
+from tvm_sparse.machine.pack import PARTS
+from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.quantise import Scale, quantised
+from tvm_sparse.schedules.blocks import nodes
+from tvm_sparse.schedules.build import build_scheduled
+from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
+
+WIDE = PARTS * LANES
+packs = pytest.mark.skipif(machine_of(host()).pack is None, reason="no instruction packs bytes")
+
+
+def fake_pack(steps, zero_point, dtype):
+    """Say what would be packed."""
+    lanes = tirx.Broadcast(tirx.const(zero_point, dtype), WIDE)
+    return lanes if len(steps) == PARTS else None
+
+
+def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bounded=True, vectors=PARTS, index=None):
+    """Return a vectorised function that makes bytes of ``a * b + c``, ``b`` one number a column."""
+    shape = (5, columns)
+    a, b = te.placeholder(shape, "int32", "A"), te.placeholder((columns,), "float32", "B")
+    c = te.placeholder((5,), "float32", "C")
+
+    def steps(i, j):
+        return a[i, index(j) if index else j].astype("float32") * b[j] + c[i]
+
+    made = quantised(te.compute(shape, steps, "steps"), scale, bounded=bounded)
+    sch = s_tir.Schedule(te.create_prim_func([a, b, c, made]))
+    sch.compute_inline(sch.get_sblock("steps"))
+    _, column = sch.get_loops(sch.get_sblock("quantise"))
+    _, part, lane = sch.split(column, [None, vectors, LANES])
+    sch.unroll(part)
+    sch.vectorize(lane)
+    return sch.mod
+
+
+def widths(mod):
+    """Return how many bytes are stored at a time."""
+    stores = nodes(mod["main"].body, tirx.BufferStore)
+    return [int(getattr(store.indices[-1], "lanes", 1)) for store in stores]
+
+
+@pytest.mark.parametrize("scale", [Scale("uint8", 1.0, 3), Scale("int8", 1.0, -7)], ids=str)
+@pytest.mark.parametrize("vectors", [PARTS, 2 * PARTS])
+def test_four_vectors_are_stored_at_once(scale, vectors):
+    assert widths(PackBytes(fake_pack)(epilogue(scale=scale, vectors=vectors))) == [WIDE]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bounded": False},
+        {"vectors": 2},
+        {"columns": 96},  # the second group would be half a one
+        {"index": lambda j: (j + 1) % 128},
+    ],
+    ids=["unbounded", "pairs", "partial", "shifted"],
+)
+def test_others_stay_as_they_are(given):
+    before = epilogue(**given)
+    after = PackBytes(fake_pack)(before)
+    tvm.ir.assert_structural_equal(before, after)
+
+
+def test_machines_without_packs_change_nothing():
+    before = epilogue()
+    assert PackBytes(None)(before).same_as(before)
+
+
+@packs
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("zero", [-128, -7, 0, 3, 127, 128, 255])
+def test_packed_bytes_are_rounded_and_saturated(dtype, zero):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if not low <= zero <= high:
+        return
+    scale = Scale(dtype, 1.0, zero)
+    rng = np.random.default_rng(0)
+    a = rng.integers(-900, 900, (5, 128)).astype(np.int32)
+    a[0, :4] = [2**20, -(2**20), 0, 1]
+    b, c = np.full(128, 0.5, np.float32), np.array([0, 1, -3, 0.25, 90], np.float32)
+    expected = np.clip(np.rint(a * b + c[:, None]) + zero, low, high).astype(dtype)
+    module = build_scheduled(epilogue(scale=scale), host())
+    out = tvm.runtime.tensor(np.full((5, 128), 77, dtype))
+    module["main"](*(tvm.runtime.tensor(v) for v in (a, b, c)), out)
+    np.testing.assert_array_equal(out.numpy(), expected)
+    assert f"pack{'us' if dtype == 'uint8' else 'ss'}wb" in module.mod.inspect_source("ll")
