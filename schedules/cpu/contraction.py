@@ -238,7 +238,7 @@ def _default(
         )
         room = 0 if streams else machine.caches.second * CACHE_SHARE
         chunk = _chunk(nest, blocks, extents, tile, weights, room)
-        if chunk * tile.vectors * weights <= machine.caches.first:
+        if chunk * tile.vectors * weights <= machine.caches.weights:
             break
     return tile, chunk
 

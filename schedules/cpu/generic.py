@@ -7,7 +7,8 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.machine.vector import LANES
+from tvm_sparse.machine.vector import LANES, VECTOR_BITS
+from tvm_sparse.numerics import bits_of
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -135,12 +136,13 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
     columns = sch.fuse(*spatial[-count:]) if count > 1 else spatial[-1]
     spatial = [*spatial[:-count], columns]
     heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
+    lanes = _lanes(sch, block)
     out, inner = sch.split(spatial[-1], [None, width])
     sch.reorder(*spatial[:-1], out, *reduced, inner)
-    _vectors(sch, inner)
+    _vectors(sch, inner, lanes)
     stored = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
-    _vectors(sch, sch.get_loops(stored)[-1])
+    _vectors(sch, sch.get_loops(stored)[-1], lanes)
     if heavy:  # before the block is cut in two writers of its output
         cores.tasks(sch, [*spatial[:-1], out])
     sch.decompose_reduction(block, reduced[0])
@@ -193,8 +195,16 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
     sch.decompose_reduction(partial, rest[0])
 
 
-def _vectors(sch: s_tir.Schedule, loop: LoopRV) -> None:
+def _lanes(sch: s_tir.Schedule, block: BlockRV) -> int:
+    """Return the elements of a vector: more where all that a block reads and writes are bytes."""
+    body = sch.get(block)
+    types = {str(region.source.ty.dtype) for region in (*body.reads, *body.writes)}
+    return VECTOR_BITS // bits_of(types.pop()) if types in ({"uint8"}, {"int8"}) else LANES
+
+
+def _vectors(sch: s_tir.Schedule, loop: LoopRV, most: int) -> None:
     extent = b.extent(sch, loop)
-    out, lane = sch.split(loop, [None, extent if extent % LANES else LANES])
+    lanes = most if extent % most == 0 else LANES
+    out, lane = sch.split(loop, [None, extent if extent % lanes else lanes])
     sch.vectorize(lane)
     sch.unroll(out)

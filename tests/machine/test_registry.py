@@ -15,6 +15,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.lookup import plain_lookup
 from tvm_sparse.machine.plain import PLAIN
+from tvm_sparse.machine.record import Caches
 from tvm_sparse.machine.registry import MACHINES, machine_of
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.balanced import balanced
@@ -84,3 +85,10 @@ def test_candidates_use_the_banks_of_a_toy_machine(looked_up):
     matrix = keep_of_bank(np.random.default_rng(0), (32, 32), 4)
     (candidate,) = balanced_candidates(Contraction((64,), 32, 32), Scan(matrix), host())
     assert candidate.storage.bank == 4
+
+
+@pytest.mark.parametrize(("cpu", "kilobytes"), [("znver4", 32), ("znver5", 48), ("haswell", 32)])
+def test_chips_may_have_caches_of_their_own(cpu, kilobytes):
+    caches = machine_of(host(cpu)).caches
+    assert caches.weights == kilobytes << 10
+    assert caches.second == Caches().second

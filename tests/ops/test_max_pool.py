@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import te
+from tvm import te, tirx
 
-from tests.kernels import run
+from tests.kernels import host, run
 from tvm_sparse.ops.max_pool import max_pool
+from tvm_sparse.schedules.blocks import VECTORIZED, nodes
+from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.rule import first_schedule
 
 
 def _naive(x, spatial, window, strides, dilation, padding, shape):
@@ -61,3 +64,22 @@ def test_rows_first_only_where_columns_lie_side_by_side():
     rows = max_pool(source, [2, 3], [3, 3], [2, 2], [1, 1], [1, 1], [1, 8, 4, 8])
     assert [t.op.name for t in planes.op.input_tensors] == ["pad"]
     assert [t.op.name for t in rows.op.input_tensors] == ["max_pool_rows"]
+
+
+@pytest.mark.parametrize("channels", [64, 96, 128])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_bytes_fill_vectors(channels, dtype):
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(limits.min, limits.max + 1, (1, 7, 9, channels))
+    given = ([1, 2], [3, 3], [2, 2], [1, 1], [1, 1], (1, 4, 5, channels))
+    source = te.placeholder(x.shape, dtype)
+    func = te.create_prim_func([source, max_pool(source, *given)]).with_attr(
+        "global_symbol", "main"
+    )
+    schedule, _ = first_schedule(func, host(), rules_for(host()))
+    loops = nodes(schedule.mod["main"].body, tirx.For)
+    widths = {int(loop.extent) for loop in loops if int(loop.kind) == VECTORIZED}
+    assert widths == {16 if channels == 96 else 64}
+    expected = np.maximum(_naive(x.astype(np.float32), *given), limits.min)
+    got = run(func, [x.astype(dtype)], given[-1], dtype=dtype)
+    np.testing.assert_array_equal(got, expected.astype(dtype))

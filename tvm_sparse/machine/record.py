@@ -15,11 +15,13 @@ from tvm_sparse.machine.vector import VECTOR_BITS
 class Caches:
     """Bytes that schedules count on.
 
-    ``first`` and ``second`` are a core's own caches. Cores share the last one: ``last`` bytes of
+    ``first`` and ``second`` are a core's own caches. A tile's weights of up to ``weights`` bytes stay in
+    the first one while rows of activations pass. Cores share the last one: ``last`` bytes of
     weights that all of them read stay in it, and ``near`` bytes of what one core writes.
     """
 
     first: int = 32 << 10
+    weights: int = 32 << 10
     second: int = 1 << 20
     last: int = 16 << 20
     near: int = 4 << 20
@@ -59,7 +61,7 @@ class Machine:
     caches
         Sizes of its caches.
     sizes
-        ``(LLVM name, caches)`` of chips whose caches are known.
+        ``(LLVM name, caches)`` of chips that differ.
     """
 
     name: str

@@ -64,7 +64,7 @@ AVX512 = Machine(
     costs=ZEN_4,
     lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
-    sizes=(("znver5", Caches(first=48 << 10)),),
+    sizes=(("znver5", Caches(weights=48 << 10)),),
 )
 
 
