@@ -15,7 +15,7 @@ from tvm_sparse.machine.vector import VECTOR_BITS
 class Caches:
     """Bytes that schedules count on.
 
-    ``first`` and ``second`` are a core's own caches. A tile's weights of up to ``weights`` bytes stay in
+    ``first`` and ``second`` are a core's own caches. A tile's weights of ``weights`` bytes stay in
     the first one while rows of activations pass. Cores share the last one: ``last`` bytes of
     weights that all of them read stay in it, and ``near`` bytes of what one core writes.
     """
