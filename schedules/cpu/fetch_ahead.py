@@ -16,6 +16,7 @@ from tvm_sparse.machine.record import Caches
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, map_functions, nodes
+from tvm_sparse.schedules.variables import placed, uses
 
 LINE = 64
 """Bytes of a cache line."""
@@ -127,7 +128,9 @@ class _Nest:
         axes = list(zip(self.block.iter_vars, realize.iter_values, strict=True))
         self.values = {axis.var: value for axis, value in axes}
         sums = [value for axis, value in axes if int(axis.iter_type) == b.REDUCTION]
-        self.summed = [loop for loop in self.walk if any(_reads(value, loop) for value in sums)]
+        self.summed = [
+            loop for loop in self.walk if any(uses(value, loop.loop_var) for value in sums)
+        ]
         self.analyzer = Analyzer()
         for loop in self.loops:
             domain = ir.Range.from_min_extent(loop.min, loop.extent)
@@ -147,7 +150,7 @@ class _Nest:
         of tiles and rows brings another tile only after some ``turns``.
         """
         offset = self._offset(load)
-        read = [x for x in self.loops if _reads(offset, x)]
+        read = [x for x in self.loops if uses(offset, x.loop_var)]
         tiles = [x for x in self.walk if x in read and x not in self.summed and _extent(x) > 1]
         if not tiles:
             return
@@ -156,10 +159,10 @@ class _Nest:
         end = next(repeats, None)
         *_, tile = [x for x in tiles if end is None or self.walk.index(x) < self.walk.index(end)]
         within = self.loops[self.loops.index(tile) + 1 :]
-        uses = math.prod(_extent(x) for x in within if x not in read)
-        start = _placed(offset, {x.loop_var: 0 for x in within})
+        rows = math.prod(_extent(x) for x in within if x not in read)
+        start = placed(offset, {x.loop_var: 0 for x in within})
         for turns in b.divisors(_extent(tile), _extent(tile)):
-            after = _placed(start, {tile.loop_var: tile.loop_var + turns})
+            after = placed(start, {tile.loop_var: tile.loop_var + turns})
             length = self.analyzer.simplify(after - start)
             if isinstance(length, tirx.IntImm) and int(length) > 0:
                 step, steps = tirx.floormod(tile.loop_var, turns), turns
@@ -167,7 +170,7 @@ class _Nest:
                     step = step * loop.extent + loop.loop_var
                     steps *= _extent(loop)
                 width = b.nbytes(load.source) // b.elements(load.source)
-                yield _Stream(load.source, int(length) * width, after, step, steps, uses)
+                yield _Stream(load.source, int(length) * width, after, step, steps, rows)
                 return
 
     def _offset(self, load: Any) -> Any:
@@ -175,7 +178,7 @@ class _Nest:
         offset: Any = _const(0)
         for index, extent in zip(load.indices, load.source.shape, strict=True):
             offset = offset * extent + (index.base if isinstance(index, tirx.Ramp) else index)
-        return _placed(offset, self.values)
+        return placed(offset, self.values)
 
 
 def _with_fetches(func: tirx.PrimFunc, at: Any, ahead: list[_Stream]) -> tirx.PrimFunc:
@@ -197,22 +200,8 @@ def _holds(loop: tirx.For, realize: Any) -> bool:
     return any(found.same_as(realize) for found in nodes(loop.body, s_tir.SBlockRealize))
 
 
-def _reads(expr: Any, loop: tirx.For) -> bool:
-    return any(v.same_as(loop.loop_var) for v in tirx.analysis.undefined_vars(expr))
-
-
 def _extent(loop: tirx.For) -> int:
     return int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else SYMBOLIC
-
-
-def _placed(expr: Any, values: dict[Any, Any]) -> Any:
-    """Return ``expr`` with other values for variables."""
-
-    def place(var: Any) -> Any:
-        value = values.get(var, var)
-        return tirx.const(value, str(var.ty.dtype)) if isinstance(value, int) else value
-
-    return tvm_ffi.structural_map(expr, (tirx.Var, place))
 
 
 def _const(value: int) -> Any:

@@ -11,14 +11,10 @@ from tvm import ir, s_tir, tirx
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
+from tvm_sparse.schedules.variables import uses
 
 WIDEST = 2 * LANES
 """Most lanes of a vector that is no whole number of registers."""
-
-
-def uses(expr: Any, var: Any) -> bool:
-    """Whether ``expr`` depends on ``var``."""
-    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
 
 
 def side_by_side(sch: s_tir.Schedule, block: BlockRV, kind: int) -> int:

@@ -12,9 +12,10 @@ from tvm_sparse.numerics import bits_of
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
-from tvm_sparse.schedules.cpu.flat import last_loop, side_by_side, uses
+from tvm_sparse.schedules.cpu.flat import last_loop, side_by_side
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.variables import uses
 
 _SUMS = 4 * LANES
 """Partial results of a long row: additions of four vectors overlap, one would wait for itself."""

@@ -12,6 +12,7 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, UNROLLED, map_functions
+from tvm_sparse.schedules.variables import uses
 
 _NO_VECTORISER = "-vectorize-loops:bool=false"
 
@@ -150,8 +151,4 @@ def _stays(mask: Any, loop_var: Any, values: dict[Any, Any], analyzer: Analyzer)
         return tvm_ffi.structural_map(expr, (tirx.Var, place))
 
     simple = analyzer.simplify(placed(mask))
-    return any(_reads(left, loop_var) for left in _masks(simple))
-
-
-def _reads(expr: Any, var: Any) -> bool:
-    return any(v.same_as(var) for v in tirx.analysis.undefined_vars(expr))
+    return any(uses(left, loop_var) for left in _masks(simple))

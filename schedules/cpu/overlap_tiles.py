@@ -13,6 +13,7 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV, map_functions, nodes
+from tvm_sparse.schedules.variables import placed
 
 OVERLAP = "ts.overlap"
 """Block annotation: a partial tile may do again what the tile before it did; names a group."""
@@ -178,16 +179,9 @@ def _shift(condition: Any, loops: _Loops) -> _Shift | None:
         return None
     index, extent = loops.analyzer.simplify(condition.a), int(condition.b)
     dtype = str(index.ty.dtype)
-
-    def at(last: bool) -> Any:
-        def place(var: Any) -> Any:
-            inner = loops.tile.get(var)
-            return var if inner is None else tirx.const(last * (inner - 1), dtype)
-
-        return tvm_ffi.structural_map(index, (tirx.Var, place))
-
-    start = loops.analyzer.simplify(at(last=False))
-    beyond = loops.analyzer.simplify(at(last=True) - start)
+    start = loops.analyzer.simplify(placed(index, dict.fromkeys(loops.tile, 0)))
+    end = placed(index, {var: inner - 1 for var, inner in loops.tile.items()})
+    beyond = loops.analyzer.simplify(end - start)
     if not hasattr(beyond, "value") or not 0 < int(beyond) < extent:
         return None
     latest = tirx.const(extent - int(beyond) - 1, dtype)

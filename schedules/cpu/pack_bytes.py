@@ -13,7 +13,7 @@ from tvm_sparse.machine.pack import PARTS, Pack
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.quantise import taken_apart
 from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functions, nodes
-from tvm_sparse.schedules.cpu.flat import uses
+from tvm_sparse.schedules.variables import placed, uses
 
 _BINARY = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
@@ -116,7 +116,7 @@ class _Wide:
             return None
         (self.at,) = varying
         value, self.axis = values[self.at], block.iter_vars[self.at]
-        begin = _with(value, {self.lane: _like(0, self.lane), self.inner: _like(0, self.inner)})
+        begin = placed(value, {self.lane: 0, self.inner: 0})
         neighbours = begin + self.inner * LANES + self.lane
         start = begin + self.first * LANES
         whole = self.analyzer.can_prove_equal(tirx.floormod(start, self.size), 0)
@@ -147,7 +147,7 @@ class _Wide:
         """Return the index of a vector of neighbours, given that of an element."""
         feature = self.group * self.size + part * LANES + self.lane
         *row, last = [
-            self.analyzer.simplify(_with(index, {self.axis.var: feature})) for index in indices
+            self.analyzer.simplify(placed(index, {self.axis.var: feature})) for index in indices
         ]
         base = self.analyzer.simplify(last - self.lane)
         if any(uses(index, self.lane) for index in (*row, base)):
@@ -177,11 +177,6 @@ def _region(buffer: Any, indices: Any) -> Any:
     """Return the elements at ``indices``, the last of which may be a ramp."""
     spans = [(i.base, i.lanes) if isinstance(i, tirx.Ramp) else (i, 1) for i in indices]
     return tirx.BufferRegion(buffer, [ir.Range.from_min_extent(i, n) for i, n in spans])
-
-
-def _with(expr: Any, values: dict[Any, Any]) -> Any:
-    """Return ``expr`` with other values for variables."""
-    return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: values.get(var, var)))
 
 
 def _like(value: int, var: Any) -> Any:

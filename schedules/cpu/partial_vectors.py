@@ -10,8 +10,8 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.schedules.blocks import VECTORIZED, map_functions
-from tvm_sparse.schedules.cpu.flat import uses
 from tvm_sparse.schedules.cpu.overlap_tiles import terms
+from tvm_sparse.schedules.variables import placed, uses
 
 
 @tvm.transform.module_pass(opt_level=0, name="PartialVectors")
@@ -75,10 +75,7 @@ def _start(condition: Any, loop: tirx.For, analyzer: Analyzer) -> tuple[Any, int
     if not isinstance(condition, tirx.LT) or not hasattr(condition.b, "value"):
         return None
     index, lane = condition.a, loop.loop_var
-    zero = tirx.const(0, str(lane.ty.dtype))
-    start = analyzer.simplify(
-        tvm_ffi.structural_map(index, (tirx.Var, lambda v: zero if v.same_as(lane) else v))
-    )
+    start = analyzer.simplify(placed(index, {lane: 0}))
     steps = analyzer.modular_set(start)
     size = int(loop.extent)
     whole = steps.coeff % size == 0 and steps.base % size == 0
@@ -92,6 +89,6 @@ def _vector(loop: tirx.For, lanes: int, predicate: Any) -> tirx.For:
     old, realize = loop.loop_var, loop.body
     lane = tirx.Var(old.name, str(old.ty.dtype))
     again = s_tir.SBlockRealize(realize.iter_values, predicate, realize.block)
-    body = tvm_ffi.structural_map(again, (tirx.Var, lambda v: lane if v.same_as(old) else v))
+    body = placed(again, {old: lane})
     extent = tirx.const(lanes, str(old.ty.dtype))
     return tirx.For(lane, loop.min, extent, loop.kind, body, None, loop.annotations, loop.step)

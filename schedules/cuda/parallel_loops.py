@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from tvm_sparse.schedules.blocks import LoopRV, map_parallel_loops
+from tvm_sparse.schedules.variables import placed
 
 THREADS = 64
 """Threads of a block: such functions use few registers and no shared memory."""
@@ -34,11 +34,7 @@ def _bound(loop: LoopRV) -> Any:
     dtype = str(loop.loop_var.ty.dtype)
     block, thread = (tirx.Var(name, dtype) for name in ("block", "thread"))
     number = block * tirx.const(THREADS, dtype) + thread
-
-    def place(var: Any) -> Any:
-        return loop.min + number if var.same_as(loop.loop_var) else var
-
-    body = tvm_ffi.structural_map(loop.body, (tirx.Var, place))
+    body = placed(loop.body, {loop.loop_var: loop.min + number})
     inside = tirx.IfThenElse(number < loop.extent, body, None)
     blocks = tirx.floordiv(loop.extent + tirx.const(THREADS - 1, dtype), tirx.const(THREADS, dtype))
     threads = _numbered(thread, tirx.const(THREADS, dtype), "threadIdx.x", inside)
