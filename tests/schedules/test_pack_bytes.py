@@ -88,7 +88,7 @@ def test_packed_bytes_are_rounded_and_saturated(dtype, zero):
     scale = Scale(dtype, 1.0, zero)
     rng = np.random.default_rng(0)
     a = rng.integers(-900, 900, (5, 128)).astype(np.int32)
-    a[0, :4] = [2**20, -(2**20), 0, 1]
+    a[0, :4] = [2**30, -(2**30), 0, 1]
     b, c = np.full(128, 0.5, np.float32), np.array([0, 1, -3, 0.25, 90], np.float32)
     expected = np.clip(np.rint(a * b + c[:, None]) + zero, low, high).astype(dtype)
     module = build_scheduled(epilogue(scale=scale), host())

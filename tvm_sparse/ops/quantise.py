@@ -19,8 +19,8 @@ _WHOLE = 1.5 * 2.0**23
 """Between half of it and twice as much, neighbours of single precision are one apart."""
 
 
-BOUND = 2.0**21
-"""Steps below which floats count as bounded: added to :data:`_WHOLE`, none leaves its binade."""
+BOUND = 2.0**30
+"""Steps below which finite floats count as bounded: their integers have 32 bits."""
 
 
 @dataclass(frozen=True)
