@@ -9,17 +9,12 @@ from torch import nn
 from tvm import relax
 
 import tvm_sparse as ts
-from tests.integers import as_integers
-from tests.kernels import host
 from tests.passes.modules import module
 from tvm_sparse.ops import quantise as ops
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.passes import read_bytes
 from tvm_sparse.passes.magnitudes import Magnitudes
-from tvm_sparse.passes.rewrite import constant
-
-LAYER = as_integers(Contraction((3,), 8, 20))
+from tvm_sparse.passes.quantisation import dequantize
 
 
 def largest(body, *shapes):
@@ -32,38 +27,25 @@ def emit(call):
     return relax.BlockBuilder.current().emit(call)
 
 
-def sums(x, weights=None):
-    """Return the sums of a dense layer whose weights are constants, or an input."""
-    builder = relax.BlockBuilder.current()
-    storage = dense_format(LAYER, host())
-    values = storage.encode(np.ones(LAYER.matrix_shape, np.int8))
-    function = builder.add_func(dense(LAYER, storage, host()), "layer")
-    arrays = [constant(a) for a in values.values()] if weights is None else [weights]
-    out = relax.TensorType(LAYER.output_shape, "int32")
-    return builder.emit(relax.call_tir(function, [x, *arrays], out_ty=out))
-
-
 def bytes_of(x):
     return emit(relax.op.astype(x, "uint8"))
 
 
-def test_sums_of_bytes_are_bounded_by_their_weights():
+@pytest.mark.parametrize(("dtype", "most"), [("int32", 2.0**31), ("uint8", 255), ("int8", 128)])
+def test_integers_are_bounded_by_their_type(dtype, most):
     def body(x):
-        steps = emit(relax.op.astype(sums(bytes_of(x)), "float32"))
-        scaled = emit(relax.op.multiply(steps, relax.const(np.full(20, 0.5, np.float32))))
-        return relax.op.add(scaled, relax.const(np.full(20, -3.0, np.float32)))
+        whole = emit(relax.op.astype(emit(relax.op.astype(x, dtype)), "float32"))
+        scaled = emit(relax.op.multiply(whole, relax.const(np.full(8, -0.5, np.float32))))
+        return relax.op.add(scaled, relax.const(np.full(8, -3.0, np.float32)))
 
-    found = largest(body, (3, 8))
-    most = 0.5 * 8 * 255 * 128 + 3
-    assert most <= found <= 32 / 20 * most + 0.5 * 255 * 128  # features fill lanes
+    assert largest(body, (3, 8)) == 0.5 * most + 3
 
 
-def test_weights_that_are_no_constants_bound_nothing():
-    def body(x, w):
-        weights = emit(relax.op.astype(w, "int8"))
-        return relax.op.astype(sums(bytes_of(x), weights), "float32")
+def test_what_bytes_mean_is_bounded():
+    def body(x):
+        return dequantize(bytes_of(x), Scale("uint8", 0.25, 3))
 
-    assert largest(body, (3, 8), (2, 2, 64)) == 2.0**31
+    assert largest(body, (3, 8)) == (255 + 3) * 0.25
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e35])
