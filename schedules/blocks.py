@@ -201,6 +201,8 @@ def number_rows(sch: s_tir.Schedule, block: BlockRV, rows: Sequence[Any] = ()) -
     extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
     pairs = zip(extents, rows, strict=False)
     plain = len(list(takewhile(lambda pair: tvm_ffi.structural_equal(*pair), pairs)))
+    if len(rows) != len(extents):
+        plain = min(plain, max(0, len(rows) - 1))  # the last one is numbered, of whatever extent
     after = tuple(rows[plain:]) or (None,)  # the extent of the first one does not matter
 
     def moved(*index: Any) -> list[Any]:

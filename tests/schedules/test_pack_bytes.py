@@ -22,7 +22,7 @@ packs = pytest.mark.skipif(machine_of(host()).pack is None, reason="no instructi
 
 def fake_pack(steps, zero_point, dtype):
     """Say what would be packed."""
-    lanes = tirx.Broadcast(tirx.const(zero_point, dtype), WIDE)
+    lanes = tirx.Broadcast(tirx.Cast(dtype, zero_point), WIDE)
     return lanes if len(steps) == PARTS else None
 
 

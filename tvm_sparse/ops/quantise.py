@@ -146,25 +146,41 @@ def _less_whole(x: Any) -> Any:
 
 def byte_of(steps: Any, scale: Scale, *, bounded: bool = False) -> Any:
     """Return ``steps`` above the zero point as a byte."""
+    zero = scale.zero_point
+    if bounded:  # the zero point is named once: layers may share the rest
+        whole = tirx.reinterpret("int32", steps + _whole())
+        return _byte_with_bits(whole + tirx.const(zero, "int32"), scale.dtype)
     # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
     low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale, bounded)))
-    byte = low + tirx.const(scale.zero_point % 256, "uint8")
+    byte = low + tirx.const(zero % 256, "uint8")
     return byte if scale.dtype == "uint8" else tirx.Cast(scale.dtype, byte)
 
 
-def taken_apart(byte: Any) -> tuple[Any, int, str] | None:
-    """Return ``(steps, zero_point, dtype)`` if ``byte`` is :func:`byte_of` bounded steps."""
+def _byte_with_bits(bits: Any, dtype: str) -> Any:
+    """Return the byte next to a whole number and _WHOLE, given as bits."""
+    low, high = Scale(dtype, 1.0).limits
+    byte = tirx.Cast("uint8", tirx.reinterpret("int32", _clamped(bits, low, high)))
+    return byte if dtype == "uint8" else tirx.Cast(dtype, byte)
+
+
+def taken_apart(byte: Any) -> tuple[Any, Any, str] | None:
+    """Return ``(steps, zero_point, dtype)`` if ``byte`` is :func:`byte_of` bounded steps.
+
+    The zero point is a number of 32 bits, which may be read from somewhere.
+    """
     dtype = str(byte.ty.dtype)
     clamped: list[Any] = []
     if dtype in ("uint8", "int8"):
         tvm_ffi.structural_walk(byte, (tirx.Max, clamped.append))
     for top in clamped:
-        sums, least = _with_bits(top.a), top.b
-        if isinstance(sums, tirx.Add) and isinstance(least, tirx.IntImm):
-            zero = int(np.iinfo(dtype).min) - (int(least) - _whole_bits(0))
-            same = byte_of(sums.a, Scale(dtype, 1.0, zero), bounded=True)
-            if tvm_ffi.structural_equal(same, byte):
-                return sums.a, zero, dtype
+        if tvm_ffi.structural_equal(_byte_with_bits(top.a, dtype), byte):
+            bits, zero = top.a, tirx.const(0, "int32")
+            if isinstance(bits, tirx.Add):
+                bits, zero = bits.a, bits.b
+            elif isinstance(bits, tirx.Sub):  # TVM's way to add what is less than zero
+                bits, zero = bits.a, zero - bits.b
+            sums = _with_bits(bits)
+            return (sums.a, zero, dtype) if isinstance(sums, tirx.Add) else None
     return None
 
 
@@ -184,19 +200,23 @@ def _rounded(steps: Any, scale: Scale, bounded: bool) -> Any:
     # of what does not fit one. They name an operand once, so a chain of layers' epilogues stays
     # as long as it is. Positive floats are in the order of their bits; Zen compares these in four
     # pipes, floats in the two that add and convert them.
-    low, high = (float(limit - scale.zero_point) for limit in scale.limits)
-    least, most = (tirx.const(_whole_bits(n), "int32") for n in (low, high))
+    low, high = (limit - scale.zero_point for limit in scale.limits)
     if bounded:
-        bits = tirx.max(tirx.reinterpret("int32", steps + _whole()), least)
-    else:
-        sums = tirx.max(steps, tirx.const(low, FLOAT_SUMS)) + _whole()
-        bits = tirx.reinterpret("int32", sums)
-    bits = tirx.min(bits, most)
+        return _clamped(tirx.reinterpret("int32", steps + _whole()), low, high)
+    sums = tirx.max(steps, tirx.const(float(low), FLOAT_SUMS)) + _whole()
+    return _clamped(tirx.reinterpret("int32", sums), None, high)
+
+
+def _clamped(bits: Any, low: int | None, high: int) -> Any:
+    """Return a whole number and _WHOLE, given as bits, between ``low`` and ``high``, as a float."""
+    if low is not None:
+        bits = tirx.max(bits, tirx.const(_whole_bits(low), "int32"))
+    bits = tirx.min(bits, tirx.const(_whole_bits(high), "int32"))
     # As a float, so that TVM does not narrow the minimum's operands to bytes.
     return tirx.reinterpret(FLOAT_SUMS, bits)
 
 
-def _whole_bits(number: float) -> int:
+def _whole_bits(number: int) -> int:
     """Return the bits of a whole number added to :data:`_WHOLE`."""
     return int(np.array(_WHOLE + number, FLOAT_SUMS).view(np.int32))
 
