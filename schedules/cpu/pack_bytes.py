@@ -119,7 +119,8 @@ class _Wide:
         begin = placed(value, {self.lane: 0, self.inner: 0})
         neighbours = begin + self.inner * LANES + self.lane
         start = begin + self.first * LANES
-        whole = self.analyzer.can_prove_equal(tirx.floormod(start, self.size), 0)
+        static = isinstance(self.axis.dom.extent, tirx.IntImm)
+        whole = static and self.analyzer.can_prove_equal(tirx.floormod(start, self.size), 0)
         if not whole or not self.analyzer.can_prove_equal(value, neighbours):
             return None
         self.group = tirx.Var(self.axis.var.name, str(self.axis.var.ty.dtype))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
+import tvm_ffi
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
 from tvm import te, tirx
 
@@ -84,6 +85,20 @@ def test_bounded_bytes_are_taken_apart(scale):
     assert [f and (int(f[1]), f[2]) for f in found] == [None, (scale.zero_point, scale.dtype)]
     assert taken_apart(tirx.const(3, "uint8")) is None
     assert taken_apart(tirx.const(3.0, "float32")) is None
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_the_zero_point_of_a_shared_function_is_read(dtype):
+    x, zero = te.placeholder((16,), "float32", "X"), tirx.Var("zero", "int32")
+    func = te.create_prim_func([x, quantised(x, Scale(dtype, 1.0, 77), bounded=True)])
+    (store,) = nodes(func.body, tirx.BufferStore)
+
+    def read(number):
+        return zero if int(number) == 77 else number
+
+    value = tvm_ffi.structural_map(store.value, (tirx.IntImm, read))
+    _, found, _ = taken_apart(value)
+    assert found.same_as(zero)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

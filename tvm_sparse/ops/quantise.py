@@ -128,7 +128,7 @@ def whole_steps(x: te.Tensor, scale: Scale, *, bounded: bool = False) -> te.Tens
     """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
 
     def value(*index: Any) -> Any:
-        return _less_whole(_rounded(x(*index), scale, bounded))
+        return _less_whole(_rounded(x(*index), scale, bounded=bounded))
 
     return te.compute(x.shape, value, "whole_steps")
 
@@ -147,11 +147,13 @@ def _less_whole(x: Any) -> Any:
 def byte_of(steps: Any, scale: Scale, *, bounded: bool = False) -> Any:
     """Return ``steps`` above the zero point as a byte."""
     zero = scale.zero_point
-    if bounded:  # the zero point is named once: layers may share the rest
+    if bounded:
+        # The zero point is named once, so that layers may share the rest. Nothing overflows: bits
+        # of positive floats are less than those of NaN, a negative sum is no fraction.
         whole = tirx.reinterpret("int32", steps + _whole())
         return _byte_with_bits(whole + tirx.const(zero, "int32"), scale.dtype)
     # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
-    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale, bounded)))
+    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale, bounded=False)))
     byte = low + tirx.const(zero % 256, "uint8")
     return byte if scale.dtype == "uint8" else tirx.Cast(scale.dtype, byte)
 
@@ -190,7 +192,7 @@ def _with_bits(expr: Any) -> Any:
     return expr.args[0] if looks else None
 
 
-def _rounded(steps: Any, scale: Scale, bounded: bool) -> Any:
+def _rounded(steps: Any, scale: Scale, *, bounded: bool) -> Any:
     """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
 
     TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
