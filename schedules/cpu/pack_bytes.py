@@ -16,6 +16,9 @@ from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functi
 from tvm_sparse.schedules.variables import placed, uses
 
 _BINARY = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
+WIDE = PARTS * LANES
+"""Bytes of a vector."""
+
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
@@ -55,11 +58,37 @@ class PackBytes:
         if not isinstance(realize, s_tir.SBlockRealize) or not _always(realize):
             return loop
         part = tirx.Var(loop.loop_var.name, str(loop.loop_var.ty.dtype))
-        block = _Wide(realize, loop.loop_var, part * PARTS, vectors.loop_var, self.pack).block()
+        block = self._block(realize, {loop.loop_var: part * PARTS, vectors.loop_var: 0})
         if block is None:
             return loop
         zero, extent = loop.min, tirx.const(count // PARTS, str(part.ty.dtype))
         return tirx.For(part, zero, extent, loop.kind, block, None, loop.annotations, loop.step)
+
+    def _block(self, realize: Any, first: dict[Any, Any]) -> Any:
+        """Return the block with :data:`PARTS` vectors, ``None`` if it does not store bounded bytes.
+
+        ``first`` are the loops over vectors and lanes, with their values for the first element.
+        """
+        store = realize.block.body
+        found = taken_apart(store.value) if isinstance(store, tirx.BufferStore) else None
+        at = _axis(realize, *first) if found else None
+        if found is None or at is None:
+            return None
+        wide, (steps, zero, dtype) = _Wide(realize.block.iter_vars[at]), found
+        start = placed(realize.iter_values[at], first)
+        if not wide.analyzer.can_prove_equal(tirx.floormod(start, WIDE), 0):
+            return None
+        try:
+            place = wide.place(store.indices)
+            parts = [wide.value(steps, part) for part in range(PARTS)]
+        except _Unknown:
+            return None
+        assert self.pack is not None
+        bytes_ = self.pack([_vector(part) for part in parts], zero, dtype)
+        values = list(realize.iter_values)
+        values[at] = wide.analyzer.simplify(tirx.floordiv(start, WIDE))
+        block = wide.block(realize.block, at, tirx.BufferStore(store.buffer, bytes_, place), parts)
+        return s_tir.SBlockRealize(values, realize.predicate, block)
 
 
 def _extent(loop: tirx.For) -> int:
@@ -72,104 +101,85 @@ def _always(realize: Any) -> bool:
     return isinstance(realize.predicate, tirx.IntImm) and bool(realize.predicate)
 
 
+def _axis(realize: Any, inner: Any, lane: Any) -> int | None:
+    """Return the axis of a block along which the elements of a tile's vectors are neighbours."""
+    values, axes = realize.iter_values, realize.block.iter_vars
+    varying = [i for i, v in enumerate(values) if uses(v, lane) or uses(v, inner)]
+    if len(varying) != 1 or not isinstance(axes[varying[0]].dom.extent, tirx.IntImm):
+        return None
+    value = values[varying[0]]
+    neighbours = placed(value, {inner: 0, lane: 0}) + inner * LANES + lane
+    return varying[0] if Analyzer().can_prove_equal(value, neighbours) else None
+
+
 class _Unknown(Exception):
-    """An expression of a lane that has no vector here."""
+    """An expression of an element that has no vector here."""
 
 
 class _Wide:
-    """The block of ``realize`` with :data:`PARTS` vectors in each step.
+    """What a block does with ``axis``, for :data:`WIDE` neighbours of it at a time.
 
-    ``inner`` and ``lane`` are the variables of the loops over vectors and lanes; vectors begin with
-    number ``first``.
+    ``group`` counts these along the axis.
     """
 
-    def __init__(self, realize: Any, inner: Any, first: Any, lane: Any, pack: Pack | None) -> None:
-        self.realize, self.inner, self.first, self.pack = realize, inner, first, pack
-        self.lane, self.analyzer = lane, Analyzer()
-        self.analyzer.bind(lane, ir.Range.from_min_extent(_like(0, lane), _like(LANES, lane)))
-        self.size = PARTS * LANES
+    def __init__(self, axis: Any) -> None:
+        self.axis, self.analyzer = axis, Analyzer()
+        groups = -(-int(axis.dom.extent) // WIDE)
+        self.group, self.domain = self._counted(axis.var.name, groups)
+        self.lanes = {count: self._counted("lane", count)[0] for count in (LANES, WIDE)}
 
-    def block(self) -> Any:
-        """Return the block in its place, or ``None`` if it does not store bounded bytes so."""
-        store = self.realize.block.body
-        found = taken_apart(store.value) if isinstance(store, tirx.BufferStore) else None
-        start = self._start() if found else None
-        if found is None or start is None:
-            return None
-        steps, zero, dtype = found
-        try:
-            parts = [self._value(steps, part) for part in range(PARTS)]
-            places = [self._place(store.indices, part) for part in range(PARTS)]
-        except _Unknown:
-            return None
-        *row, first = places[0]
-        assert self.pack is not None
-        bytes_ = self.pack([_wide(part) for part in parts], zero, dtype)
-        place = [*row, tirx.Ramp(first.base, 1, self.size)]
-        return self._placed(start, parts, tirx.BufferStore(store.buffer, bytes_, place))
+    def _counted(self, name: str, count: int) -> tuple[Any, Any]:
+        """Return a variable below ``count``, and its domain."""
+        dtype = str(self.axis.var.ty.dtype)
+        var, ends = tirx.Var(name, dtype), (tirx.const(n, dtype) for n in (0, count))
+        domain = ir.Range.from_min_extent(*ends)
+        self.analyzer.bind(var, domain)
+        return var, domain
 
-    def _start(self) -> Any:
-        """Return which group of vectors comes first, if they are neighbours along one axis."""
-        block, values = self.realize.block, self.realize.iter_values
-        varying = [i for i, v in enumerate(values) if uses(v, self.lane) or uses(v, self.inner)]
-        if len(varying) != 1:
-            return None
-        (self.at,) = varying
-        value, self.axis = values[self.at], block.iter_vars[self.at]
-        begin = placed(value, {self.lane: 0, self.inner: 0})
-        neighbours = begin + self.inner * LANES + self.lane
-        start = begin + self.first * LANES
-        static = isinstance(self.axis.dom.extent, tirx.IntImm)
-        whole = static and self.analyzer.can_prove_equal(tirx.floormod(start, self.size), 0)
-        if not whole or not self.analyzer.can_prove_equal(value, neighbours):
-            return None
-        self.group = tirx.Var(self.axis.var.name, str(self.axis.var.ty.dtype))
-        groups = -(-int(self.axis.dom.extent) // self.size)
-        self.domain = ir.Range.from_min_extent(_like(0, self.group), _like(groups, self.group))
-        self.analyzer.bind(self.group, self.domain)
-        return self.analyzer.simplify(tirx.floordiv(start, self.size))
+    def place(self, indices: Any, first: int = 0, count: int = WIDE) -> list[Any]:
+        """Return the index of ``count`` neighbours from ``first`` on, given that of an element.
 
-    def _value(self, expr: Any, part: int) -> Any:
+        Raises
+        ------
+        _Unknown
+            They are no neighbours in the tensor.
+        """
+        lane = self.lanes[count]
+        element = {self.axis.var: self.group * WIDE + first + lane}
+        *row, last = [self.analyzer.simplify(placed(index, element)) for index in indices]
+        base = self.analyzer.simplify(last - lane)
+        if any(uses(index, lane) for index in (*row, base)):
+            raise _Unknown
+        return [*row, tirx.Ramp(base, 1, count)]
+
+    def value(self, expr: Any, part: int) -> Any:
         """Return the vector of ``expr``, or the number if all lanes have the same."""
         if not uses(expr, self.axis.var):
             return expr
         if isinstance(expr, ir.TensorLoad):
-            return tirx.BufferLoad(expr.source, self._place(expr.indices, part))
+            return tirx.BufferLoad(expr.source, self.place(expr.indices, part * LANES, LANES))
         dtype = f"{expr.ty.dtype}x{LANES}"
         if isinstance(expr, _BINARY):
-            return type(expr)(_wide(self._value(expr.a, part)), _wide(self._value(expr.b, part)))
+            a, b = (_vector(self.value(operand, part)) for operand in (expr.a, expr.b))
+            return type(expr)(a, b)
         if isinstance(expr, tirx.Cast):
-            return tirx.Cast(dtype, self._value(expr.value, part))
+            return tirx.Cast(dtype, self.value(expr.value, part))
         if isinstance(expr, ir.Call) and expr.op.same_as(_REINTERPRET):
-            return tirx.reinterpret(dtype, self._value(expr.args[0], part))
+            return tirx.reinterpret(dtype, self.value(expr.args[0], part))
         raise _Unknown
 
-    def _place(self, indices: Any, part: int) -> list[Any]:
-        """Return the index of a vector of neighbours, given that of an element."""
-        feature = self.group * self.size + part * LANES + self.lane
-        *row, last = [
-            self.analyzer.simplify(placed(index, {self.axis.var: feature})) for index in indices
-        ]
-        base = self.analyzer.simplify(last - self.lane)
-        if any(uses(index, self.lane) for index in (*row, base)):
-            raise _Unknown
-        return [*row, tirx.Ramp(base, 1, LANES)]
-
-    def _placed(self, start: Any, parts: list[Any], store: Any) -> Any:
-        """Return the new block at ``start``, which counts groups of vectors."""
-        block = self.realize.block
-        axes, values = list(block.iter_vars), list(self.realize.iter_values)
-        axes[self.at] = tirx.IterVar(self.domain, self.group, self.axis.iter_type)
-        values[self.at] = start
+    def block(self, block: Any, at: int, store: Any, parts: list[Any]) -> Any:
+        """Return ``block`` with ``store`` of ``parts``, its axis ``at`` counted in groups."""
+        axes = list(block.iter_vars)
+        axes[at] = tirx.IterVar(self.domain, self.group, self.axis.iter_type)
         loads = [load for part in parts for load in nodes(part, ir.TensorLoad)]
         reads = [_region(load.source, load.indices) for load in loads]
         writes = [_region(store.buffer, store.indices)]
         name, notes = block.name_hint, block.annotations
-        wide = s_tir.SBlock(axes, reads, writes, name, store, annotations=notes)
-        return s_tir.SBlockRealize(values, self.realize.predicate, wide)
+        return s_tir.SBlock(axes, reads, writes, name, store, annotations=notes)
 
 
-def _wide(value: Any) -> Any:
+def _vector(value: Any) -> Any:
     """Return a vector, of the same number if ``value`` is one."""
     return value if int(value.ty.dtype.lanes) > 1 else tirx.Broadcast(value, LANES)
 
@@ -178,7 +188,3 @@ def _region(buffer: Any, indices: Any) -> Any:
     """Return the elements at ``indices``, the last of which may be a ramp."""
     spans = [(i.base, i.lanes) if isinstance(i, tirx.Ramp) else (i, 1) for i in indices]
     return tirx.BufferRegion(buffer, [ir.Range.from_min_extent(i, n) for i, n in spans])
-
-
-def _like(value: int, var: Any) -> Any:
-    return tirx.const(value, str(var.ty.dtype))
