@@ -63,6 +63,24 @@ def test_inputs_and_other_operators_have_no_bound():
     assert largest(lambda x: relax.op.negative(emit(relax.op.sigmoid(x))), (3, 8)) == np.inf
 
 
+def test_narrow_floats_overflow_earlier():
+    def body(x):
+        half = emit(relax.op.astype(emit(relax.op.astype(x, "int32")), "float16"))
+        return relax.op.astype(half, "float32")
+
+    assert largest(body, (3, 8)) == np.inf
+
+
+def test_long_chains():
+    def body(x):
+        y = emit(relax.op.astype(bytes_of(x), "float32"))
+        for _ in range(3000):
+            y = emit(relax.op.negative(y))
+        return relax.op.negative(y)
+
+    assert largest(body, (3, 8)) == 255
+
+
 class Residual(nn.Module):
     """A layer, a layer that is added, and one behind."""
 

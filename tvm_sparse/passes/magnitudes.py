@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.memory import array_of
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import op_name
 
 LARGEST = 1e30
-"""Beyond it a float may overflow on the way, and nothing is known."""
+"""Beyond it a float of single precision may overflow, and nothing is known."""
 
 
 class Magnitudes:
@@ -26,22 +26,22 @@ class Magnitudes:
     """
 
     def __init__(self, mod: tvm.IRModule) -> None:
-        self.bound = relax.analysis.get_var2val(mod["main"])
         self.known: dict[Any, float] = {}
+        for block in mod["main"].body.blocks:
+            for binding in block.bindings:
+                found = self._result(binding.var, binding.value)
+                self.known[binding.var] = found if found < LARGEST else math.inf
 
     def of(self, expr: Any) -> float:
         """Return a bound of the absolute values of ``expr``; infinity if there is none."""
         if isinstance(expr, GenericConst):
             return _largest(array_of(expr))
-        if expr not in self.known:
-            found = self._of(expr, self.bound.get(expr))
-            self.known[expr] = found if found < LARGEST else math.inf
-        return self.known[expr]
+        return self.known.get(expr, _of_type(expr))
 
-    def _of(self, var: Any, call: Any) -> float:
-        dtype = str(getattr(var.ty, "dtype", ""))
-        if dtype.startswith(("int", "uint")):
-            return float(max(-int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)))
+    def _result(self, var: Any, call: Any) -> float:
+        """Return the bound of ``var``, to which ``call`` is bound."""
+        if str(getattr(var.ty, "dtype", "")) != FLOAT_SUMS:
+            return _of_type(var)
         name = op_name(call)
         if name == "dequantize":
             size, zero = (self.of(argument) for argument in call.args[1:])
@@ -51,6 +51,14 @@ class Magnitudes:
             return math.inf
         operands = [self.of(argument) for argument in call.args]
         return traits.bound(*operands) if max(operands) < math.inf else math.inf
+
+
+def _of_type(expr: Any) -> float:
+    """Return the largest absolute value of an integer type, infinity of another one."""
+    dtype = str(getattr(expr.ty, "dtype", ""))
+    if not dtype.startswith(("int", "uint")):
+        return math.inf
+    return float(max(-int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)))
 
 
 def _largest(array: np.ndarray) -> float:
