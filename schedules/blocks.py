@@ -190,25 +190,24 @@ def downstream(sch: s_tir.Schedule, block: BlockRV) -> list[Any]:
     return list(found.values())
 
 
-def number_rows(sch: s_tir.Schedule, block: BlockRV, rows: Sequence[Any] = ()) -> None:
+def number_rows(sch: s_tir.Schedule, block: BlockRV, rows: Sequence[Any] = (None,)) -> None:
     """Make ``block`` iterate over numbered output rows, as the blocks before it do.
 
     before: for b, y, x, f --> after: for n, f with ``n = (b * height + y) * width + x``
 
-    ``rows`` are the extents of the axes of these blocks before the last one, if they have several;
-    the first ones may be those of ``block``.
+    ``rows`` are the extents of the axes of these blocks before the last one. The first ones may be
+    those of ``block``; the extent of a single other one does not matter.
     """
     extents = tuple(axis.dom.extent for axis in sch.get(block).iter_vars[:-1])
-    pairs = zip(extents, rows, strict=False)
-    plain = len(list(takewhile(lambda pair: tvm_ffi.structural_equal(*pair), pairs)))
-    if len(rows) != len(extents):
-        plain = min(plain, max(0, len(rows) - 1))  # the last one is numbered, of whatever extent
-    after = tuple(rows[plain:]) or (None,)  # the extent of the first one does not matter
+    same = takewhile(lambda pair: tvm_ffi.structural_equal(*pair), zip(extents, rows, strict=False))
+    plain = len(list(same))
+    if plain == len(extents) == len(rows) or len(extents) == 1:
+        return
+    plain = min(plain, len(rows) - 1)
 
     def moved(*index: Any) -> list[Any]:
         position = flat(list(index[plain:-1]), extents[plain:])
-        return [*index[:plain], *unravel(position, after), index[-1]]
+        return [*index[:plain], *unravel(position, tuple(rows[plain:])), index[-1]]
 
-    if len(extents) > plain + (not rows):
-        numbered = tirx.IndexMap.from_func(moved, ndim=len(extents) + 1, index_dtype="int64")
-        sch.transform_block_layout(block, numbered)
+    numbered = tirx.IndexMap.from_func(moved, ndim=len(extents) + 1, index_dtype="int64")
+    sch.transform_block_layout(block, numbered)

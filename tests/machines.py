@@ -17,7 +17,7 @@ from tvm_sparse.machine.registry import MACHINES, machine_of
 def changed_machine(*, engines: bool = True, **changes: Any) -> Iterator[Machine]:
     """Make targets of this machine mean one with ``changes``, with the same ``engines`` or none."""
     here = machine_of(host())
-    machine = replace(here, name="changed", sizes=(), **changes)
+    machine = replace(here, name="changed", **changes)
     own = {
         (n, machine.name): e for (n, name), e in ENGINES.items() if name == here.name and engines
     }

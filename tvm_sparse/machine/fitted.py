@@ -17,7 +17,7 @@ from tvm.target import Target
 from tvm_sparse.errors import InputError
 from tvm_sparse.line_files import open_lines
 from tvm_sparse.machine.costs import Costs
-from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.registry import chip_of, machine_of
 from tvm_sparse.targets import parse_target
 
 FILE = "costs.jsonl"
@@ -40,7 +40,7 @@ def costs_of(target: Target) -> Costs:
         own = _read(cache_directory() / FILE).get(_key(target))
         if own is not None:
             return own
-    return dict(machine.chips).get(str(target.attrs.get("mcpu", "")), machine.costs)
+    return dict(machine.chips).get(chip_of(target), machine.costs)
 
 
 @contextlib.contextmanager
@@ -64,8 +64,8 @@ def keep(target: Target, costs: Costs) -> Path:
 
 
 def _key(target: Target) -> str:
-    cpu, machine = str(target.attrs.get("mcpu", "")), machine_of(target).name
-    return f"{platform.node()} {platform.machine()} {cpu} {machine}"
+    chip, machine = chip_of(target), machine_of(target).name
+    return f"{platform.node()} {platform.machine()} {chip} {machine}"
 
 
 def _read(path: Path) -> dict[str, Costs]:

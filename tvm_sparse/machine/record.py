@@ -60,8 +60,8 @@ class Machine:
         ``(LLVM name, costs)`` of chips that differ.
     caches
         Sizes of its caches.
-    sizes
-        ``(LLVM name, caches)`` of chips that differ.
+    kept
+        ``(LLVM name, bytes)`` of chips whose first cache keeps more or less :attr:`Caches.weights`.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Machine:
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()
-    sizes: tuple[tuple[str, Caches], ...] = field(default=(), repr=False)
+    kept: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     @property
     def accumulators(self) -> int:

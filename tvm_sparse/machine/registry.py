@@ -29,8 +29,13 @@ def machine_of(target: Target) -> Machine:
         raise UnsupportedError("target", f"kind '{target.kind.name}'", "a CPU ('llvm')")
     features = features_of(target)
     machine = next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))
-    caches = dict(machine.sizes).get(str(target.attrs.get("mcpu", "")))
-    return replace(machine, caches=caches) if caches else machine
+    kept = dict(machine.kept).get(chip_of(target), machine.caches.weights)
+    return replace(machine, caches=replace(machine.caches, weights=kept))
+
+
+def chip_of(target: Target) -> str:
+    """Return LLVM's name of the chip, empty if ``target`` has none."""
+    return str(target.attrs.get("mcpu", ""))
 
 
 def features_of(target: Target) -> frozenset[str]:

@@ -11,7 +11,7 @@ from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import fused_dot, imported_dot, widened_dot
 from tvm_sparse.machine.lookup import Lookup, repeated, shuffled_bytes
 from tvm_sparse.machine.pack import pack_512
-from tvm_sparse.machine.record import Caches, Machine
+from tvm_sparse.machine.record import Machine
 
 
 def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
@@ -64,7 +64,7 @@ AVX512 = Machine(
     costs=ZEN_4,
     lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
-    sizes=(("znver5", Caches(weights=48 << 10)),),
+    kept=(("znver5", 48 << 10),),
 )
 
 
