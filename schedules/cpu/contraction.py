@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -13,11 +12,11 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
-from tvm_sparse.ops.marks import GROUP, OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
-from tvm_sparse.schedules.cpu.order import images_first, whole_rows
+from tvm_sparse.schedules.cpu.nest import Nest
+from tvm_sparse.schedules.cpu.order import whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -31,67 +30,6 @@ ROW_VECTORS = 4
 
 CACHE_SHARE = 1 / 2
 """Part of the second-level cache that weights may fill while row tiles pass."""
-
-LOADED = 3.0
-"""Multiply-adds that take as long as loading a weight for them."""
-
-
-@dataclass(frozen=True)
-class _Nest:
-    """Loops of a contraction: leading axes, blocks of features, lanes (or members), reduction.
-
-    ``images`` of the leading loops go before the feature blocks. ``flops`` count what time they
-    take: with few rows weights are loaded more than they are multiplied. A product of two
-    activations has ``features`` in one loop, which is cut into blocks here. The steps of nests
-    ``in_vectors`` are whole vectors; others have a loop over lanes. ``widest`` is the most vectors
-    that a tile may span: of a partial vector there is no block of its own, and other groups of
-    features read other columns.
-    """
-
-    operator: str
-    anchor: BlockRV
-    lead: list[Any]
-    axis: int
-    block: Any
-    inner: Any
-    reduce: list[Any]
-    share: int
-    flops: float
-    images: int
-    features: int
-    in_vectors: bool
-    widest: int
-
-    @classmethod
-    def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> _Nest:
-        """Return the loops around ``anchor``; ``cache`` is the size of the second cache."""
-        annotations = sch.get(anchor).annotations
-        operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
-        loops, spatial = sch.get_loops(anchor), b.spatial_count(sch, anchor)
-        reduce = loops[spatial:]
-        if operator == "matmul":
-            *lead, feature = loops[:spatial]
-            features = b.extent(sch, feature)
-            block, inner = sch.split(feature, [None, min(LANES, features)])
-        else:
-            *lead, block, inner = loops[:spatial]
-            features = LANES * b.extent(sch, block)
-        step = sch.get(anchor).writes[0].region[-1].extent
-        in_vectors = int(step) > 1 if hasattr(step, "value") else False
-        share = b.extent(sch, inner) if in_vectors else 1
-        flops = b.flops(sch, anchor) * (int(step) if in_vectors else 1)
-        rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)
-        flops *= 1 + LOADED / rows
-        others = [loop for i, loop in enumerate(lead) if i != axis]
-        images = 0 if operator == "matmul" else images_first(sch, anchor, others, cache)
-        widest = max(1, int(annotations.get(GROUP, features // LANES)) // share)
-        axes, sizes = (block, inner, reduce), (share, flops, images, features)
-        return cls(operator, anchor, lead, axis, *axes, *sizes, in_vectors, widest)
-
-    @property
-    def others(self) -> list[Any]:
-        """Leading loops that the register tile does not span."""
-        return [loop for i, loop in enumerate(self.lead) if i != self.axis]
 
 
 class ContractionRule(ScheduleRule):
@@ -117,7 +55,7 @@ class ContractionRule(ScheduleRule):
         if sch.get(epilogue).name_hint == UNSEEN:
             sch.reverse_compute_inline(*sch.get_consumers(epilogue))
         machine = machine_of(target)
-        nest = _Nest.of(sch, anchor, machine.caches.second)
+        nest = Nest.of(sch, anchor, machine.caches.second)
         if nest.operator != "matmul":
             *rows, _, _ = sch.get(anchor).writes[0].source.ty.shape
             b.number_rows(sch, epilogue, rows)
@@ -148,7 +86,7 @@ class ContractionRule(ScheduleRule):
 
     @staticmethod
     def _split(
-        sch: s_tir.Schedule, anchor: BlockRV, nest: _Nest, outer: list[LoopRV], target: Target
+        sch: s_tir.Schedule, anchor: BlockRV, nest: Nest, outer: list[LoopRV], target: Target
     ) -> tuple[list[Any], list[Any]]:
         """Return the loops over images and parts of a plane that threads share, and the others.
 
@@ -164,7 +102,7 @@ class ContractionRule(ScheduleRule):
         return [*images, part], [rest[0] if x.same_as(plane) else x for x in inside]
 
     def _tile(
-        self, sch: s_tir.Schedule, nest: _Nest, width: Any, machine: Machine, tunable: bool
+        self, sch: s_tir.Schedule, nest: Nest, width: Any, machine: Machine, tunable: bool
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
         rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
@@ -197,7 +135,7 @@ class ContractionRule(ScheduleRule):
 
     @staticmethod
     def _order(
-        sch: s_tir.Schedule, nest: _Nest, tile: tuple[Any, Any], width: Any, tunable: bool
+        sch: s_tir.Schedule, nest: Nest, tile: tuple[Any, Any], width: Any, tunable: bool
     ) -> list[Any]:
         """Return the loops inside the tile, outermost first; unroll and vectorise them."""
         (row, block), inner, reduce = tile, nest.inner, nest.reduce
@@ -217,7 +155,7 @@ class ContractionRule(ScheduleRule):
 
 
 def _default(
-    sch: s_tir.Schedule, nest: _Nest, extents: list[list[int]], machine: Machine
+    sch: s_tir.Schedule, nest: Nest, extents: list[list[int]], machine: Machine
 ) -> tuple[RegisterTile, int]:
     """Return the register tile, and how many feature tiles one of rows meets (see ``_chunk``).
 
@@ -243,7 +181,7 @@ def _default(
     return tile, chunk
 
 
-def _word_banks(sch: s_tir.Schedule, nest: _Nest, keep: int, banks: int) -> int:
+def _word_banks(sch: s_tir.Schedule, nest: Nest, keep: int, banks: int) -> int:
     """Return how many banks to unroll, so that indices come from whole words.
 
     Banks with words of their own gain nothing from one another, but their tables and indices take
@@ -259,7 +197,7 @@ def _word_banks(sch: s_tir.Schedule, nest: _Nest, keep: int, banks: int) -> int:
 
 
 def _chunk(  # noqa: PLR0917 (what a walk depends on)
-    nest: _Nest,
+    nest: Nest,
     blocks: int,
     extents: list[list[int]],
     tile: RegisterTile,
