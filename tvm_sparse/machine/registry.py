@@ -29,7 +29,9 @@ def machine_of(target: Target) -> Machine:
         raise UnsupportedError("target", f"kind '{target.kind.name}'", "a CPU ('llvm')")
     features = features_of(target)
     machine = next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))
-    kept = dict(machine.kept).get(chip_of(target), machine.caches.weights)
+    kept = dict(machine.kept).get(chip_of(target))
+    if kept is None:
+        return machine
     return replace(machine, caches=replace(machine.caches, weights=kept))
 
 
