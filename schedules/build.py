@@ -125,6 +125,7 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
     from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
     from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
+    from tvm_sparse.schedules.cpu.round_directly import RoundDirectly
     from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 
@@ -132,8 +133,12 @@ def after_scheduling(target: Target) -> list[Any]:
         return [OverlapTiles(), ExactIndices()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
     machine = machine_of(target)
-    lower = [LowerHalves(), StackVariables(), PackBytes(machine.pack), FetchAhead(machine.caches)]
-    return [OverlapTiles(), PartialVectors(), *serial, *lower, ExactIndices()]
+    direct = [RoundDirectly()] if machine.rounds else []
+    lower = [LowerHalves(), StackVariables(), *direct, PackBytes(machine.pack)]
+    return [
+        *(OverlapTiles(), PartialVectors(), *serial, *lower),
+        *(FetchAhead(machine.caches), ExactIndices()),
+    ]
 
 
 def scheduled(

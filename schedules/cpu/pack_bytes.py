@@ -20,6 +20,7 @@ WIDE = PARTS * LANES
 """Bytes of a vector."""
 
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
+_INTRINSIC = ir.Op.get("tirx.call_llvm_pure_intrin")
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackBytes")
@@ -166,6 +167,10 @@ class _Wide:
             return tirx.Cast(dtype, self.value(expr.value, part))
         if isinstance(expr, ir.Call) and expr.op.same_as(_REINTERPRET):
             return tirx.reinterpret(dtype, self.value(expr.args[0], part))
+        if isinstance(expr, ir.Call) and expr.op.same_as(_INTRINSIC):
+            which, *operands = expr.args
+            vectors = [_vector(self.value(operand, part)) for operand in operands]
+            return tirx.call_intrin(dtype, expr.op, which, *vectors)
         raise _Unknown
 
     def block(self, block: Any, at: int, store: Any, parts: list[Any]) -> Any:

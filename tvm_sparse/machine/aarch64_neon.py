@@ -14,4 +14,5 @@ NEON = Machine(
     widths=(512,),  # LLVM cuts them in four
     costs=Costs("shipped for plain CPUs", lookup=((16, FROM_MEMORY),)),
     lookups=(("float32", 16, plain_lookup(16)),),
+    rounds=True,
 )

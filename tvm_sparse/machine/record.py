@@ -49,6 +49,8 @@ class Machine:
         ``(dtype, dot)``: how to multiply activations that lie side by side in a lane.
     fused
         The ``dtype`` of ``dots`` that are a single instruction, sums included.
+    rounds
+        Whether an instruction rounds floats to integers, half to even.
     pack
         How to make bytes of floats, if it has instructions for that.
     code
@@ -73,6 +75,7 @@ class Machine:
     lookups: tuple[tuple[str, int, Lookup], ...] = ()
     dots: tuple[tuple[str, Dot], ...] = ()
     fused: tuple[str, ...] = ()
+    rounds: bool = False
     pack: Pack | None = None
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)

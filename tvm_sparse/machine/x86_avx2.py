@@ -40,6 +40,7 @@ AVX2 = Machine(
         ("uint8", 16, shuffled_bytes("llvm.x86.avx2.pshuf.b", 256)),
     ),
     dots=(("uint8", widened_dot("llvm.x86.avx2.pmadd.wd", 256)),),
+    rounds=True,
 )
 
 AVX_VNNI = replace(

@@ -63,6 +63,7 @@ AVX512 = Machine(
     widths=(256, 512),
     costs=ZEN_4,
     lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
+    rounds=True,
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
     kept=(("znver5", 48 << 10),),
 )

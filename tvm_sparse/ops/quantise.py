@@ -5,7 +5,7 @@ A byte ``q`` means ``(q - zero_point) * scale``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,6 +184,56 @@ def taken_apart(byte: Any) -> tuple[Any, Any, str] | None:
             sums = _with_bits(bits)
             return (sums.a, zero, dtype) if isinstance(sums, tirx.Add) else None
     return None
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The integer next to ``value`` as a float, half to even.
+
+    ``low`` and ``high`` are the bits of limits, integers added to 1.5 * 2^23, between which it is;
+    zero is between these. ``None`` is no limit. ``value`` is no NaN where one is.
+    """
+
+    value: Any
+    low: Any | None = None
+    high: Any | None = None
+
+    @staticmethod
+    def of(expr: Any) -> Nearest | None:
+        """Return what ``expr`` rounds as :func:`nearest` or :func:`whole_steps` do."""
+        if not isinstance(expr, tirx.Sub) or not _is_whole(expr.b):
+            return None
+        sums = _with_bits(_with_bits(expr.a))
+        low = high = None
+        if isinstance(bits := _with_bits(sums), tirx.Min):
+            bits, high = bits.a, bits.b
+            if isinstance(bits, tirx.Max):
+                bits, low = bits.a, bits.b
+            sums = _with_bits(bits)
+        if not isinstance(sums, tirx.Add) or not _is_whole(sums.b):
+            return None
+        return Nearest(sums.a, low, high)
+
+    def by(self, rounded: Callable[[Any], Any]) -> Any:
+        """Return it by ``rounded``, which makes integers of floats.
+
+        Signed integers with the bits of floats have the order of floats where one is positive,
+        unsigned ones the other order where one is negative.
+        """
+        bits = tirx.reinterpret("uint32", self.value)
+        if self.low is not None:
+            low = tirx.reinterpret("uint32", _less_whole(tirx.reinterpret(FLOAT_SUMS, self.low)))
+            bits = tirx.min(bits, low | tirx.const(1 << 31, "uint32"))  # zero is negative, too
+        bits = tirx.reinterpret("int32", bits)
+        if self.high is not None:
+            high = tirx.reinterpret("int32", _less_whole(tirx.reinterpret(FLOAT_SUMS, self.high)))
+            bits = tirx.min(bits, high)
+        return rounded(tirx.reinterpret(FLOAT_SUMS, bits))
+
+
+def _is_whole(expr: Any) -> bool:
+    """Whether ``expr`` is :data:`_WHOLE`."""
+    return isinstance(expr, tirx.FloatImm) and float(expr) == _WHOLE
 
 
 def _with_bits(expr: Any) -> Any:
