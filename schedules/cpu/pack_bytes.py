@@ -11,7 +11,7 @@ from tvm.sym import Analyzer
 
 from tvm_sparse.machine.pack import PARTS, Pack
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.quantise import taken_apart
+from tvm_sparse.ops.quantise import Parts
 from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functions, nodes
 from tvm_sparse.schedules.variables import placed, uses
 
@@ -71,21 +71,22 @@ class PackBytes:
         ``first`` are the loops over vectors and lanes, with their values for the first element.
         """
         store = realize.block.body
-        found = taken_apart(store.value) if isinstance(store, tirx.BufferStore) else None
+        found = Parts.of(store.value) if isinstance(store, tirx.BufferStore) else None
         at = _axis(realize, *first) if found else None
         if found is None or at is None:
             return None
-        wide, (steps, zero, dtype) = _Wide(realize.block.iter_vars[at]), found
+        wide = _Wide(realize.block.iter_vars[at])
         start = placed(realize.iter_values[at], first)
         if not wide.analyzer.can_prove_equal(tirx.floormod(start, WIDE), 0):
             return None
         try:
             place = wide.place(store.indices)
-            parts = [wide.value(steps, part) for part in range(PARTS)]
+            parts = [wide.value(found.steps, part) for part in range(PARTS)]
         except _Unknown:
             return None
         assert self.pack is not None
-        bytes_ = self.pack([_vector(part) for part in parts], zero, dtype)
+        steps = [_vector(part) for part in parts]
+        bytes_ = self.pack(steps, found.zero_point, found.dtype, found.small)
         values = list(realize.iter_values)
         values[at] = wide.analyzer.simplify(tirx.floordiv(start, WIDE))
         block = wide.block(realize.block, at, tirx.BufferStore(store.buffer, bytes_, place), parts)

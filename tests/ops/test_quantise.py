@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers opera
 from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.ops.quantise import BOUND, Scale, dequantised, quantised, taken_apart, whole_steps
+from tvm_sparse.ops.quantise import (
+    BOUND,
+    SMALL,
+    Parts,
+    Scale,
+    dequantised,
+    quantised,
+    whole_steps,
+)
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.cpu.generic import GenericRule
 
@@ -57,48 +66,55 @@ def test_bytes_of_quotients(scale):
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @pytest.mark.parametrize("size", [4096, 4090])
-def test_bounded_floats_are_rounded_as_others(scale, size):
+@pytest.mark.parametrize("bound", [BOUND, SMALL])
+def test_bounded_floats_are_rounded_as_others(scale, size, bound):
     step = dataclasses.replace(scale, scale=1.0)
     x = (np.arange(size) / 8 - 200).astype(np.float32)  # with ties
-    x[:2] = 1 - BOUND, BOUND - 1
+    x[:2] = 1 - bound, bound - 1
     low, high = scale.limits
     expected = np.clip(np.rint(x) + scale.zero_point, low, high)
-    got = result(lambda t: quantised(t, step, bounded=True), x, scale.dtype)
+    below = np.nextafter(bound, 0)
+    got = result(lambda t: quantised(t, step, bound=below), x, scale.dtype)
     np.testing.assert_array_equal(got, expected.astype(scale.dtype))
-    floats = result(lambda t: whole_steps(t, step, bounded=True), x, "float32")
+    floats = result(lambda t: whole_steps(t, step, below), x, "float32")
     np.testing.assert_array_equal(floats, expected - scale.zero_point)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_bounded_bytes_are_taken_apart(scale):
+@pytest.mark.parametrize("bound", [math.inf, BOUND, BOUND - 1, SMALL, SMALL - 1])
+def test_bounded_bytes_are_taken_apart(scale, bound):
     step = dataclasses.replace(scale, scale=1.0)
     x = te.placeholder((16,), "float32", "X")
-    for bounded in (True, False):
-        func = te.create_prim_func([x, quantised(x, step, bounded=bounded)])
-        (store,) = nodes(func.body, tirx.BufferStore)
-        found = taken_apart(store.value)
-        assert (found is not None) == bounded
-        assert not bounded or (int(found[1]), found[2]) == (scale.zero_point, scale.dtype)
-    inner = whole_steps(x, Scale("int8", 1.0, 3), bounded=True)
-    func = te.create_prim_func([x, quantised(inner, step, bounded=True)])
-    found = [taken_apart(store.value) for store in nodes(func.body, tirx.BufferStore)]
-    assert [f and (int(f[1]), f[2]) for f in found] == [None, (scale.zero_point, scale.dtype)]
-    assert taken_apart(tirx.const(3, "uint8")) is None
-    assert taken_apart(tirx.const(3.0, "float32")) is None
+    func = te.create_prim_func([x, quantised(x, step, bound=bound)])
+    (store,) = nodes(func.body, tirx.BufferStore)
+    found = Parts.of(store.value)
+    assert (found is not None) == (bound < BOUND)
+    if found is not None:
+        assert (int(found.zero_point), found.dtype) == (scale.zero_point, scale.dtype)
+        assert found.small == (bound < SMALL)
+
+
+def test_others_are_not():
+    x = te.placeholder((16,), "float32", "X")
+    inner = whole_steps(x, Scale("int8", 1.0, 3), 1e6)
+    func = te.create_prim_func([x, quantised(inner, Scale("uint8", 1.0, 9), bound=1e6)])
+    found = [Parts.of(store.value) for store in nodes(func.body, tirx.BufferStore)]
+    assert [f and int(f.zero_point) for f in found] == [None, 9]
+    assert Parts.of(tirx.const(3, "uint8")) is None
+    assert Parts.of(tirx.const(3.0, "float32")) is None
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_zero_point_of_a_shared_function_is_read(dtype):
     x, zero = te.placeholder((16,), "float32", "X"), tirx.Var("zero", "int32")
-    func = te.create_prim_func([x, quantised(x, Scale(dtype, 1.0, 77), bounded=True)])
+    func = te.create_prim_func([x, quantised(x, Scale(dtype, 1.0, 77), bound=1e6)])
     (store,) = nodes(func.body, tirx.BufferStore)
 
     def read(number):
         return zero if int(number) == 77 else number
 
     value = tvm_ffi.structural_map(store.value, (tirx.IntImm, read))
-    _, found, _ = taken_apart(value)
-    assert found.same_as(zero)
+    assert Parts.of(value).zero_point.same_as(zero)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

@@ -112,6 +112,33 @@ def test_bytes_behind_a_scale_and_a_shift():
     assert (old != new).mean() < 0.01
 
 
+def test_sums_of_bytes_count_in_steps_of_the_first():
+    left, right = Scale("uint8", 0.05, 3), Scale("int8", 0.02, -9)
+
+    def body(a, b):
+        pair = [emit(dequantize(a, left)), emit(dequantize(relax.op.astype(b, "int8"), right))]
+        return stored(emit(relax.op.add(*pair)))
+
+    def expected(a, b):
+        narrow = emit(relax.op.astype(b, "int8"))
+        first = emit(dequantize(a, Scale("uint8", 1.0, 3)))
+        ratio = float(np.float32(right.scale) / np.float32(left.scale))
+        total = emit(relax.op.add(first, emit(dequantize(narrow, Scale("int8", ratio, -9)))))
+        size = relax.const(np.float32(left.scale) * np.float32(STEP))
+        return quantize(emit(relax.op.multiply(total, size)), ZERO, "uint8")
+
+    shapes = (256, 256), (256, 256)
+    before = module(body, *shapes, dtype="uint8")
+    after = FoldScales()(before)
+    tvm.ir.assert_structural_equal(after, module(expected, *shapes, dtype="uint8"), True)
+    every = np.broadcast_to(np.arange(256, dtype=np.uint8), (256, 256))
+    legal = relax.transform.LegalizeOps(DEFINITIONS)
+    pair = (np.ascontiguousarray(every), np.ascontiguousarray(every.T))
+    old, new = (evaluate(legal(mod), *pair).astype(int) for mod in (before, after))
+    assert np.abs(old - new).max() <= 1
+    assert (old != new).mean() < 0.001
+
+
 def test_pieces_that_are_joined_have_their_own_steps():
     left, right = Scale("uint8", 0.05, 3), Scale("uint8", 0.02, 0)
 

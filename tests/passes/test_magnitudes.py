@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -102,13 +104,14 @@ def test_bounded_layers_have_the_bytes_of_others(size, monkeypatch):
     config, made = ts.Config(measure=False, tuned=False), []
 
     def counted(*args, **options):
-        made.append(options["bounded"])
+        made.append(options["bound"])
         return ops.quantised(*args, **options)
 
     monkeypatch.setattr(read_bytes, "quantised", counted)
     fast = ts.compile(quantised, (x,), config=config)
-    assert made == [True, True]  # one of them is a sum's; the last one's are floats
-    monkeypatch.setattr(read_bytes, "BOUND", 0.0)
+    # One of them is a sum's; the last one's are floats.
+    assert [bound < ops.BOUND for bound in made] == [True, True]
+    monkeypatch.setattr(read_bytes.Magnitudes, "of", lambda *_: math.inf)
     slow = ts.compile(quantised, (x,), config=config)
     assert len(made) == 2
     inputs = [x, -x, 100 * x, torch.full_like(x, torch.nan), torch.full_like(x, torch.inf)]

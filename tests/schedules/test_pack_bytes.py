@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tvm
@@ -11,7 +13,7 @@ from tests.kernels import host
 from tvm_sparse.machine.pack import PARTS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.quantise import Scale, quantised
+from tvm_sparse.ops.quantise import SMALL, Scale, quantised
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cpu.pack_bytes import WIDE, PackBytes
@@ -19,13 +21,14 @@ from tvm_sparse.schedules.cpu.pack_bytes import WIDE, PackBytes
 packs = pytest.mark.skipif(machine_of(host()).pack is None, reason="no instruction packs bytes")
 
 
-def fake_pack(steps, zero_point, dtype):
+def fake_pack(steps, zero_point, dtype, small):
     """Say what would be packed."""
+    assert not small
     lanes = tirx.Broadcast(tirx.Cast(dtype, zero_point), WIDE)
     return lanes if len(steps) == PARTS else None
 
 
-def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bounded=True, vectors=PARTS, index=None):
+def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bound=1e6, vectors=PARTS, index=None):
     """Return a vectorised function that makes bytes of ``a * b + c``, ``b`` one number a column."""
     shape = (5, columns)
     a, b = te.placeholder(shape, "int32", "A"), te.placeholder((columns,), "float32", "B")
@@ -34,7 +37,7 @@ def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bounded=True, vectors
     def steps(i, j):
         return a[i, index(j) if index else j].astype("float32") * b[j] + c[i]
 
-    made = quantised(te.compute(shape, steps, "steps"), scale, bounded=bounded)
+    made = quantised(te.compute(shape, steps, "steps"), scale, bound=bound)
     sch = s_tir.Schedule(te.create_prim_func([a, b, c, made]))
     sch.compute_inline(sch.get_sblock("steps"))
     _, column = sch.get_loops(sch.get_sblock("quantise"))
@@ -59,7 +62,7 @@ def test_four_vectors_are_stored_at_once(scale, vectors):
 @pytest.mark.parametrize(
     "given",
     [
-        {"bounded": False},
+        {"bound": math.inf},
         {"vectors": 2},
         {"columns": 96},  # the second group would be half a one
         {"index": lambda j: (j + 1) % 128},
@@ -91,16 +94,19 @@ def test_machines_without_packs_change_nothing():
     ("dtype", "zero"),
     [("uint8", z) for z in (0, 3, 128, 255)] + [("int8", z) for z in (-128, -7, 0, 127)],
 )
-def test_packed_bytes_are_rounded_and_saturated(dtype, zero):
+@pytest.mark.parametrize("bound", [2.0**30 - 1, SMALL - 1])
+def test_packed_bytes_are_rounded_and_saturated(dtype, zero, bound):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     scale = Scale(dtype, 1.0, zero)
     rng = np.random.default_rng(0)
     a = rng.integers(-900, 900, (5, 128)).astype(np.int32)
-    a[0, :4] = [2**30, -(2**30), 0, 1]
+    a[0, :4] = [2 * int(bound), -2 * int(bound), 0, 1]
     b, c = np.full(128, 0.5, np.float32), np.array([0, 1, -3, 0.25, 90], np.float32)
     expected = np.clip(np.rint(a * b + c[:, None]) + zero, low, high).astype(dtype)
-    module = build_scheduled(epilogue(scale=scale), host())
+    module = build_scheduled(epilogue(scale=scale, bound=bound), host())
     out = tvm.runtime.tensor(np.full((5, 128), 77, dtype))
     module["main"](*(tvm.runtime.tensor(v) for v in (a, b, c)), out)
     np.testing.assert_array_equal(out.numpy(), expected)
-    assert f"pack{'us' if dtype == 'uint8' else 'ss'}wb" in module.mod.inspect_source("ll")
+    code = module.mod.inspect_source("ll")
+    assert f"pack{'us' if dtype == 'uint8' else 'ss'}wb" in code
+    assert ("packssdw" in code) == (bound >= SMALL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tvm
@@ -15,6 +17,7 @@ from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu.round_directly import RoundDirectly
 
 rounds = pytest.mark.skipif(not machine_of(host()).rounds, reason="no instruction rounds")
+LARGEST = float(np.nextafter(np.float32(BOUND), np.float32(0)))
 SCALES = [Scale("uint8", 1.0, z) for z in (0, 114, 255)]
 SCALES += [Scale("int8", 1.0, z) for z in (-128, 0, 127)]
 
@@ -48,28 +51,28 @@ def both(func, x):
     return found
 
 
-def ties(bounded):
+def ties(bound):
     """Return steps around each limit of bytes, ties among them, and the largest that there are."""
     x = (np.arange(4096) / 8 - 256).astype(np.float32)
-    x[:6] = 1 - BOUND, BOUND - 1, 0.0, -0.0, 2.0**22, -(2.0**22)
-    if not bounded:
+    x[:6] = -LARGEST, LARGEST, 0.0, -0.0, 2.0**22, -(2.0**22)
+    if bound == math.inf:
         x[6:12] = np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45
     return x
 
 
 @rounds
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "any"])
-def test_whole_steps_are_the_same(scale, bounded):
-    x = ties(bounded)
-    func = definition(lambda t: whole_steps(t, scale, bounded=bounded), x.size)
+@pytest.mark.parametrize("bound", [LARGEST, math.inf])
+def test_whole_steps_are_the_same(scale, bound):
+    x = ties(bound)
+    func = definition(lambda t: whole_steps(t, scale, bound), x.size)
     assert len(calls(changed(func))) == 1
     np.testing.assert_array_equal(*both(func, x))
 
 
 @rounds
 def test_integers_without_limits_are_the_same():
-    x = ties(bounded=True)[6:]
+    x = ties(LARGEST)[6:]
     x[:2] = 2.0**22 - 0.5, 0.5 - 2.0**22
     func = definition(plain_nearest, x.size)
     assert len(calls(changed(func))) == 1
@@ -80,7 +83,7 @@ def test_integers_without_limits_are_the_same():
 
 @rounds
 def test_code_has_the_instruction_in_vectors():
-    func = definition(lambda t: whole_steps(t, SCALES[1], bounded=True))
+    func = definition(lambda t: whole_steps(t, SCALES[1], bound=LARGEST))
     module = build_function(func, host())
     assert "@llvm.roundeven.v" in module.inspect_source("ll")
 
@@ -95,7 +98,7 @@ def test_nothing_else_changes():
 
 
 def test_a_machine_without_the_instruction_adds_twice():
-    func = definition(lambda t: whole_steps(t, SCALES[0], bounded=True))
+    func = definition(lambda t: whole_steps(t, SCALES[0], bound=LARGEST))
     sse2 = tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64"})
     assert not machine_of(sse2).rounds
     assert "roundeven" not in build_function(func, sse2).inspect_source("ll")

@@ -5,6 +5,8 @@ A byte ``q`` means ``(q - zero_point) * scale``.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +18,16 @@ from tvm import ir, te, tirx
 from tvm_sparse.numerics import FLOAT_SUMS
 
 _WHOLE = 1.5 * 2.0**23
-"""Between half of it and twice as much, neighbours of single precision are one apart."""
+"""Neighbours of single precision are one apart around it, as they are from 2^23 to 2^24."""
 
+_SMALL_WHOLE = 1.25 * 2.0**23
+"""The same for :data:`SMALL` steps, so that code tells these from others."""
 
 BOUND = 2.0**30
 """Steps below which finite floats count as bounded: their integers have 32 bits."""
+
+SMALL = 2.0**15 - 2**8
+"""Steps below which their integers have 16 bits, with a zero point."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +109,12 @@ def dequantised_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
 
 
 def quantised(
-    x: te.Tensor, scale: Scale, *, divide: bool = False, bounded: bool = False
+    x: te.Tensor, scale: Scale, *, divide: bool = False, bound: float = math.inf
 ) -> te.Tensor:
     """Return the bytes next to the floats ``x``: half to even; what is out of range saturates.
 
-    NaN becomes the smallest byte. Of ``bounded`` floats there is none, and they are less than
-    :data:`BOUND` steps: that is faster.
+    NaN becomes the smallest byte. There is none if all floats are less than ``bound`` steps: below
+    :data:`BOUND` that is faster, more so below :data:`SMALL`.
 
     Floats are multiplied by the inverse of the scale, rounded once, as PyTorch does; or divided
     by the scale, as ONNX says.
@@ -119,16 +126,19 @@ def quantised(
     def value(*index: Any) -> Any:
         number = x(*index)
         steps = number / tirx.const(float(step), FLOAT_SUMS) if divide else number * inverse
-        return byte_of(steps, scale, bounded=bounded)
+        return byte_of(steps, scale, bound)
 
     return te.compute(x.shape, value, "quantise")
 
 
-def whole_steps(x: te.Tensor, scale: Scale, *, bounded: bool = False) -> te.Tensor:
-    """Return how far from the zero point the bytes next to the steps ``x`` are, as floats."""
+def whole_steps(x: te.Tensor, scale: Scale, bound: float = math.inf) -> te.Tensor:
+    """Return how far from the zero point the bytes next to the steps ``x`` are, as floats.
+
+    All are less than ``bound``.
+    """
 
     def value(*index: Any) -> Any:
-        return _less_whole(_rounded(x(*index), scale, bounded=bounded))
+        return _less_whole(_rounded(x(*index), scale, bound))
 
     return te.compute(x.shape, value, "whole_steps")
 
@@ -144,46 +154,59 @@ def _less_whole(x: Any) -> Any:
     return tirx.reinterpret(FLOAT_SUMS, bits) - _whole()
 
 
-def byte_of(steps: Any, scale: Scale, *, bounded: bool = False) -> Any:
-    """Return ``steps`` above the zero point as a byte."""
+def byte_of(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
+    """Return ``steps``, less than ``bound``, above the zero point as a byte."""
     zero = scale.zero_point
-    if bounded:
+    if bound < BOUND:
         # The zero point is named once, so that layers may share the rest. Nothing overflows: bits
         # of positive floats are less than those of NaN, a negative sum is no fraction.
-        whole = tirx.reinterpret("int32", steps + _whole())
-        return _byte_with_bits(whole + tirx.const(zero, "int32"), scale.dtype)
+        number = _SMALL_WHOLE if bound < SMALL else _WHOLE
+        whole = tirx.reinterpret("int32", steps + tirx.const(number, FLOAT_SUMS))
+        return _byte_with_bits(whole + tirx.const(zero, "int32"), scale.dtype, number)
     # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
-    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale, bounded=False)))
+    low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale)))
     byte = low + tirx.const(zero % 256, "uint8")
     return byte if scale.dtype == "uint8" else tirx.Cast(scale.dtype, byte)
 
 
-def _byte_with_bits(bits: Any, dtype: str) -> Any:
-    """Return the byte next to a whole number and _WHOLE, given as bits."""
+def _byte_with_bits(bits: Any, dtype: str, number: float) -> Any:
+    """Return the byte next to a whole number and ``number``, given as bits."""
     low, high = Scale(dtype, 1.0).limits
-    byte = tirx.Cast("uint8", tirx.reinterpret("int32", _clamped(bits, low, high)))
+    byte = tirx.Cast("uint8", tirx.reinterpret("int32", _clamped(bits, low, high, number)))
     return byte if dtype == "uint8" else tirx.Cast(dtype, byte)
 
 
-def taken_apart(byte: Any) -> tuple[Any, Any, str] | None:
-    """Return ``(steps, zero_point, dtype)`` if ``byte`` is :func:`byte_of` bounded steps.
+@dataclass(frozen=True)
+class Parts:
+    """What :func:`byte_of` made a byte of: bounded steps, :data:`SMALL` ones or not.
 
     The zero point is a number of 32 bits, which may be read from somewhere.
     """
-    dtype = str(byte.ty.dtype)
-    clamped: list[Any] = []
-    if dtype in ("uint8", "int8"):
-        tvm_ffi.structural_walk(byte, (tirx.Max, clamped.append))
-    for top in clamped:
-        if tvm_ffi.structural_equal(_byte_with_bits(top.a, dtype), byte):
-            bits, zero = top.a, tirx.const(0, "int32")
-            if isinstance(bits, tirx.Add):
-                bits, zero = bits.a, bits.b
-            elif isinstance(bits, tirx.Sub):  # TVM's way to add what is less than zero
-                bits, zero = bits.a, zero - bits.b
-            sums = _with_bits(bits)
-            return (sums.a, zero, dtype) if isinstance(sums, tirx.Add) else None
-    return None
+
+    steps: Any
+    zero_point: Any
+    dtype: str
+    small: bool
+
+    @staticmethod
+    def of(byte: Any) -> Parts | None:
+        """Return what ``byte`` is made of; ``None`` if it is something else."""
+        dtype = str(byte.ty.dtype)
+        clamped: list[Any] = []
+        if dtype in ("uint8", "int8"):
+            tvm_ffi.structural_walk(byte, (tirx.Max, clamped.append))
+        for top, number in itertools.product(clamped, (_WHOLE, _SMALL_WHOLE)):
+            if tvm_ffi.structural_equal(_byte_with_bits(top.a, dtype, number), byte):
+                bits, zero = top.a, tirx.const(0, "int32")
+                if isinstance(bits, tirx.Add):
+                    bits, zero = bits.a, bits.b
+                elif isinstance(bits, tirx.Sub):  # TVM's way to add what is less than zero
+                    bits, zero = bits.a, zero - bits.b
+                sums = _with_bits(bits)
+                if not isinstance(sums, tirx.Add) or not _is(sums.b, number):
+                    return None
+                return Parts(sums.a, zero, dtype, number == _SMALL_WHOLE)
+        return None
 
 
 @dataclass(frozen=True)
@@ -201,7 +224,7 @@ class Nearest:
     @staticmethod
     def of(expr: Any) -> Nearest | None:
         """Return what ``expr`` rounds as :func:`nearest` or :func:`whole_steps` do."""
-        if not isinstance(expr, tirx.Sub) or not _is_whole(expr.b):
+        if not isinstance(expr, tirx.Sub) or not _is(expr.b, _WHOLE):
             return None
         sums = _with_bits(_with_bits(expr.a))
         low = high = None
@@ -210,7 +233,7 @@ class Nearest:
             if isinstance(bits, tirx.Max):
                 bits, low = bits.a, bits.b
             sums = _with_bits(bits)
-        if not isinstance(sums, tirx.Add) or not _is_whole(sums.b):
+        if not isinstance(sums, tirx.Add) or not _is(sums.b, _WHOLE):
             return None
         return Nearest(sums.a, low, high)
 
@@ -231,9 +254,9 @@ class Nearest:
         return rounded(tirx.reinterpret(FLOAT_SUMS, bits))
 
 
-def _is_whole(expr: Any) -> bool:
-    """Whether ``expr`` is :data:`_WHOLE`."""
-    return isinstance(expr, tirx.FloatImm) and float(expr) == _WHOLE
+def _is(expr: Any, number: float) -> bool:
+    """Whether ``expr`` is ``number``."""
+    return isinstance(expr, tirx.FloatImm) and float(expr) == number
 
 
 def _with_bits(expr: Any) -> Any:
@@ -242,7 +265,7 @@ def _with_bits(expr: Any) -> Any:
     return expr.args[0] if looks else None
 
 
-def _rounded(steps: Any, scale: Scale, *, bounded: bool) -> Any:
+def _rounded(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
     """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
 
     TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
@@ -253,24 +276,24 @@ def _rounded(steps: Any, scale: Scale, *, bounded: bool) -> Any:
     # as long as it is. Positive floats are in the order of their bits; Zen compares these in four
     # pipes, floats in the two that add and convert them.
     low, high = (limit - scale.zero_point for limit in scale.limits)
-    if bounded:
+    if bound < BOUND:
         return _clamped(tirx.reinterpret("int32", steps + _whole()), low, high)
     sums = tirx.max(steps, tirx.const(float(low), FLOAT_SUMS)) + _whole()
     return _clamped(tirx.reinterpret("int32", sums), None, high)
 
 
-def _clamped(bits: Any, low: int | None, high: int) -> Any:
-    """Return a whole number and _WHOLE, given as bits, between ``low`` and ``high``, as a float."""
+def _clamped(bits: Any, low: int | None, high: int, number: float = _WHOLE) -> Any:
+    """Return a whole number and ``number``, given as bits, from ``low`` to ``high``, as a float."""
     if low is not None:
-        bits = tirx.max(bits, tirx.const(_whole_bits(low), "int32"))
-    bits = tirx.min(bits, tirx.const(_whole_bits(high), "int32"))
+        bits = tirx.max(bits, tirx.const(_bits(number + low), "int32"))
+    bits = tirx.min(bits, tirx.const(_bits(number + high), "int32"))
     # As a float, so that TVM does not narrow the minimum's operands to bytes.
     return tirx.reinterpret(FLOAT_SUMS, bits)
 
 
-def _whole_bits(number: int) -> int:
-    """Return the bits of a whole number added to :data:`_WHOLE`."""
-    return int(np.array(_WHOLE + number, FLOAT_SUMS).view(np.int32))
+def _bits(number: float) -> int:
+    """Return the bits of a float."""
+    return int(np.array(number, FLOAT_SUMS).view(np.int32))
 
 
 def _whole() -> Any:

@@ -93,11 +93,33 @@ class _Rule:
             else:
                 steps = sweep.visit_expr(whole)
             return relax.op.multiply(steps, self._times(sweep, own, factor))
+        if op_name(call) == "add" and (total := self._added(sweep, call, factor)) is not None:
+            return total
         operands = [self._times(sweep, operand, factor) for operand in _operands(call)]
         emitted = [x if isinstance(x, GenericConst) else sweep.emit(x) for x in operands]
         if op_name(call) == "concat":
             return relax.op.concat(emitted, call.attrs.axis)
         return relax.Call(call.op, emitted, call.attrs)
+
+    def _added(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any | None:
+        """Return the sum ``call`` of what two tensors of bytes mean times ``factor``.
+
+        It is counted in steps of the first, so that the product comes last: there it may be one
+        instruction with the rounding.
+        """
+        first, second = (self._meaning(sweep, operand) for operand in call.args)
+        if first is None or second is None:
+            return None
+        single = np.dtype(FLOAT_SUMS).type
+        size, other = single(first.scale.scale), single(second.scale.scale)
+        with np.errstate(all="ignore"):
+            ratio, product = other / size, size * single(factor)
+        if not (0 < ratio < np.inf and 0 < product < np.inf):
+            return None
+        left = dequantize(first.bytes, replace(first.scale, scale=1.0))
+        right = dequantize(second.bytes, replace(second.scale, scale=float(ratio)))
+        total = sweep.emit(relax.op.add(sweep.emit(left), sweep.emit(right)))
+        return relax.op.multiply(total, relax.const(product))
 
 
 def _operands(call: relax.Call) -> list[Any]:
@@ -114,7 +136,12 @@ class FoldScales:
     before: ``quantize(multiply(add(multiply(astype(sums), factors), bias), 1 / s))``
     after:  ``quantize(add(multiply(astype(sums), factors / s), bias / s))``
 
-    Sums and concatenations of quantised tensors likewise. A result next to a half may be rounded
+    Concatenations of quantised tensors likewise; sums of two are counted in steps of the first:
+
+    before: ``quantize(multiply(add(dequantize(p, r), dequantize(q, t)), 1 / s))``
+    after:  ``quantize(multiply(add(dequantize(p, 1), dequantize(q, t / r)), r / s))``
+
+    A result next to a half may be rounded
     to the other byte than in two steps.
     """
 

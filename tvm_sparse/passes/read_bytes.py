@@ -51,19 +51,19 @@ class _Rule:
     def _quantised(self, sweep: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
         """Return ``call``, of steps, as floats if its bytes are never made; faster if bounded."""
         size = self._unmade(sweep.original)
-        bounded = self.magnitudes.of(sweep.original.args[0]) < BOUND
+        bound = self.magnitudes.of(sweep.original.args[0])
         if size is not None:
             steps = sweep.builder_.emit_te(
-                lambda t: whole_steps(t, scale, bounded=bounded),
-                call.args[0],
-                primfunc_name_hint="steps",
+                lambda t: whole_steps(t, scale, bound), call.args[0], primfunc_name_hint="steps"
             )
+            if float(array_of(size)) == 1:
+                return steps
             # Here, not where they are read: TVM fuses what comes first with its layer first.
             return relax.op.multiply(steps, size)
-        if not bounded:
+        if bound >= BOUND:
             return None
         return sweep.builder_.call_te(
-            lambda t: quantised(t, scale, bounded=True),
+            lambda t: quantised(t, scale, bound=bound),
             call.args[0],
             primfunc_name_hint="quantised",
         )
