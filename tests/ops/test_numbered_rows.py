@@ -20,6 +20,7 @@ from tvm_sparse.ops.numbered_rows import NumberedRows
 from tvm_sparse.schedules.cpu import cores
 
 EXTENT = st.integers(1, 9)
+FEATURES = (1, 8, 16, 24, 80)
 
 
 def pointwise(batch, height, width, columns=64, features=80):
@@ -46,21 +47,22 @@ def check(c):
     np.testing.assert_array_equal(sums(c, dense(c, plain, host()), plain, weight, x), expected)
 
 
-@given(st.integers(1, 3), EXTENT, EXTENT, st.booleans())
-def test_every_image(batch, height, width, narrow):
-    c = pointwise(batch, height, width)
+@given(st.integers(1, 3), EXTENT, EXTENT, st.sampled_from(FEATURES), st.booleans())
+def test_every_image(batch, height, width, features, narrow):
+    c = pointwise(batch, height, width, features=features)
     check(as_integers(c) if narrow else c)
 
 
 @pytest.mark.parametrize("threads", ["2", "3"])
+@pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize(
     "lead", [(1, 1, 1), (1, 2, 3), (2, 6, 6), (1, 3, 7), (1, 12, 1), (3, 2, 2)]
 )
-def test_threads(lead, threads, monkeypatch):
+def test_threads(lead, features, threads, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
-    check(as_integers(pointwise(*lead)))
-    check(pointwise(*lead))
+    check(as_integers(pointwise(*lead, features=features)))
+    check(pointwise(*lead, features=features))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,8 @@ def test_parts_are_as_many_as_threads(monkeypatch):
     rows = NumberedRows.of(pointwise(2, 6, 7), host(), numbered=True)
     assert rows.extents == (2, 2, 21)
     assert NumberedRows.of(pointwise(2, 3, 7), host(), numbered=True).extents == (2, 3, 7)
+    partial = pointwise(2, 6, 7, features=24)
+    assert NumberedRows.of(partial, host(), numbered=True).extents == (2, 6, 7)
     place = [tirx.const(i, "int64") for i in (1, 4, 3)]
     assert [int(i) for i in rows.numbered(place)] == [1, 1, 10]
     assert [int(i) for i in rows.lead(rows.numbered(place))] == [1, 4, 3]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.target import Target
 
+from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import flat
@@ -27,10 +28,14 @@ class NumberedRows:
 
     @classmethod
     def of(cls, c: Contraction, target: Target, *, numbered: bool) -> NumberedRows:
-        """Return them for ``c``, with positions ``numbered`` where all threads get as many."""
+        """Return them for ``c``, with positions ``numbered`` where all threads get as many.
+
+        TVM finds no elements of parts in vectors of which the last one is partial.
+        """
         threads = threads_of(target)
         even = numbered and c.is_pointwise and c.positions % threads == 0
-        return cls(c, threads if even else None)
+        found = even and (threads == 1 or c.features % LANES == 0)
+        return cls(c, threads if found else None)
 
     @property
     def _plain(self) -> int:
