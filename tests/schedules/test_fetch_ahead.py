@@ -25,7 +25,7 @@ from tvm_sparse.schedules.build import build_function, scheduled
 from tvm_sparse.schedules.cpu.fetch_ahead import LINE, FetchAhead
 
 ROWS = Contraction((16,), 128, 128)
-WINDOW = Contraction((1, 4, 4), 64, 128, (1, 2), (1, 1), (1, 1), padded=(4, 5))
+WINDOW = Contraction((1, 8, 4), 64, 128, (1, 2), (1, 1), (1, 1), padded=(8, 5))
 SMALL = Caches(first=1 << 8)
 OPERATIONS = {
     tirx.Add: operator.add,
