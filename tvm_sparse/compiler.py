@@ -155,8 +155,10 @@ def _compiled(
             mod = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
             decisions.parts = parts_of(mod)
         rules: dict[str, str | None] = {}
+        free: list[int] = []
         with phases.next():
-            schedule = pipeline.schedule(resolved.target, packed, rules.__setitem__, recorded)
+            tell = rules.__setitem__
+            schedule = pipeline.schedule(resolved.target, packed, tell, recorded, free.extend)
             defined, mod = mod, _run(dumped(schedule, "3-schedule", config.dump), mod)
             kernels = planned_kernels(mod, rules)
             origins(decisions.records, {k.layer: k.rule for k in kernels})
@@ -174,6 +176,7 @@ def _compiled(
                 "built",
             )
     library = Library(source, resolved.target, executable, packed, (decisions, kernels))
+    library.unaligned = tuple(free)
     if config.refreshable:
         library.recipe = Recipe.of(source, resolved.target, config, decisions)
     if config.measure:

@@ -45,6 +45,7 @@ class Library:
         self.bounds, self.structure = model.bounds, model.structure
         self._output_spec = model.output_spec
         self.alternatives: tuple[Library, ...] = ()
+        self.unaligned: tuple[int, ...] = ()
         self.recipe: Recipe | None = None
         self.slow: list[str] = []
         self._pristine = Pristine(executable)
@@ -104,6 +105,7 @@ class Library:
             weights,
             bounds=self.bounds,
             structure=self.structure,
+            unaligned=self.unaligned,
         )
 
     def _exported(self) -> Any:
@@ -120,6 +122,11 @@ class Library:
     def verdict(self) -> str:
         """Return in one phrase what was reached: sparse layers, their gain, bytes of weights."""
         return f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
+
+    def _all_unaligned(self) -> tuple[int, ...]:
+        """Return the inputs that may begin anywhere for every program of the artifact."""
+        others = [set(other.unaligned) for other in self.alternatives]
+        return tuple(i for i in self.unaligned if all(i in found for found in others))
 
     @property
     def nbytes(self) -> int:
@@ -161,6 +168,7 @@ class Library:
             decisions=self.decisions.to_json(),
             bounds=self.bounds,
             structure=self.structure,
+            unaligned=self._all_unaligned(),
             force=force,
             ptx=ptx,
             sign=sign,

@@ -42,6 +42,7 @@ class Library(Session):
             bounds=manifest.bounds,
             restart=restart,
             structure=manifest.structure,
+            unaligned=manifest.unaligned,
         )
         self.path, self.manifest = path, manifest
 

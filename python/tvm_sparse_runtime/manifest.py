@@ -16,9 +16,9 @@ FILE_NAME = "manifest.json"
 REFRESH_FILE = "refresh.json"
 """The graph of a refreshable artifact, one of its files."""
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSIONS = (2, 3, 4)
+FORMAT_VERSIONS = (2, 3, 4, 5)
 """What this release reads. It writes the lowest that has all fields in use."""
-NEWER_FIELDS = {"alternatives": 3, "structure": 4}
+NEWER_FIELDS = {"alternatives": 3, "structure": 4, "unaligned": 5}
 """The version that has brought a field; all others are in version 2."""
 WEIGHTS_SYMBOL = "tvm_sparse_weights"
 """First byte of the weight section in the library; ``WEIGHTS_SYMBOL + "_end"`` is one past it."""
@@ -115,6 +115,8 @@ class Manifest:
         The program for other CPUs; the best that the machine runs is taken.
     structure
         How inputs and outputs are nested; None if they are not.
+    unaligned
+        Numbers of the inputs that may begin on any multiple of their elements' size, in order.
     """
 
     versions: Mapping[str, str]
@@ -130,6 +132,7 @@ class Manifest:
     decisions: tuple[Mapping[str, Any], ...] = field(default=())
     alternatives: tuple[Alternative, ...] = ()
     structure: Structure | None = None
+    unaligned: tuple[int, ...] = ()
 
     def programs(self) -> tuple[Manifest, ...]:
         """Return the manifest for each library: its own first, then those of alternatives."""
@@ -145,9 +148,10 @@ class Manifest:
         """Return what the library has in its own section, so that no other manifest fits it.
 
         It is the SHA-256 of all that the code was made for: versions, target, inputs, outputs,
-        their bounds and structure, and the table of weights.
+        their bounds and structure, where they may begin, and the table of weights.
         """
-        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights", "structure")
+        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights")
+        keys += ("structure", "unaligned")
         body = self._body()
         return checksum({key: body[key] for key in ("format_version", *keys) if key in body})
 

@@ -60,8 +60,11 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
     for key in ("format", "format_version"):
         del body[key]
     newer = {key: _NEWER[key] for key, since in NEWER_FIELDS.items() if since <= version}
+    if version > NEWER_FIELDS["structure"]:
+        newer["structure"] = fields.optional(parsed_structure)
     manifest = Manifest(**fields.record({**_FIELDS, **newer})(body, where))
     _check_structure(manifest, where)
+    _check_unaligned(manifest, where)
     _check_weights(manifest.weights, where)
     for name in (program.library for program in manifest.programs()):
         library = manifest.files.get(name)
@@ -102,6 +105,13 @@ def _check_structure(manifest: Manifest, where: str) -> None:
         places = [leaf for tree in trees for leaf in leaves(tree) if isinstance(leaf, int)]
         if places != [*range(len(specs))]:
             raise fields.wrong(f"{where}: structure", places, f"all {len(specs)} {what} in order")
+
+
+def _check_unaligned(manifest: Manifest, where: str) -> None:
+    """Refuse numbers that are not those of inputs, in order."""
+    found = [*manifest.unaligned]
+    if found != [i for i in range(len(manifest.inputs)) if i in found]:
+        raise fields.wrong(f"{where}: unaligned", found, "numbers of inputs in order")
 
 
 def _dtype(value: Any, where: str) -> str:
@@ -216,4 +226,5 @@ _PROGRAM = {key: _FIELDS[key] for key in ("target", "library", "code", "weights"
 _NEWER: dict[str, fields.Check] = {
     "alternatives": fields.sequence(_build(Alternative, _PROGRAM)),
     "structure": parsed_structure,
+    "unaligned": fields.sequence(fields.integer(0)),
 }

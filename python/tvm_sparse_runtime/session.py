@@ -11,7 +11,7 @@ from . import engine, extents, gpu, tensors
 from .direct import Direct
 from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
-from .spec import TensorSpec, nbytes
+from .spec import TensorSpec, alignments, nbytes
 from .structure import Structure
 from .threads import call_lock, enter
 
@@ -41,6 +41,9 @@ class Session:
     structure
         How inputs and outputs are nested. Without one, a call takes the inputs in order or by name
         and returns one tensor, or a tuple of several.
+    unaligned
+        Numbers of the inputs that may begin on any multiple of their elements' size; others begin
+        on one of 64 bytes, or are copied.
 
     Notes
     -----
@@ -59,6 +62,7 @@ class Session:
         bounds: Bounds | None = None,
         restart: Callable[[], Any] | None = None,
         structure: Structure | None = None,
+        unaligned: Sequence[int] = (),
     ) -> None:
         self._restart = restart
         self.threads: int | None = None
@@ -68,7 +72,8 @@ class Session:
         self.structure = structure or _flat(self.inputs, self.outputs)
         self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._starts, self._ends = _ranges(self._weights)
-        self._direct = Direct(self.inputs, device)
+        self._alignments = alignments(self.inputs, unaligned)
+        self._direct = Direct(self.inputs, device, self._alignments)
         self._sizes = [_size(spec) for spec in self.inputs]
         self._begin(vm)
         arity, given = vm["get_function_arity"]("main"), len(self.inputs) + len(self._weights)
@@ -161,8 +166,9 @@ class Session:
             raise TensorError("inputs", f"{len(values)} tensors", expected)
         dims: dict[str, int] = {}
         device, accept = self.device, tensors.accept
-        # Both are as long as the other: it has just been asked.
-        arguments = [accept(v, spec, dims, device) for v, spec in zip(values, self.inputs)]
+        # All are as long as the others: it has just been asked.
+        described = zip(values, self.inputs, self._alignments)
+        arguments = [accept(v, spec, dims, device, to) for v, spec, to in described]
         if self._open:
             extents.check(self.inputs, [a.shape for a in arguments], dims, self.bounds)
         home = "cpu"

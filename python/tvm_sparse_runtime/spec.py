@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 ITEM_BYTES = {
@@ -23,7 +24,7 @@ ITEM_BYTES = {
 """Bytes of one element of each dtype that inputs, outputs and weights may have."""
 
 ALIGNMENT = 64
-"""Bytes on which compiled kernels assume that every tensor begins."""
+"""Bytes on which compiled kernels assume that a tensor begins, unless they are told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,14 @@ class TensorSpec:
 def nbytes(shape: tuple[int, ...], dtype: str) -> int:
     """Return the bytes of a dense tensor."""
     return math.prod(shape) * ITEM_BYTES[dtype]
+
+
+def alignments(specs: Sequence[TensorSpec], unaligned: Collection[int]) -> tuple[int, ...]:
+    """Return on multiples of how many bytes inputs begin, given the numbers of ``unaligned`` ones.
+
+    These begin on a multiple of the size of their elements.
+    """
+    return tuple(
+        ITEM_BYTES[spec.dtype] if place in unaligned else ALIGNMENT
+        for place, spec in enumerate(specs)
+    )

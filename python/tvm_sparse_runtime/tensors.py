@@ -13,20 +13,28 @@ from .errors import TensorError, shown
 from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec, nbytes
 
 
-def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cpu") -> Any:
+def accept(
+    value: Any,
+    spec: TensorSpec,
+    dims: dict[str, int],
+    device: str = "cpu",
+    alignment: int = ALIGNMENT,
+) -> Any:
     """Return ``value`` as an aligned, contiguous tensor that fits ``spec``: TVM's, or torch's own.
 
     Parameters
     ----------
     value
         NumPy array, torch tensor, or anything else with ``__dlpack__``. Its memory is used as it
-        is when it is contiguous and 64-byte aligned, else it is copied.
+        is when it is contiguous and aligned, else it is copied.
     spec
         What it has to be.
     dims
         Lengths of the symbols met so far in this call; extended.
     device
         Where the tensor may lie besides host memory; there it must be contiguous.
+    alignment
+        Bytes on a multiple of which it begins in host memory.
 
     Raises
     ------
@@ -40,7 +48,7 @@ def accept(value: Any, spec: TensorSpec, dims: dict[str, int], device: str = "cp
     if device != "cpu":
         return gpu.aligned(tensor)
     # As engine.aligned, which asks for what is known here.
-    if tensor.data_ptr() % ALIGNMENT or 0 in shape:
+    if tensor.data_ptr() % alignment or 0 in shape:
         return engine.copy(tensor, engine.empty(shape, spec.dtype), nbytes(shape, spec.dtype))
     return tensor
 

@@ -21,7 +21,7 @@ def aligned(tensor, by=0):
 
 def test_addresses_and_bytes_of_plain_tensors():
     x, y = aligned(torch.ones(3, 4)), aligned(torch.ones(2, dtype=torch.int64))
-    direct = Direct([X, Y], "cpu")
+    direct = Direct([X, Y], "cpu", (64, 64))
     assert direct.spans([x, y]) == [(x.data_ptr(), 48), (y.data_ptr(), 16)]
     assert direct.spans([y, x]) is None
     assert direct.spans([x]) is None
@@ -46,7 +46,15 @@ def test_addresses_and_bytes_of_plain_tensors():
     ids=range(11),
 )
 def test_other_values_are_asked_more(change):
-    assert Direct([X], "cpu").spans([change(aligned(torch.ones(3, 4)))]) is None
+    assert Direct([X], "cpu", (64,)).spans([change(aligned(torch.ones(3, 4)))]) is None
+
+
+@pytest.mark.parametrize("offset", [0, 4, 20, 2])
+def test_inputs_that_begin_anywhere(offset):
+    bytes_ = aligned(torch.zeros(128, dtype=torch.uint8)).numpy()
+    x = torch.from_numpy(bytes_[offset : offset + 48].view("float32").reshape(3, 4))
+    spans = Direct([X], "cpu", (4,)).spans([x])
+    assert spans == ([(x.data_ptr(), 48)] if offset % 4 == 0 else None)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +62,12 @@ def test_other_values_are_asked_more(change):
 )
 def test_programs_that_have_no_direct_calls(inputs, device):
     values = [torch.empty(tuple(map(int, spec.shape))) for spec in inputs]
-    assert Direct(inputs, device).spans(values) is None
+    assert Direct(inputs, device, [64] * len(inputs)).spans(values) is None
 
 
 def test_open_extents_are_checked():
     spec = TensorSpec("x", ("n", 4), "float32")
-    assert Direct([spec], "cpu").spans([aligned(torch.ones(3, 4))]) is None
+    assert Direct([spec], "cpu", (64,)).spans([aligned(torch.ones(3, 4))]) is None
 
 
 def returning(program, outputs=1):

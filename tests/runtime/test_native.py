@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tvm_sparse_runtime as rt
+from tests import stored
 from tests.runtime import manifests, native
 from tests.runtime.native import Handle, Tensor
 from tvm_sparse_runtime.manifest import FILE_NAME
@@ -123,6 +124,19 @@ def test_an_extent_beyond_its_bounds(tmp_path):
     assert run(handle, tensor(X[:2]))[0] == native.OK
 
 
+@pytest.mark.parametrize("offset", [0, 4, 20])
+def test_inputs_that_begin_anywhere(offset):
+    _, handle = native.opened(stored.path(5))
+    raw = np.zeros(stored.X.nbytes + 128, np.uint8)
+    begin = -raw.ctypes.data % 64 + offset
+    x = raw[begin : begin + stored.X.nbytes].view("float32").reshape(stored.X.shape)
+    x[...] = stored.X
+    status, (y,) = run(handle, tensor(x))
+    assert status == native.OK
+    np.testing.assert_array_equal(y, np.load(stored.path(5).with_suffix(".npy")))
+    native.library().tvm_sparse_close(handle)
+
+
 def test_arguments_that_no_call_may_have(linear):
     assert run(linear)[0] == native.BAD_TENSOR
     library = native.library()
@@ -162,6 +176,25 @@ def test_manifests_that_both_refuse(linear_artifact, tmp_path, change, words):
     status, handle = native.opened(path)
     assert (status, handle.value) == (native.BAD_ARTIFACT, None)
     assert words in native.last_error()
+
+
+@pytest.mark.parametrize("numbers", [[1], [0, 0], [-1], ["0"], None, {}])
+def test_numbers_of_inputs_that_both_refuse(tmp_path, numbers):
+    path = shutil.copytree(stored.path(5), tmp_path / "a.tvms")
+    changed(path, unaligned=numbers)
+    with pytest.raises(rt.RuntimeArtifactError):
+        rt.load(path)
+    assert native.opened(path)[0] == native.BAD_ARTIFACT
+    assert "unaligned" in native.last_error()
+
+
+def test_where_inputs_begin_belongs_to_the_code(tmp_path):
+    path = shutil.copytree(stored.path(5), tmp_path / "a.tvms")
+    changed(path, unaligned=[])
+    with pytest.raises(rt.RuntimeArtifactError, match="another manifest"):
+        rt.load(path)
+    assert native.opened(path)[0] == native.BAD_ARTIFACT
+    assert "made for another manifest" in native.last_error()
 
 
 @pytest.mark.parametrize("feature", ["avx1024f"])

@@ -45,7 +45,7 @@ def test_round_trip():
     assert parse(manifests.signed(BODY)) == manifests.manifest()
 
 
-@pytest.mark.parametrize("version", [0, 1, 5, "1", None, True, 2.0])
+@pytest.mark.parametrize("version", [0, 1, 6, "1", None, True, 2.0])
 def test_unknown_format_version(version):
     body = {"format": BODY["format"], "format_version": version, "anything": "else"}
     with pytest.raises(RuntimeArtifactError, match="format version"):
@@ -75,6 +75,31 @@ def test_structures_that_do_not_fit(changes, message):
     body = {**BODY, "format_version": 4, "alternatives": [], "structure": STRUCTURE, **changes}
     with pytest.raises(RuntimeArtifactError, match=message):
         parse(manifests.signed(body))
+
+
+def test_inputs_that_begin_anywhere():
+    body = {**BODY, "format_version": 5, "alternatives": [], "structure": None, "unaligned": [0]}
+    loaded = parse(manifests.signed(body))
+    assert loaded.unaligned == (0,)
+    assert parse(loaded.to_bytes()) == loaded
+    assert loaded.signature() != manifests.manifest().signature()
+    assert json.loads(loaded.to_bytes())["format_version"] == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 4, "structure": STRUCTURE}, "only the keys"),
+        ({"unaligned": [1]}, "numbers of inputs in order"),
+        ({"unaligned": [0, 0]}, "numbers of inputs in order"),
+        ({"unaligned": [-1]}, "integer"),
+        ({"unaligned": None}, "an array"),
+    ],
+)
+def test_numbers_that_are_not_those_of_inputs(changes, message):
+    newer = {"format_version": 5, "alternatives": [], "structure": None, "unaligned": [0]}
+    with pytest.raises(RuntimeArtifactError, match=message):
+        parse(manifests.signed({**BODY, **newer, **changes}))
 
 
 def test_foreign_document():

@@ -50,6 +50,13 @@ def test_misaligned_memory_is_copied(offset):
     assert np.from_dlpack(tensor)[0, 1] == 1
 
 
+@pytest.mark.parametrize("offset", [4, 16, 60, 2])
+def test_what_may_begin_anywhere_is_used_as_it_is(offset):
+    array = aligned(8, "float32", offset).reshape(2, 4)
+    tensor = tensors.accept(array, SPEC, {}, "cpu", 4)
+    assert (tensor.data_ptr() == array.ctypes.data) == (offset % 4 == 0)
+
+
 @pytest.mark.parametrize("dtype", ITEM_BYTES)
 def test_every_dtype_also_misaligned(dtype):
     source = torch.arange(9).to(getattr(torch, dtype))[1:]

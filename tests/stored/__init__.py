@@ -17,7 +17,9 @@ TARGETS = {
     2: ("x86-64-v2",),
     3: ("x86-64-v2", "x86-64-v3"),
     4: ("x86-64-v2", "x86-64-v3"),
+    5: ("x86-64-v2",),
 }
+UNALIGNED = {5: (0,)}
 STRUCTURES = {4: Structure((("x", {"list": [0]}), ("scale", {"value": 1.0})), {"dict": {"y": 0}})}
 X = np.arange(128, dtype="float32").reshape(2, 64) % 7
 

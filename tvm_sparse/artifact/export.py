@@ -48,6 +48,7 @@ def export(
     threads: int | None = None,
     bounds: Bounds | None = None,
     structure: Structure | None = None,
+    unaligned: Sequence[int] = (),
     ptx: bool = False,
     force: bool = False,
     sign: trust.Key | None = None,
@@ -77,6 +78,8 @@ def export(
         Smallest and largest extent of symbols in the inputs' shapes.
     structure
         How inputs and outputs are nested; None if they are not.
+    unaligned
+        Numbers of the inputs that may begin on any multiple of their elements' size.
     ptx
         Hold PTX for the emulated driver instead of a GPU's machine code.
     force
@@ -114,6 +117,7 @@ def export(
         "threads": threads,
         "decisions": tuple(decisions),
         "structure": structure,
+        "unaligned": tuple(unaligned),
     }
     with written(directory) as place:
         parts = [_Part(*pair) for pair in zip(records, tables, strict=True)]

@@ -20,6 +20,7 @@ from tvm_sparse.passes.drop_reshapes import DropReshapes
 from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.fold_constants import FoldConstants
 from tvm_sparse.passes.fold_scales import FoldScales
+from tvm_sparse.passes.free_inputs import FreeInputs
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.group_products import GroupProducts
@@ -144,11 +145,12 @@ def schedule(
     packed: dict[str, np.ndarray],
     report: Callable[[str, str | None], None] = lambda name, rule: None,
     first: tuple[ScheduleRule, ...] = (),
+    free: Callable[[tuple[int, ...]], None] = lambda inputs: None,
 ) -> list[Pass]:
     """Phase 3: how each function runs; weights leave the code and land in ``packed``.
 
     ``report`` is told the schedule rule of each function; the rules ``first`` are tried before
-    the target's own.
+    the target's own. ``free`` is told which inputs may begin anywhere in memory.
     """
     rules: dict[str, str | None] = {}
 
@@ -165,6 +167,7 @@ def schedule(
         ViewReshapes(),
         CallParts(),
         apply,
+        *([] if target.kind.name == "cuda" else [FreeInputs(free)]),
         *splitting(target),
     ]
 

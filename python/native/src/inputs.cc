@@ -8,7 +8,7 @@
 namespace tvm_sparse {
 namespace {
 
-constexpr uintptr_t kAlignment = 64;
+constexpr size_t kAlignment = 64;
 
 Error bad_tensor(const TensorSpec& spec, const std::string& found, const std::string& expected) {
   return Error(TVM_SPARSE_BAD_TENSOR, "input " + spec.name, found, expected);
@@ -73,12 +73,13 @@ void check_extents(const tvm_sparse_tensor& tensor, const TensorSpec& spec, cons
   }
 }
 
-tvm::ffi::Tensor aligned(const tvm_sparse_tensor& tensor, const TensorSpec& spec) {
+tvm::ffi::Tensor aligned(const tvm_sparse_tensor& tensor, const TensorSpec& spec,
+                         size_t alignment) {
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
   bool empty = false;
   for (int64_t extent : shape) empty = empty || extent == 0;
   if (!tensor.data && !empty) throw bad_tensor(spec, "no data", spec.text());
-  if (empty || reinterpret_cast<uintptr_t>(tensor.data) % kAlignment) {
+  if (empty || reinterpret_cast<uintptr_t>(tensor.data) % alignment) {
     return owned(empty ? nullptr : tensor.data, shape, spec.dtype);
   }
   return borrowed(const_cast<void*>(tensor.data), shape, spec.dtype);
@@ -98,7 +99,8 @@ std::vector<tvm::ffi::Tensor> accepted(const Manifest& manifest, const tvm_spars
   std::vector<tvm::ffi::Tensor> result;
   for (size_t i = 0; i < count; ++i) {
     check_extents(inputs[i], specs[i], dims, manifest.bounds);
-    result.push_back(aligned(inputs[i], specs[i]));
+    size_t alignment = manifest.unaligned[i] ? item_bytes(specs[i].dtype) : kAlignment;
+    result.push_back(aligned(inputs[i], specs[i], alignment));
   }
   return result;
 }

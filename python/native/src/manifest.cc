@@ -55,6 +55,18 @@ std::vector<TensorSpec> specs(const Field& field) {
   return result;
 }
 
+std::vector<bool> unaligned(const Field& body, size_t inputs) {
+  std::vector<bool> result(inputs);
+  if (!body.value.find("unaligned")) return result;
+  int64_t least = 0;
+  for (const Field& item : body.at("unaligned").items()) {
+    int64_t number = item.integer(least, static_cast<int64_t>(inputs) - 1);
+    result[static_cast<size_t>(number)] = true;
+    least = number + 1;
+  }
+  return result;
+}
+
 Target target(const Field& field) {
   field.keys({"kind", "machine", "mcpu", "cpu_features", "gpu_archs"});
   return {field.at("kind").text(), field.at("machine").text(), field.at("mcpu").text(),
@@ -120,8 +132,8 @@ std::string signature(const Field& body, const Field& program) {
     bound.members.emplace_back(key, body.at(key).value);
   }
   // Tensors are passed one by one here, so how they are nested is only checked for damage.
-  if (const json::Value* structure = body.value.find("structure")) {
-    bound.members.emplace_back("structure", *structure);
+  for (const char* key : {"structure", "unaligned"}) {
+    if (const json::Value* found = body.value.find(key)) bound.members.emplace_back(key, *found);
   }
   for (const char* key : {"target", "weights"}) {
     bound.members.emplace_back(key, program.at(key).value);
@@ -162,10 +174,11 @@ void check_format(const Field& body) {
   }
   const json::Value* version = body.value.find("format_version");
   bool known = version && version->kind == json::Kind::kNumber &&
-               (version->text == "2" || version->text == "3" || version->text == "4");
+               (version->text == "2" || version->text == "3" || version->text == "4" ||
+                version->text == "5");
   if (!known) {
     throw bad_artifact(body.where,
-                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 4",
+                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 5",
                        "install the release of tvm-sparse that wrote it, or export it again");
   }
 }
@@ -207,7 +220,8 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
                                 "bounds",  "threads",        "decisions"};
   const std::string& format = body.at("format_version").value.text;
   if (format != "2") keys.push_back("alternatives");
-  if (format == "4") keys.push_back("structure");
+  if (format == "4" || format == "5") keys.push_back("structure");
+  if (format == "5") keys.push_back("unaligned");
   body.keys(keys);
   Manifest result;
   body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
@@ -216,6 +230,7 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   }
   result.inputs = specs(body.at("inputs"));
   result.outputs = specs(body.at("outputs"));
+  result.unaligned = unaligned(body, result.inputs.size());
   result.bounds = bounds(body.at("bounds"));
   result.files = files(body.at("files"));
   if (!body.at("threads").null()) {

@@ -61,6 +61,8 @@ struct Code {
 struct Manifest {
   std::map<std::string, std::string> versions;
   std::vector<TensorSpec> inputs, outputs;
+  // By input: whether it may begin on any multiple of the size of its elements.
+  std::vector<bool> unaligned;
   Bounds bounds;
   std::map<std::string, FileRecord> files;
   int threads = 0;  // 0 for all physical cores
