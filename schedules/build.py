@@ -131,14 +131,12 @@ def after_scheduling(target: Target) -> list[Any]:
 
     if target.kind.name != "llvm":
         return [OverlapTiles(), ExactIndices()]
-    serial = [SerialLoops()] if threads_of(target) == 1 else []
     machine = machine_of(target)
-    direct = [RoundDirectly()] if machine.rounds else []
-    lower = [LowerHalves(), StackVariables(), *direct, PackBytes(machine.pack)]
-    return [
-        *(OverlapTiles(), PartialVectors(), *serial, *lower),
-        *(FetchAhead(machine.caches), ExactIndices()),
-    ]
+    tiles = [OverlapTiles(), PartialVectors()]
+    serial = [SerialLoops()] if threads_of(target) == 1 else []
+    lower = [LowerHalves(), StackVariables()]
+    bytes_ = [*([RoundDirectly()] if machine.rounds else []), PackBytes(machine.pack)]
+    return [*tiles, *serial, *lower, *bytes_, FetchAhead(machine.caches), ExactIndices()]
 
 
 def scheduled(

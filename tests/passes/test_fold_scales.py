@@ -139,6 +139,21 @@ def test_sums_of_bytes_count_in_steps_of_the_first():
     assert (old != new).mean() < 0.001
 
 
+def test_sizes_that_are_far_apart_stay_apart():
+    left, right = Scale("uint8", 1e-20, 3), Scale("uint8", 1.0, 0)
+
+    def body(a, b):
+        return stored(emit(relax.op.add(emit(dequantize(a, left)), emit(dequantize(b, right)))))
+
+    before = module(body, (16, 16), (16, 16), dtype="uint8")
+    after = FoldScales()(before)
+    assert "multiply" not in operators(after)
+    pair = RNG.integers(0, 256, (2, 16, 16)).astype(np.uint8)
+    legal = relax.transform.LegalizeOps(DEFINITIONS)
+    old, new = (evaluate(legal(mod), *pair).astype(int) for mod in (before, after))
+    np.testing.assert_array_equal(old, new)
+
+
 def test_pieces_that_are_joined_have_their_own_steps():
     left, right = Scale("uint8", 0.05, 3), Scale("uint8", 0.02, 0)
 

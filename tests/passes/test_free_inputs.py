@@ -1,4 +1,4 @@
-"""FreeInputs: kernels load inputs from anywhere, and what else is done with one keeps it aligned."""
+"""FreeInputs: kernels load inputs from anywhere; whatever else is done keeps one aligned."""
 
 from __future__ import annotations
 
@@ -53,18 +53,14 @@ def test_elements_are_loaded_from_anywhere():
 
 def summed(builder, x, _):
     k = te.reduce_axis((0, SHAPE[1]), "k")
-    return builder.call_te(
-        lambda a: te.compute((SHAPE[0],), lambda i: te.sum(a[i, k], axis=k)), x
-    )
+    return builder.call_te(lambda a: te.compute((SHAPE[0],), lambda i: te.sum(a[i, k], axis=k)), x)
 
 
 def handed_on(builder, *tensors):
     def emit(inputs, outputs):
         return tirx.Evaluate(tirx.call_packed("function", *inputs, *outputs))
 
-    return builder.call_te(
-        lambda *t: te.extern(t[0].shape, t, emit, dtype="float32"), *tensors
-    )
+    return builder.call_te(lambda *t: te.extern(t[0].shape, t, emit, dtype="float32"), *tensors)
 
 
 def with_address(builder, *tensors):
@@ -72,9 +68,7 @@ def with_address(builder, *tensors):
         place = tirx.call_extern("int32", "function", tirx.address_of(inputs[0][0, 0]))
         return tirx.BufferStore(outputs[0], tirx.Cast("float32", place), [0, 0])
 
-    return builder.call_te(
-        lambda *t: te.extern(t[0].shape, t, emit, dtype="float32"), *tensors
-    )
+    return builder.call_te(lambda *t: te.extern(t[0].shape, t, emit, dtype="float32"), *tensors)
 
 
 @pytest.mark.parametrize(

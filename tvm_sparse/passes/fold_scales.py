@@ -26,6 +26,9 @@ from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, r
 _LINEAR = ("add", "nn.relu", "concat")
 """Operators that a positive factor may pass."""
 
+_ALIKE = 2.0**64
+"""Sizes of steps whose ratio is less: no sum of theirs overflows."""
+
 
 class _Rule:
     """The rule, with what reads what before the module is rewritten."""
@@ -114,7 +117,7 @@ class _Rule:
         size, other = single(first.scale.scale), single(second.scale.scale)
         with np.errstate(all="ignore"):
             ratio, product = other / size, size * single(factor)
-        if not (0 < ratio < np.inf and 0 < product < np.inf):
+        if not (1 / _ALIKE < ratio < _ALIKE and 0 < product < np.inf):
             return None
         left = dequantize(first.bytes, replace(first.scale, scale=1.0))
         right = dequantize(second.bytes, replace(second.scale, scale=float(ratio)))

@@ -28,9 +28,9 @@ class FreeInputs:
     before: ``x: T.Buffer((8,), "float32")``, aligned to 64 bytes as TVM's own tensors are
     after:  ``x: T.Buffer((8,), "float32", align=4)``
 
-    Arrays of NumPy begin elsewhere, and need no copy then. An input stays as it is unless it is only
-    passed to kernels that load its elements, one by one or in vectors, and reduce nothing: vectors
-    across two cache lines take longer, which is more than a copy where they are loaded often. Runs
+    Arrays of NumPy begin elsewhere, and need no copy then. An input stays as it is unless it is
+    only passed to kernels that load its elements, one by one or in vectors, and reduce nothing:
+    vectors across two cache lines take longer, more than a copy where they are loaded often. Runs
     on scheduled functions. ``report`` is told the numbers of the inputs.
     """
 
