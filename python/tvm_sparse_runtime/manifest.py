@@ -20,6 +20,11 @@ FORMAT_VERSIONS = (2, 3, 4, 5)
 """What this release reads. It writes the lowest that has all fields in use."""
 NEWER_FIELDS = {"alternatives": 3, "structure": 4, "unaligned": 5}
 """The version that has brought a field; all others are in version 2."""
+_SIGNED = (
+    *("format_version", "versions", "target", "inputs", "outputs", "bounds", "weights"),
+    *("structure", "unaligned"),
+)
+"""The fields that the code was made for."""
 WEIGHTS_SYMBOL = "tvm_sparse_weights"
 """First byte of the weight section in the library; ``WEIGHTS_SYMBOL + "_end"`` is one past it."""
 
@@ -150,10 +155,8 @@ class Manifest:
         It is the SHA-256 of all that the code was made for: versions, target, inputs, outputs,
         their bounds and structure, where they may begin, and the table of weights.
         """
-        keys = ("versions", "target", "inputs", "outputs", "bounds", "weights")
-        keys += ("structure", "unaligned")
         body = self._body()
-        return checksum({key: body[key] for key in ("format_version", *keys) if key in body})
+        return checksum({key: body[key] for key in _SIGNED if key in body})
 
     def _body(self) -> dict[str, Any]:
         """Return the fields in plain form, and the lowest format version that has them."""

@@ -12,8 +12,11 @@ from tvm import relax, te, tirx
 import tvm_sparse as ts
 from tvm_sparse.passes.free_inputs import FreeInputs
 from tvm_sparse_runtime import load
+from tvm_sparse_runtime.spec import ITEM_BYTES
 
 SHAPE = (8, 16)
+STORED_ONLY = ("uint16", "uint32", "uint64")
+"""What PyTorch computes nothing with."""
 
 
 def module(make, inputs=1):
@@ -100,6 +103,26 @@ class Scaled(nn.Module):
 
     def forward(self, x, y):
         return self.linear(torch.sigmoid(x * 3)) + torch.tanh(self.linear(y))
+
+
+class Plain(nn.Module):
+    """One element-wise kernel for any type."""
+
+    def forward(self, x):
+        return torch.cat([x, x], 1) if x.dtype == torch.bool else x * 2 + 1
+
+
+@pytest.mark.parametrize("dtype", [d for d in ITEM_BYTES if d not in STORED_ONLY])
+def test_every_dtype(dtype):
+    x = (torch.arange(64 * 96) % 7).reshape(64, 96).to(getattr(torch, dtype))
+    model, size = Plain(), x.element_size()
+    compiled = ts.compile(model, (x,), config=ts.Config(measure=False, tuned=False))
+    assert compiled.unaligned == (0,)
+    raw = torch.zeros(x.nbytes + 128, dtype=torch.uint8)
+    for elements in (1, 3, 5):
+        begin = -raw.data_ptr() % 64 + elements * size
+        moved = raw[begin : begin + x.nbytes].view(x.dtype).view(x.shape).copy_(x)
+        assert torch.equal(compiled(moved), model(x))
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,8 @@ typedef struct {
   const char* dtype;
   int32_t ndim;
   const int64_t* shape;
-  /*! \brief Used where it lies if it begins on a multiple of 64 bytes, else copied. Never written.
+  /*! \brief Used where it lies if it begins on a multiple of 64 bytes (some inputs: of the
+   *  size of an element), else copied. Never written.
    */
   const void* data;
 } tvm_sparse_tensor;
