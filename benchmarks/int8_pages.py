@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.model_pages import Row, environments, sorts, table, write_page
+from benchmarks.model_pages import Row, environments, sorts, table, two_threads, write_page
 
 LEVELS = ("ours dense", "ours 75 %", "ours 87.5 %", "ours 93.75 %")
 
@@ -38,6 +38,7 @@ def page(rows: list[Row]) -> str:
     for threads in sorted({row["threads"] for row in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
         lines += table(*_ratios([row for row in rows if row["threads"] == threads]))
+    lines += two_threads(rows, LEVELS)
     lines += ["## Where the time goes", ""]
     lines += ["![time by sort of kernel](int8_models_time.svg)", "", *table(*sorts(rows))]
     lines += ["## Errors", ""]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def page(rows: list[Row]) -> str:
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
         lines += table(*_ratios(chosen))
         lines += ["Dense runtimes, ms:", "", *table(*_baselines(chosen))]
-    lines += _two_threads(rows)
+    lines += two_threads(rows, SHOWN)
     lines += ["## Where the time goes", ""]
     lines += ["![time by sort of kernel](cpu_models_time.svg)", "", *table(*sorts(rows))]
     lines += ["## Compile time and memory", ""]
@@ -89,21 +89,21 @@ def _baselines(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     return ["network", "batch", *names], body
 
 
-def _two_threads(rows: list[Row]) -> list[str]:
-    """Return what the second thread brings, where it was measured."""
+def two_threads(rows: list[Row], levels: Sequence[str]) -> list[str]:
+    """Return what the second thread brings at each of ``levels``, where it was measured."""
     body = [
-        [r["network"], str(r["batch"]), *_gains(r["two_over_one"])]
+        [r["network"], str(r["batch"]), *_gains(r["two_over_one"], levels)]
         for r in rows
         if r.get("two_over_one")
     ]
-    head = ["network", "batch", *SHOWN]
+    head = ["network", "batch", *levels]
     title = ["## What a second thread brings", ""]
     title += ["Time with one thread over that with two, in turns in one process.", ""]
     return [*title, *table(head, body)] if body else []
 
 
-def _gains(ratios: dict[str, float]) -> list[str]:
-    return [f"{ratios[n]:.2f}x" if n in ratios else "" for n in SHOWN]
+def _gains(ratios: dict[str, float], levels: Sequence[str]) -> list[str]:
+    return [f"{ratios[n]:.2f}x" if n in ratios else "" for n in levels]
 
 
 def sorts(rows: list[Row]) -> tuple[list[str], list[list[str]]]:

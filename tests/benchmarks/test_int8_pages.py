@@ -34,6 +34,12 @@ def test_networks_of_which_every_runtime_loses_much_are_named():
     assert "loses much" not in int8_pages.page([quantised()])
 
 
+def test_what_a_second_thread_brings():
+    assert "second thread" not in int8_pages.page([quantised()])
+    text = int8_pages.page([quantised() | {"two_over_one": {"ours dense": 1.5, "ours 75 %": 2.0}}])
+    assert "| net | 1 | 1.50x | 2.00x |  |  |" in text
+
+
 def test_runtimes_that_crash_are_named():
     crashed = {"onnxruntime int8": "SIGSEGV", "torch.compile": "SIGABRT"}
     text = int8_pages.page([quantised() | {"crashed": crashed}])
