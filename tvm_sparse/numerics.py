@@ -13,6 +13,9 @@ FLOAT_SUMS = "float32"
 INTEGER_SUMS = "int32"
 """The same of integers: sums are exact."""
 
+WHOLE = 1.5 * 2.0**23
+"""Around it, and from 2^23 to 2^24, neighbours of :data:`FLOAT_SUMS` are one apart."""
+
 
 def is_float(dtype: str) -> bool:
     """Whether ``dtype`` is a type of floats."""

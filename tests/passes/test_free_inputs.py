@@ -10,11 +10,13 @@ from torch import nn
 from tvm import relax, te, tirx
 
 import tvm_sparse as ts
+from tests.runtime.arrays import aligned
 from tvm_sparse.passes.free_inputs import FreeInputs
 from tvm_sparse_runtime import load
 from tvm_sparse_runtime.spec import ITEM_BYTES
 
 SHAPE = (8, 16)
+RNG = np.random.default_rng(0)
 STORED_ONLY = ("uint16", "uint32", "uint64")
 """What PyTorch computes nothing with."""
 
@@ -118,10 +120,9 @@ def test_every_dtype(dtype):
     model, size = Plain(), x.element_size()
     compiled = ts.compile(model, (x,), config=ts.Config(measure=False, tuned=False))
     assert compiled.unaligned == (0,)
-    raw = torch.zeros(x.nbytes + 128, dtype=torch.uint8)
     for elements in (1, 3, 5):
-        begin = -raw.data_ptr() % 64 + elements * size
-        moved = raw[begin : begin + x.nbytes].view(x.dtype).view(x.shape).copy_(x)
+        bytes_ = torch.from_numpy(aligned(x.nbytes, "uint8", elements * size))
+        moved = bytes_.view(x.dtype).view(x.shape).copy_(x)
         assert torch.equal(compiled(moved), model(x))
 
 
@@ -138,13 +139,9 @@ def test_results_are_the_same_wherever_an_input_begins(library, tmp_path, offset
     assert compiled.unaligned == (0,)
     loaded = load(compiled.export(tmp_path / "a.tvms"))
     assert loaded.manifest.unaligned == (0,)
-    raw = [np.zeros(16 * 64 * 4 + 128, np.uint8) for _ in range(2)]
-    pair = []
-    for bytes_ in raw:
-        begin = -bytes_.ctypes.data % 64 + offset
-        x = bytes_[begin : begin + 16 * 64 * 4].view("float32").reshape(16, 64)
-        x[...] = np.random.default_rng(offset).standard_normal((16, 64))
-        pair.append(x)
+    pair = [aligned(16 * 64, "float32", offset).reshape(16, 64) for _ in range(2)]
+    for x in pair:
+        x[...] = RNG.standard_normal(x.shape)
     tensors = [torch.from_numpy(x) for x in pair]
     expected = model(*tensors).detach().numpy()
     for program in (compiled, loaded):

@@ -12,6 +12,7 @@ import pytest
 import tvm_sparse_runtime as rt
 from tests import stored
 from tests.runtime import manifests, native
+from tests.runtime.arrays import aligned
 from tests.runtime.native import Handle, Tensor
 from tvm_sparse_runtime.manifest import FILE_NAME
 
@@ -58,9 +59,7 @@ def test_outputs_are_those_of_python_bit_for_bit(linear, linear_artifact):
 
 
 def test_a_misaligned_input_is_copied(linear):
-    raw = np.zeros(X.nbytes + 68, np.uint8)
-    begin = -raw.ctypes.data % 64 + 4
-    shifted = raw[begin : begin + X.nbytes].view("float32").reshape(X.shape)
+    shifted = aligned(X.size, "float32", 4).reshape(X.shape)
     shifted[:] = X
     for ours, theirs in zip(
         run(linear, tensor(shifted))[1], run(linear, tensor(X))[1], strict=True
@@ -127,9 +126,7 @@ def test_an_extent_beyond_its_bounds(tmp_path):
 @pytest.mark.parametrize("offset", [0, 4, 20])
 def test_inputs_that_begin_anywhere(offset):
     _, handle = native.opened(stored.path(5))
-    raw = np.zeros(stored.X.nbytes + 128, np.uint8)
-    begin = -raw.ctypes.data % 64 + offset
-    x = raw[begin : begin + stored.X.nbytes].view("float32").reshape(stored.X.shape)
+    x = aligned(stored.X.size, "float32", offset).reshape(stored.X.shape)
     x[...] = stored.X
     status, (y,) = run(handle, tensor(x))
     assert status == native.OK

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.artifact.programs import echo, linear, linear_reference
+from tests.runtime.arrays import aligned
 from tvm_sparse_runtime import SparseRuntimeError, TensorError, TensorSpec, engine, start
 from tvm_sparse_runtime.session import Session
 
@@ -124,9 +125,7 @@ def test_torch_in_torch_out(linear_session):
 @pytest.mark.parametrize("offset", range(64))
 def test_every_alignment(linear_session, offset):
     """A misaligned pointer ends the process unless it is copied: the program uses vectors."""
-    raw = np.zeros(3 * 64 * 4 + 128, np.uint8)
-    begin = -raw.ctypes.data % 64 + offset
-    x = raw[begin : begin + 768].view("float32").reshape(3, 64)
+    x = aligned(3 * 64, "float32", offset).reshape(3, 64)
     x[...] = np.arange(192).reshape(3, 64) % 7
     np.testing.assert_allclose(linear_session(x)[1], linear_reference(x)[1], atol=1e-3)
 

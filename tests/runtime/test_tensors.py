@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.runtime.arrays import aligned
 from tvm_sparse_runtime import engine, tensors
 from tvm_sparse_runtime.errors import TensorError
 from tvm_sparse_runtime.spec import ITEM_BYTES, TensorSpec
@@ -12,14 +13,6 @@ from tvm_sparse_runtime.spec import ITEM_BYTES, TensorSpec
 NUMPY_1 = np.__version__.startswith("1.")
 """NumPy 1 can neither share read-only memory nor import writeable one."""
 SPEC = TensorSpec("x", ("n", 4), "float32")
-
-
-def aligned(count, dtype, offset=0):
-    """Return a zeroed array that begins ``offset`` bytes after a multiple of 64."""
-    size = count * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 128, np.uint8)
-    begin = -raw.ctypes.data % 64 + offset
-    return raw[begin : begin + size].view(dtype)
 
 
 def accepted(value, spec=SPEC):

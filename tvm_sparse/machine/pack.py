@@ -8,6 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.machine.vector import LANES, QUAD_BITS, SUM_BITS, VECTOR_BITS
+from tvm_sparse.numerics import WHOLE
 
 PARTS = VECTOR_BITS // 8 // LANES
 """Vectors of single precision that a vector of bytes has the elements of."""
@@ -16,9 +17,6 @@ Pack = Callable[[Sequence[Any], Any, str, bool], Any]
 """``(steps, zero_point, dtype, small) -> bytes``: the integers next to :data:`PARTS` vectors of
 floats, half to even, plus ``zero_point`` of 32 bits, saturated, in order. Floats are finite and
 below 2^30; with a zero point, ``small`` ones have integers of 16 bits."""
-
-_WHOLE = 1.5 * 2.0**23
-"""Added to it, small floats are rounded, half to even, to integers in its low bits."""
 
 
 def pack_512(steps: Sequence[Any], zero_point: Any, dtype: str, small: bool) -> Any:
@@ -45,7 +43,7 @@ def pack_512(steps: Sequence[Any], zero_point: Any, dtype: str, small: bool) -> 
 def _cut(first: Any, second: Any, zero_point: Any) -> Any:
     """Return the low words of the integers next to two vectors of floats, plus ``zero_point``."""
     words = f"int16x{2 * LANES}"
-    whole = tirx.const(_WHOLE, str(first.ty.dtype))
+    whole = tirx.const(WHOLE, str(first.ty.dtype))
     parts = [tirx.reinterpret(words, part + whole) for part in (first, second)]
     low = [tirx.const(i, "int32") for i in range(0, 4 * LANES, 2)]
     found = tirx.Shuffle(parts, low)

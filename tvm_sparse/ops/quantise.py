@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, te, tirx
+from tvm import te, tirx
 
-from tvm_sparse.numerics import FLOAT_SUMS
-
-_WHOLE = 1.5 * 2.0**23
-"""Neighbours of single precision are one apart around it, as they are from 2^23 to 2^24."""
+from tvm_sparse.numerics import FLOAT_SUMS, WHOLE
+from tvm_sparse.ops.rounding import clamped, is_number, less_whole, number_with_bits, whole
 
 _SMALL_WHOLE = 1.25 * 2.0**23
-"""The same for :data:`SMALL` steps, so that code tells these from others."""
+"""What :data:`WHOLE` is, for :data:`SMALL` steps, so that code tells these from others."""
 
 BOUND = 2.0**30
 """Steps below which finite floats count as bounded: their integers have 32 bits."""
@@ -138,20 +136,9 @@ def whole_steps(x: te.Tensor, scale: Scale, bound: float = math.inf) -> te.Tenso
     """
 
     def value(*index: Any) -> Any:
-        return _less_whole(_rounded(x(*index), scale, bound))
+        return less_whole(_rounded(x(*index), scale, bound))
 
     return te.compute(x.shape, value, "whole_steps")
-
-
-def nearest(x: Any) -> Any:
-    """Return the integer next to ``x`` as a float, half to even, for less than 2**22."""
-    return _less_whole(x + _whole())
-
-
-def _less_whole(x: Any) -> Any:
-    # Behind a look at its bits, so that TVM does not take the sum apart.
-    bits = tirx.reinterpret("int32", x)
-    return tirx.reinterpret(FLOAT_SUMS, bits) - _whole()
 
 
 def byte_of(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
@@ -160,10 +147,10 @@ def byte_of(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
     if bound < BOUND:
         # The zero point is named once, so that layers may share the rest. Nothing overflows: bits
         # of positive floats are less than those of NaN, a negative sum is no fraction.
-        number = _SMALL_WHOLE if bound < SMALL else _WHOLE
-        whole = tirx.reinterpret("int32", steps + tirx.const(number, FLOAT_SUMS))
-        return _byte_with_bits(whole + tirx.const(zero, "int32"), scale.dtype, number)
-    # The last eight bits of _WHOLE are zero, and bytes are added up faster than words.
+        number = _SMALL_WHOLE if bound < SMALL else WHOLE
+        bits = tirx.reinterpret("int32", steps + tirx.const(number, FLOAT_SUMS))
+        return _byte_with_bits(bits + tirx.const(zero, "int32"), scale.dtype, number)
+    # The last eight bits of WHOLE are zero, and bytes are added up faster than words.
     low = tirx.Cast("uint8", tirx.reinterpret("int32", _rounded(steps, scale)))
     byte = low + tirx.const(zero % 256, "uint8")
     return byte if scale.dtype == "uint8" else tirx.Cast(scale.dtype, byte)
@@ -172,7 +159,7 @@ def byte_of(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
 def _byte_with_bits(bits: Any, dtype: str, number: float) -> Any:
     """Return the byte next to a whole number and ``number``, given as bits."""
     low, high = Scale(dtype, 1.0).limits
-    byte = tirx.Cast("uint8", tirx.reinterpret("int32", _clamped(bits, low, high, number)))
+    byte = tirx.Cast("uint8", tirx.reinterpret("int32", clamped(bits, low, high, number)))
     return byte if dtype == "uint8" else tirx.Cast(dtype, byte)
 
 
@@ -192,109 +179,31 @@ class Parts:
     def of(byte: Any) -> Parts | None:
         """Return what ``byte`` is made of; ``None`` if it is something else."""
         dtype = str(byte.ty.dtype)
-        clamped: list[Any] = []
+        tops: list[Any] = []
         if dtype in ("uint8", "int8"):
-            tvm_ffi.structural_walk(byte, (tirx.Max, clamped.append))
-        for top, number in itertools.product(clamped, (_WHOLE, _SMALL_WHOLE)):
+            tvm_ffi.structural_walk(byte, (tirx.Max, tops.append))
+        for top, number in itertools.product(tops, (WHOLE, _SMALL_WHOLE)):
             if tvm_ffi.structural_equal(_byte_with_bits(top.a, dtype, number), byte):
                 bits, zero = top.a, tirx.const(0, "int32")
                 if isinstance(bits, tirx.Add):
                     bits, zero = bits.a, bits.b
                 elif isinstance(bits, tirx.Sub):  # TVM's way to add what is less than zero
                     bits, zero = bits.a, zero - bits.b
-                sums = _with_bits(bits)
-                if not isinstance(sums, tirx.Add) or not _is(sums.b, number):
+                sums = number_with_bits(bits)
+                if not isinstance(sums, tirx.Add) or not is_number(sums.b, number):
                     return None
                 return Parts(sums.a, zero, dtype, number == _SMALL_WHOLE)
         return None
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """The integer next to ``value`` as a float, half to even.
-
-    ``low`` and ``high`` are the bits of limits, integers added to 1.5 * 2^23, between which it is;
-    zero is between these. ``None`` is no limit. ``value`` is no NaN where one is.
-    """
-
-    value: Any
-    low: Any | None = None
-    high: Any | None = None
-
-    @staticmethod
-    def of(expr: Any) -> Nearest | None:
-        """Return what ``expr`` rounds as :func:`nearest` or :func:`whole_steps` do."""
-        if not isinstance(expr, tirx.Sub) or not _is(expr.b, _WHOLE):
-            return None
-        sums = _with_bits(_with_bits(expr.a))
-        low = high = None
-        if isinstance(bits := _with_bits(sums), tirx.Min):
-            bits, high = bits.a, bits.b
-            if isinstance(bits, tirx.Max):
-                bits, low = bits.a, bits.b
-            sums = _with_bits(bits)
-        if not isinstance(sums, tirx.Add) or not _is(sums.b, _WHOLE):
-            return None
-        return Nearest(sums.a, low, high)
-
-    def by(self, rounded: Callable[[Any], Any]) -> Any:
-        """Return it by ``rounded``, which makes integers of floats.
-
-        Signed integers with the bits of floats have the order of floats where one is positive,
-        unsigned ones the other order where one is negative.
-        """
-        bits = tirx.reinterpret("uint32", self.value)
-        if self.low is not None:
-            low = tirx.reinterpret("uint32", _less_whole(tirx.reinterpret(FLOAT_SUMS, self.low)))
-            bits = tirx.min(bits, low | tirx.const(1 << 31, "uint32"))  # zero is negative, too
-        bits = tirx.reinterpret("int32", bits)
-        if self.high is not None:
-            high = tirx.reinterpret("int32", _less_whole(tirx.reinterpret(FLOAT_SUMS, self.high)))
-            bits = tirx.min(bits, high)
-        return rounded(tirx.reinterpret(FLOAT_SUMS, bits))
-
-
-def _is(expr: Any, number: float) -> bool:
-    """Whether ``expr`` is ``number``."""
-    return isinstance(expr, tirx.FloatImm) and float(expr) == number
-
-
-def _with_bits(expr: Any) -> Any:
-    """Return the number whose bits ``expr`` is, ``None`` if it is something else."""
-    looks = isinstance(expr, ir.Call) and expr.op.same_as(ir.Op.get("tirx.reinterpret"))
-    return expr.args[0] if looks else None
-
-
 def _rounded(steps: Any, scale: Scale, bound: float = math.inf) -> Any:
-    """Return the integer next to ``steps`` that a byte holds above the zero point, and _WHOLE.
-
-    TVM keeps no call of a rounding function in vectors. Added to :data:`_WHOLE`, a small number is
-    rounded to a whole one, half to even, which then stands in the low bits.
-    """
+    """Return the integer next to ``steps`` that a byte holds above the zero point, and WHOLE."""
     # TVM's extrema give the second operand where a comparison with NaN fails: no integer is made
     # of what does not fit one. They name an operand once, so a chain of layers' epilogues stays
     # as long as it is. Positive floats are in the order of their bits; Zen compares these in four
     # pipes, floats in the two that add and convert them.
     low, high = (limit - scale.zero_point for limit in scale.limits)
     if bound < BOUND:
-        return _clamped(tirx.reinterpret("int32", steps + _whole()), low, high)
-    sums = tirx.max(steps, tirx.const(float(low), FLOAT_SUMS)) + _whole()
-    return _clamped(tirx.reinterpret("int32", sums), None, high)
-
-
-def _clamped(bits: Any, low: int | None, high: int, number: float = _WHOLE) -> Any:
-    """Return a whole number and ``number``, given as bits, from ``low`` to ``high``, as a float."""
-    if low is not None:
-        bits = tirx.max(bits, tirx.const(_bits(number + low), "int32"))
-    bits = tirx.min(bits, tirx.const(_bits(number + high), "int32"))
-    # As a float, so that TVM does not narrow the minimum's operands to bytes.
-    return tirx.reinterpret(FLOAT_SUMS, bits)
-
-
-def _bits(number: float) -> int:
-    """Return the bits of a float."""
-    return int(np.array(number, FLOAT_SUMS).view(np.int32))
-
-
-def _whole() -> Any:
-    return tirx.const(_WHOLE, FLOAT_SUMS)
+        return clamped(tirx.reinterpret("int32", steps + whole()), low, high)
+    sums = tirx.max(steps, tirx.const(float(low), FLOAT_SUMS)) + whole()
+    return clamped(tirx.reinterpret("int32", sums), None, high)

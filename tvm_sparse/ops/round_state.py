@@ -11,8 +11,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS, Numerics, vector_type
 from tvm_sparse.ops.axis import flat_view, variable
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.quantise import Scale, nearest
+from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.ops.quantise_rows import Hold, Row
+from tvm_sparse.ops.rounding import nearest
 
 _BYTES = Scale("uint8", 1.0)
 

@@ -144,8 +144,7 @@ class FoldScales:
     before: ``quantize(multiply(add(dequantize(p, r), dequantize(q, t)), 1 / s))``
     after:  ``quantize(multiply(add(dequantize(p, 1), dequantize(q, t / r)), r / s))``
 
-    A result next to a half may be rounded
-    to the other byte than in two steps.
+    A result next to a half may be rounded to the other byte than in two steps.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import DataType, ir, relax, s_tir, tirx
 
 from tvm_sparse.passes.rewrite import op_name
-from tvm_sparse.schedules.blocks import REDUCTION
+from tvm_sparse.schedules.blocks import REDUCTION, nodes
 
 Report = Callable[[tuple[int, ...]], None]
 
@@ -57,19 +57,14 @@ class _Places:
     """Where ``main`` passes its inputs to kernels."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
-        self.mod, self.passed = mod, dict[relax.Var, list[tuple[ir.GlobalVar, int]]]()
-        self.uses: Counter[relax.Var] = Counter()
-        tvm_ffi.structural_walk(mod["main"].body, ((ir.Call, self._call), (relax.Var, self._use)))
-
-    def _use(self, var: Any) -> None:
-        self.uses[var] += 1
-
-    def _call(self, call: Any) -> None:
-        if op_name(call) != "call_tir" or not isinstance(call.args[1], relax.Tuple):
-            return
-        for place, operand in enumerate(call.args[1].fields):
-            if isinstance(operand, relax.Var):
-                self.passed.setdefault(operand, []).append((call.args[0], place))
+        self.mod, body = mod, mod["main"].body
+        self.uses = Counter(nodes(body, relax.Var))
+        self.passed: dict[relax.Var, list[tuple[ir.GlobalVar, int]]] = {}
+        for call in nodes(body, ir.Call):
+            if op_name(call) == "call_tir" and isinstance(call.args[1], relax.Tuple):
+                for place, operand in enumerate(call.args[1].fields):
+                    if isinstance(operand, relax.Var):
+                        self.passed.setdefault(operand, []).append((call.args[0], place))
 
     def of(self, var: relax.Var) -> list[tuple[ir.GlobalVar, int]]:
         """Return the kernels that ``var`` is passed to, and which parameter it is there."""
@@ -87,28 +82,18 @@ def _only_loaded(func: Any, place: int) -> bool:
     """Whether ``func`` loads elements of a parameter, and neither reduces nor hands it on."""
     if not isinstance(func, tirx.PrimFunc):
         return False
-    param = func.params[place]
-    mentioned, loaded, others = [0], [0], [False]
-
-    def mention(var: Any) -> None:
-        mentioned[0] += var.same_as(param)
-
-    def load(found: Any) -> None:
-        loaded[0] += found.source.same_as(param)
-
-    def region(found: Any) -> None:
-        loaded[0] += found.source.same_as(param)
-
-    def call(found: Any) -> None:
-        others[0] = others[0] or getattr(found.op, "name", "") in _ADDRESSES
-
-    def block(found: Any) -> None:
-        reduces = any(int(axis.iter_type) == REDUCTION for axis in found.iter_vars)
-        others[0] = others[0] or reduces or bool(found.match_buffers)
-
-    kinds = (tirx.Var, mention), (ir.TensorLoad, load), (ir.TensorRegion, region)
-    tvm_ffi.structural_walk(func.body, (*kinds, (ir.Call, call), (s_tir.SBlock, block)))
-    return not others[0] and mentioned[0] == loaded[0] > 0
+    body, param = func.body, func.params[place]
+    blocks = nodes(body, s_tir.SBlock)
+    axes = [axis for block in blocks for axis in block.iter_vars]
+    handed_on = any(getattr(call.op, "name", "") in _ADDRESSES for call in nodes(body, ir.Call))
+    if handed_on or any(block.match_buffers for block in blocks):
+        return False
+    if any(int(axis.iter_type) == REDUCTION for axis in axes):
+        return False
+    read = [*nodes(body, ir.TensorLoad), *nodes(body, ir.TensorRegion)]
+    loaded = sum(part.source.same_as(param) for part in read)
+    mentioned = sum(var.same_as(param) for var in nodes(body, tirx.Var))
+    return mentioned == loaded > 0
 
 
 def _loading(func: tirx.PrimFunc, places: Sequence[int]) -> tirx.PrimFunc:

@@ -131,7 +131,8 @@ std::string signature(const Field& body, const Field& program) {
   for (const char* key : {"format_version", "versions", "inputs", "outputs", "bounds"}) {
     bound.members.emplace_back(key, body.at(key).value);
   }
-  // Tensors are passed one by one here, so how they are nested is only checked for damage.
+  // What only newer formats have. Tensors are passed one by one here, so how they are nested is
+  // only checked for damage.
   for (const char* key : {"structure", "unaligned"}) {
     if (const json::Value* found = body.value.find(key)) bound.members.emplace_back(key, *found);
   }
