@@ -16,6 +16,7 @@ from tvm import relax
 from tvm_sparse.kernel import Kernel, is_contraction
 from tvm_sparse.names import layer_of
 from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse_runtime import engine
 from tvm_sparse_runtime.extents import Bounds, evaluate
 
 
@@ -118,7 +119,7 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     Whole runs without instruments are in turns with those that time kernels, so that both meet
     the same machine.
     """
-    main = relax.VirtualMachine(library.executable, tvm.cpu())["main"]
+    main = engine.together(relax.VirtualMachine(library.executable, tvm.cpu())["main"], [])
     arguments, whole = _arguments(library, inputs), []
 
     def run() -> None:
@@ -148,6 +149,7 @@ def _profiled(
     does next to nothing.
     """
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
+    main = engine.together(vm["main"], [])
     runs: list[list[tuple[str, float]]] = []
     functions = {k.function for k in library.kernels}
     shortest: list[float] = []
@@ -167,7 +169,7 @@ def _profiled(
     for _ in range(repeat + 1):
         runs.append([])
         shortest.append(math.inf)
-        vm["main"](*arguments)
+        main(*arguments)
         between()
     own = float(np.median(shortest[1:]))
     own = own if math.isfinite(own) else 0.0

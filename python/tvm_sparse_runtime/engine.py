@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from . import config
 from .errors import SparseRuntimeError
 from .spec import ALIGNMENT, nbytes
 
@@ -29,12 +30,12 @@ DEVICE_TYPES = {"cpu": 1, "cuda": 2}
 
 @functools.cache
 def ffi() -> Any:
-    """Return ``tvm_ffi`` with TVM's runtime library loaded behind it.
+    """Return ``tvm_ffi`` with TVM's runtime library and ours loaded behind it.
 
     Raises
     ------
     SparseRuntimeError
-        If apache-tvm or apache-tvm-ffi is not installed.
+        If apache-tvm, apache-tvm-ffi or our own library is not installed.
     """
     with _torch_left_alone():
         try:
@@ -45,6 +46,11 @@ def ffi() -> Any:
         ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise _not_installed("apache-tvm", error) from error
+    try:
+        ctypes.CDLL(str(config.place("libdir") / "libtvm_sparse_runtime.so"))
+    except OSError as error:
+        raise _not_installed("tvm-sparse-runtime", error) from error
+    tvm_ffi.get_global_func("tvm_sparse.start_engine")()
     return tvm_ffi
 
 
@@ -84,6 +90,16 @@ def start(executable: Any, device: str = "cpu") -> Any:
     used = [device] if device == "cpu" else [device, "cpu"]
     vm["vm_initialization"](*(n for name in used for n in (DEVICE_TYPES[name], 0, _POOLED)))
     return vm
+
+
+def together(function: Any, last: Sequence[Any]) -> Any:
+    """Return ``function`` with its ``last`` arguments, its parallel loops on one team of threads.
+
+    TVM would take up its workers anew for each loop; see ``native/src/team.cc``. It is for one call
+    at a time.
+    """
+    made: Any = ffi().get_global_func("tvm_sparse.together")(function, last)
+    return made
 
 
 def tensor(array: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -9,7 +11,7 @@ from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.targets import threads_of
 
-PARALLEL_FLOPS = 3e5
+PARALLEL_FLOPS = 1e5
 """Smallest contraction that is worth a second thread: 3 us of one core, where a region costs 1.6.
 
 A kernel on one thread between others on two also fetches what the other core wrote, and the next
@@ -18,7 +20,7 @@ ones fetch its result: a MobileNetV2 in bytes gains 1.64 from two threads, 1.5 w
 TASKS_A_CORE = 4
 """Steps of a loop on threads that share it evenly enough."""
 
-PARALLEL_POINTS = 1 << 17
+PARALLEL_POINTS = 1 << 14
 """Smallest element-wise block that is: 15 us of one core."""
 
 
@@ -66,6 +68,20 @@ def few_tasks(
     return [*tasks(sch, taken), *rest]
 
 
+def are_even(sch: s_tir.Schedule, loops: list[LoopRV], target: Target) -> bool:
+    """Whether the steps of ``loops`` are as many for each thread, or nearly so."""
+    threads, steps = threads_of(target), math.prod(b.extent(sch, loop) or 1 for loop in loops)
+    return steps % threads == 0 or steps >= TASKS_A_CORE * threads
+
+
+def parts(sch: s_tir.Schedule, loop: LoopRV, target: Target) -> list[LoopRV]:
+    """Split ``loop`` into a part for each thread: ``[parts, rest]``, or the loop if uneven."""
+    threads, steps = threads_of(target), b.extent(sch, loop)
+    if threads == 1 or not steps or steps % threads:
+        return [loop]
+    return list(sch.split(loop, [threads, None]))
+
+
 def split_plane(
     sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
 ) -> list[LoopRV]:
@@ -77,9 +93,6 @@ def split_plane(
     """
     axis = max(i for i in range(len(lead)) if i != rows)
     loop = lead[axis]
-    threads, steps = threads_of(target), b.extent(sch, loop)
-    if threads == 1 or not steps or steps % threads:
-        return [loop]
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
     weights, activations = 0, 0
@@ -90,4 +103,4 @@ def split_plane(
             activations += size
         else:
             weights += size
-    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))
+    return [loop] if weights > activations else parts(sch, loop, target)

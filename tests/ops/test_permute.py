@@ -124,3 +124,4 @@ def check_borders(shape, widths, value, dtype):
 def test_threads():
     check((2, 3, PARALLEL_POINTS // 4), (0, 2, 1), "uint8")
     check((2, PARALLEL_POINTS // 64 + 1, 33), (0, 2, 1))
+    check((3, PARALLEL_POINTS // 3 + 1), (1, 0), "uint8")  # colours are interleaved

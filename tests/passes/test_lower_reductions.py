@@ -9,7 +9,10 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.ops.quantise import Scale
+from tvm_sparse.passes import lower_reductions
 from tvm_sparse.passes.lower_reductions import LowerReductions
+from tvm_sparse.passes.quantisation import dequantize
 
 REDUCTIONS = {"max": (relax.op.max, np.max), "min": (relax.op.min, np.min)}
 REDUCTIONS["prod"] = (relax.op.prod, np.prod)
@@ -58,6 +61,44 @@ def test_sums_compute_their_elements_themselves(name):
     op = getattr(relax.op, name)
     before = module(lambda x: op(relax.op.multiply(x, x), [-1]), (3, 64))
     assert operators(LowerReductions()(before)).get(name) == 1
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "calls"),
+    [
+        ((2, 9, 7, 480), [1, 2], 1),
+        ((1, 112, 112, 32), [1, 2], 2),  # several rows together
+        ((3, 50, 24), [1], 2),
+        ((3, 64), [0], 1),
+        ((3, 16), [0], 0),  # few rows and columns
+        ((3, 64), [1], 0),  # rows
+        ((4, 5, 80), [0, 2], 0),
+    ],
+)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_columns_of_bytes_are_added_up_as_integers(name, dtype, shape, axes, calls, keepdims):
+    ours, theirs = REDUCTIONS[name]
+    scale = Scale(dtype, 0.25, 77)
+    before = module(lambda x: ours(dequantize(x, scale), axes, keepdims), shape, dtype=dtype)
+    after = operators(LowerReductions()(before))
+    assert after.get("dequantize", 0) == (calls == 0)
+    assert after.get(name, 0) == (calls != 1)  # the few sums of rows together
+    x = np.random.default_rng(0).integers(*scale.limits, shape, dtype, endpoint=True)
+    expected = theirs((x - 77.0) * 0.25, axis=tuple(axes), keepdims=keepdims)
+    got = evaluate(LowerReductions()(before), x)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_more_bytes_than_a_sum_holds_stay(monkeypatch):
+    monkeypatch.setattr(lower_reductions, "MOST_BYTES", 99)
+    scale = Scale("uint8", 0.25, 77)
+    for rows, calls in ((99, 1), (100, 0)):
+        shape = (rows, 64)
+        before = module(lambda x: relax.op.sum(dequantize(x, scale), [0]), shape, dtype=scale.dtype)
+        assert operators(LowerReductions()(before)).get("call_tir", 0) == calls
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

@@ -16,7 +16,7 @@ from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
 
-PARALLEL_POINTS = 1 << 17
+PARALLEL_POINTS = 1 << 14
 """Smallest tensor that is worth several threads."""
 
 SHORTEST = 4
@@ -127,15 +127,16 @@ def permute(
     others = [axis for axis in plain.axes if axis not in (last, *rows)]
     tiles = 1 if plain.interleaves() else -(-math.prod(shape[axis] for axis in rows) // LANES)
     counts = (*(shape[axis] for axis in others), tiles)
-    loop = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
+    shared = T.parallel if math.prod(shape) >= PARALLEL_POINTS else T.serial
+    loops = (T.serial, shared) if math.prod(counts) == 1 else (shared, T.serial)
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        with IRBuilder() as builder, loop(0, tirx.const(math.prod(counts), "int64")) as n:
+        with IRBuilder() as builder, loops[0](0, tirx.const(math.prod(counts), "int64")) as n:
             *outer, tile = unravel(n, counts)
             index = dict(zip(others, outer, strict=True))
             moves = _Moves(plain, _seen(inputs[0], shape, dtype), outputs[0], borders)
             move = moves.interleave if plain.interleaves() else moves.turn
-            with T.serial(0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
+            with loops[1](0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
                 move(index, tile, _first(across, shape[last]))
         return _surrounded(builder.get(), plain, outputs[0], borders)
 

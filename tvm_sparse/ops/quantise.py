@@ -15,7 +15,7 @@ import numpy as np
 import tvm_ffi
 from tvm import te, tirx
 
-from tvm_sparse.numerics import FLOAT_SUMS, WHOLE
+from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS, WHOLE
 from tvm_sparse.ops.rounding import clamped, is_number, less_whole, number_with_bits, whole
 
 _SMALL_WHOLE = 1.25 * 2.0**23
@@ -51,6 +51,11 @@ class Scale:
         """Smallest and largest byte."""
         found = np.iinfo(self.dtype)
         return int(found.min), int(found.max)
+
+    def meaning(self, total: Any, count: int = 1) -> Any:
+        """Return what the sum of ``count`` bytes means, an integer of 32 bits."""
+        zero, step = tirx.const(count * self.zero_point, INTEGER_SUMS), self.scale
+        return tirx.Cast(FLOAT_SUMS, total - zero) * tirx.const(step, FLOAT_SUMS)
 
 
 def rescaled_rows(sums: te.Tensor, factors: te.Tensor, size: te.Tensor) -> te.Tensor:
@@ -102,8 +107,7 @@ def dequantised(x: te.Tensor, scale: Scale) -> te.Tensor:
 
 def dequantised_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
     """Return what the byte at ``index`` means."""
-    zero, step = tirx.const(scale.zero_point, "int32"), tirx.const(scale.scale, FLOAT_SUMS)
-    return tirx.Cast(FLOAT_SUMS, tirx.Cast("int32", x(*index)) - zero) * step
+    return scale.meaning(tirx.Cast(INTEGER_SUMS, x(*index)))
 
 
 def quantised(

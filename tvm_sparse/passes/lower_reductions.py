@@ -12,20 +12,25 @@ from tvm import relax, tirx
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.axis import Lines
-from tvm_sparse.ops.column_pool import LEAST, column_pool
+from tvm_sparse.ops.column_pool import LEAST, MOST_BYTES, column_pool
 from tvm_sparse.ops.extrema import MIN, highest
 from tvm_sparse.ops.line_pool import fits, line_pool
 from tvm_sparse.ops.moments import variances
 from tvm_sparse.ops.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.windows import Shares
 from tvm_sparse.passes.elementwise import ELEMENTWISE
+from tvm_sparse.passes.quantisation import meaning_of
 from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
 
 _MINIMUM = Pooling(highest, MIN.combine)
 _PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
 _SUM = Pooling(lambda dtype: tirx.const(0, dtype), lambda a, b: a + b)
 _VARIANCE = "variance"
+_ADDED = {"sum": relax.op.sum, "mean": relax.op.mean}
 _REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT, "sum": _SUM}
+
+_SIDE_BY_SIDE, _LONG = 2048, 8
+"""Columns that threads can share, and rows that are worth to be added up, where both are few."""
 
 
 def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -33,15 +38,17 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     shape = static_shape(call.args[0]) if known else None
     if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
         return None
-    if op_name(call) in ("sum", "mean") and _fuses(sweep, call.args[0]):
-        return None
     lines = _lines(shape, call.attrs.axis)
     if lines is None:
         return None
+    if op_name(call) in _ADDED:
+        found = _of_bytes(sweep, call, lines)
+        if found is not None or _fuses(sweep, call.args[0]):
+            return found
     row, shape = Shares(lines.extent, 1), call.ty.shape.values
     if op_name(call) == _VARIANCE:
         return _variance(sweep, call, lines)
-    pooling = _REDUCTIONS.get(op_name(call)) or mean([row], counts_borders=False)
+    pooling = _pooling(call, lines)
     if lines.after == 1 and fits(row):
         name, define = "row", lambda x: line_pool(x, row, pooling, shape)
     elif lines.after >= LEAST:
@@ -50,6 +57,38 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None
     hint = f"{name}_{op_name(call)}"
     return sweep.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+
+
+def _pooling(call: relax.Call, lines: Lines) -> Pooling:
+    average = mean([Shares(lines.extent, 1)], counts_borders=False)
+    return _REDUCTIONS.get(op_name(call), average)
+
+
+def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+    """Return the sums or means of columns of bytes, which are added up as such."""
+    meaning = meaning_of(sweep, call.args[0])
+    if meaning is None or lines.extent > MOST_BYTES:
+        return None
+    rows = 1 if lines.after >= LEAST else _rows_together(lines)
+    joined = Lines(lines.before, lines.extent // rows, rows * lines.after)
+    if joined.after < LEAST:
+        return None
+    shape = call.ty.shape.values if rows == 1 else (lines.before, rows, lines.after)
+    found = sweep.builder_.call_te(
+        lambda x: column_pool(x, joined, _pooling(call, joined), shape, meaning.scale),
+        meaning.bytes,
+        primfunc_name_hint=f"column_{op_name(call)}_bytes",
+    )
+    if rows == 1:
+        return found
+    total = sweep.emit(_ADDED[op_name(call)](sweep.emit(found), [1]))
+    return relax.op.reshape(total, call.ty.shape)
+
+
+def _rows_together(lines: Lines) -> int:
+    """Return how many rows of few columns to add up side by side."""
+    most = min(_SIDE_BY_SIDE // lines.after, lines.extent // _LONG)
+    return max((d for d in range(1, most + 1) if lines.extent % d == 0), default=1)
 
 
 def _variance(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
@@ -82,7 +121,7 @@ class LowerReductions:
     """Reduce neighbouring axes of fp32 tensors by several vectors of partial results.
 
     Other axes and types, short rows and few columns keep their definition. Sums of element-wise
-    results do, too: they compute them on the fly.
+    results do, too: they compute them on the fly. Columns of bytes are added up as whole numbers.
 
     before: ``max(x: (32, 1000), axis=-1)``
     after:  ``call_tir(row_max, (x,))``

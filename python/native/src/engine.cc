@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "host.h"
+#include "team.h"
 
 namespace tvm_sparse {
 namespace {
@@ -52,12 +53,14 @@ void* runtime() {
   static std::mutex mutex;
   static void* handle = nullptr;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!handle) handle = dlopen(kRuntime, RTLD_NOW | RTLD_GLOBAL);
+  if (handle) return handle;
+  handle = dlopen(kRuntime, RTLD_NOW | RTLD_GLOBAL);
   if (!handle) {
     throw Error(TVM_SPARSE_FAILED, "apache-tvm",
                 std::string("cannot be loaded (") + dlerror() + ")", "an installed wheel",
                 "pip install apache-tvm");
   }
+  join_loops(handle);
   return handle;
 }
 
