@@ -119,7 +119,7 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     Whole runs without instruments are in turns with those that time kernels, so that both meet
     the same machine.
     """
-    main = engine.together(relax.VirtualMachine(library.executable, tvm.cpu())["main"], [])
+    main = engine.together(relax.VirtualMachine(library.executable, tvm.cpu())["main"])
     arguments, whole = _arguments(library, inputs), []
 
     def run() -> None:
@@ -149,7 +149,7 @@ def _profiled(
     does next to nothing.
     """
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
-    main = engine.together(vm["main"], [])
+    main = engine.together(vm["main"])
     runs: list[list[tuple[str, float]]] = []
     functions = {k.function for k in library.kernels}
     shortest: list[float] = []

@@ -92,13 +92,13 @@ def start(executable: Any, device: str = "cpu") -> Any:
     return vm
 
 
-def together(function: Any, last: Sequence[Any]) -> Any:
-    """Return ``function`` with its ``last`` arguments, its parallel loops on one team of threads.
+def together(function: Any) -> Any:
+    """Return ``function``, with the parallel loops of a call on one team of threads.
 
-    TVM would take up its workers anew for each loop; see ``native/src/team.cc``. It is for one call
-    at a time.
+    TVM would take up its workers anew for each loop; see ``native/src/team.cc``. Short calls use
+    one thread. It is for one call at a time.
     """
-    made: Any = ffi().get_global_func("tvm_sparse.together")(function, last)
+    made: Any = ffi().get_global_func("tvm_sparse.together")(function)
     return made
 
 

@@ -112,7 +112,7 @@ class Session:
 
     def _begin(self, vm: Any) -> None:
         """Take the virtual machine that the calls of this session alone run on."""
-        self._main, self._lock = engine.together(vm["main"], self._weights), call_lock()
+        self._main, self._lock = engine.together(vm["main"]), call_lock()
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         """Run the program once.
@@ -217,7 +217,7 @@ class Session:
         enter(self.threads)
         try:
             with self._lock:
-                return self._main(*arguments)
+                return self._main(*arguments, *self._weights)
         except Exception as error:  # TVM's errors have no type of their own
             shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
             asserted = isinstance(error, AssertionError)

@@ -106,7 +106,7 @@ class BlockRule(ScheduleRule):
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, near[-1], preserve_unit_loops=True)
         simd.vectorise_tile(sch, epilogue, len(outer) + len(near), lanes, tunable)
-        if flops > cores.PARALLEL_FLOPS:
+        if cores.worthwhile(flops, target):
             _parallel(sch, outer)
         overlap(sch, anchor, epilogue)
         sch.decompose_reduction(anchor, entry)

@@ -57,7 +57,7 @@ class CompressedRowsRule(ScheduleRule):
         sch.compute_at(pack, tile, preserve_unit_loops=True)
         sch.vectorize(lane)
         sch.unroll(row_in)
-        if flops > cores.PARALLEL_FLOPS:
+        if cores.worthwhile(flops, target):
             tasks = sch.fuse(*far, tile) if far else tile
             sch.parallel(near[-1] if tiles == 1 else tasks)
         simd.finish(sch)

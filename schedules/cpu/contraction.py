@@ -64,7 +64,7 @@ class ContractionRule(ScheduleRule):
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
         outer, near, body = self._tile(sch, nest, width, machine, tunable)
-        heavy = nest.flops > cores.PARALLEL_FLOPS
+        heavy = cores.worthwhile(nest.flops, target)
         shared, outer = self._split(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
         sch.set_scope(anchor, 0, "local")

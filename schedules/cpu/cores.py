@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -11,17 +9,21 @@ from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.targets import threads_of
 
-PARALLEL_FLOPS = 1e5
-"""Smallest contraction that is worth a second thread: 3 us of one core, where a region costs 1.6.
+PARALLEL_FLOPS = 2e4
+"""For each thread, what a contraction is worth sharing from: 0.2 us of one core.
 
-A kernel on one thread between others on two also fetches what the other core wrote, and the next
-ones fetch its result: a MobileNetV2 in bytes gains 1.64 from two threads, 1.5 with 1e6."""
+A loop takes as long for each of its threads: what begins and ends it goes from cache to cache."""
 
 TASKS_A_CORE = 4
 """Steps of a loop on threads that share it evenly enough."""
 
-PARALLEL_POINTS = 1 << 14
-"""Smallest element-wise block that is: 15 us of one core."""
+PARALLEL_POINTS = 1 << 13
+"""Smallest element-wise block that is worth sharing: 1 us of one core."""
+
+
+def worthwhile(flops: float, target: Target) -> bool:
+    """Whether all threads shall share a contraction of ``flops``."""
+    return flops > PARALLEL_FLOPS * threads_of(target)
 
 
 def parallelise(sch: s_tir.Schedule, block: BlockRV) -> None:
@@ -68,20 +70,6 @@ def few_tasks(
     return [*tasks(sch, taken), *rest]
 
 
-def are_even(sch: s_tir.Schedule, loops: list[LoopRV], target: Target) -> bool:
-    """Whether the steps of ``loops`` are as many for each thread, or nearly so."""
-    threads, steps = threads_of(target), math.prod(b.extent(sch, loop) or 1 for loop in loops)
-    return steps % threads == 0 or steps >= TASKS_A_CORE * threads
-
-
-def parts(sch: s_tir.Schedule, loop: LoopRV, target: Target) -> list[LoopRV]:
-    """Split ``loop`` into a part for each thread: ``[parts, rest]``, or the loop if uneven."""
-    threads, steps = threads_of(target), b.extent(sch, loop)
-    if threads == 1 or not steps or steps % threads:
-        return [loop]
-    return list(sch.split(loop, [threads, None]))
-
-
 def split_plane(
     sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
 ) -> list[LoopRV]:
@@ -93,6 +81,9 @@ def split_plane(
     """
     axis = max(i for i in range(len(lead)) if i != rows)
     loop = lead[axis]
+    threads, steps = threads_of(target), b.extent(sch, loop)
+    if threads == 1 or not steps or steps % threads:
+        return [loop]
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
     weights, activations = 0, 0
@@ -103,4 +94,4 @@ def split_plane(
             activations += size
         else:
             weights += size
-    return [loop] if weights > activations else parts(sch, loop, target)
+    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))

@@ -82,15 +82,12 @@ class DepthwiseRule(ScheduleRule):
             together = [pair]
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
-        heavy = LOADED * flops > cores.PARALLEL_FLOPS
+        heavy = cores.worthwhile(LOADED * flops, target)
         *images, plane = others
         lead = [*others[:axis], row_out, *others[axis:]]
         *part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else [plane]
-        shared, inside = [*far_blocks, *images, rest], []
-        if part:
-            shared, inside = [*images, *part], [*far_blocks, rest]
-        elif heavy and not far_blocks:
-            shared, inside, near_blocks = _blocks_first(sch, shared, near_blocks, target)
+        shared = [*images, *part] if part else [*far_blocks, *images, rest]
+        inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
         sch.reorder(*outer, *far_taps, *near_taps, *together, row_in, lane)
@@ -106,20 +103,6 @@ class DepthwiseRule(ScheduleRule):
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         simd.finish(sch)
         return sch
-
-
-def _blocks_first(
-    sch: s_tir.Schedule, shared: list[Any], blocks: list[Any], target: Target
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """Let threads share the blocks of channels, ``[blocks]``, where ``shared`` is uneven.
-
-    Returns the loops to share, those inside of them, and the blocks that each thread has.
-    """
-    if not cores.are_even(sch, shared, target):
-        parts, *rest = cores.parts(sch, blocks[0], target)
-        if rest:
-            return [parts], shared, rest
-    return shared, [], blocks
 
 
 def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:

@@ -50,7 +50,7 @@ class PlanesRule(ScheduleRule):
         sch.compute_at(contract, row_tile, preserve_unit_loops=True)
         sch.compute_at(pack, group, preserve_unit_loops=True)
         sch.vectorize(sch.split(spatial[-1], [None, _lanes(b.extent(sch, spatial[-1]))])[1])
-        if flops > cores.PARALLEL_FLOPS:
+        if cores.worthwhile(flops, target):
             sch.parallel(group if groups > 1 else order[0])
         simd.finish(sch)
         return sch

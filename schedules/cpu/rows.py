@@ -53,7 +53,7 @@ class RowsRule(ScheduleRule):
         for step in reversed(steps):
             # Small results stay in the default scope: TVM calls an allocator for "local" ones.
             sch.compute_at(step, row, preserve_unit_loops=True)
-        if b.flops(sch, final) * len(steps) > cores.PARALLEL_FLOPS / 8:
+        if cores.worthwhile(8 * b.flops(sch, final) * len(steps), target):
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
         for step in (*steps, final):
             self._vectors(sch, step)

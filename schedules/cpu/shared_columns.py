@@ -59,7 +59,7 @@ class SharedColumnsRule(ScheduleRule):
         inside = max(options) == LANES
         sch.compute_at(gather, entry if inside else near[-1], preserve_unit_loops=True)
         sch.compute_at(pack, tile, preserve_unit_loops=True)
-        if flops > cores.PARALLEL_FLOPS * (ALONE if alone else 1):
+        if cores.worthwhile(flops / (ALONE if alone else 1), target):
             tasks = sch.fuse(*far, tile) if far else tile
             sch.parallel(near[-1] if alone else tasks)
         sch.decompose_reduction(contract, entry)

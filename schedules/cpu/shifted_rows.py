@@ -42,7 +42,7 @@ class ShiftedRowsRule(ScheduleRule):
         sch.compute_at(contract, row_tile, preserve_unit_loops=True)
         sch.compute_at(pack, group, preserve_unit_loops=True)
         sch.vectorize(lane)
-        if flops > cores.PARALLEL_FLOPS:
+        if cores.worthwhile(flops, target):
             sch.parallel(group)
         simd.finish(sch)
         return sch

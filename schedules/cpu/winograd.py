@@ -58,7 +58,7 @@ class WinogradRule(ScheduleRule):
         _innermost(sch, [low, right, vector], lane)
         column = _multiply(sch, anchor, collect, features, tile)
         tiles = _transform(sch, transform, strips)
-        if flops > cores.PARALLEL_FLOPS:
+        if cores.worthwhile(flops, target):
             _parallel(sch, [image, strips], [tiles, features], target)
         sch.decompose_reduction(anchor, column)
         simd.finish(sch)

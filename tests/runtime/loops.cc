@@ -2,6 +2,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 extern "C" {
@@ -29,9 +30,13 @@ static int body(int task, Environment* environment, void* data) {
   return -1;
 }
 
-// (loops, tasks, address of counts): run as many loops; 0 tasks are as many as there are threads.
+// (loops, tasks, microseconds, address of counts): take so long, then run as many loops. 0 tasks
+// are as many as there are threads.
 int __tvm_ffi_loops(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {
-  auto* counts = reinterpret_cast<Counts*>(arguments[2].v_int64);
+  using Clock = std::chrono::steady_clock;
+  auto end = Clock::now() + std::chrono::microseconds(arguments[2].v_int64);
+  while (Clock::now() < end) continue;
+  auto* counts = reinterpret_cast<Counts*>(arguments[3].v_int64);
   result->type_index = kTVMFFINone;
   for (int64_t i = 0; i < arguments[0].v_int64; ++i) {
     if (__TVMBackendParallelLaunch(body, counts, static_cast<int>(arguments[1].v_int64))) return -1;

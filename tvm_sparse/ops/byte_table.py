@@ -15,7 +15,7 @@ from tvm_sparse.ops.emit import filled, lanes_from
 ENTRIES = 256
 BYTE = "uint8"
 
-PARALLEL_BYTES = 1 << 16
+PARALLEL_BYTES = 1 << 15
 """Smallest tensor that is worth several threads."""
 
 LANES = 64

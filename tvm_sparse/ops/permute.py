@@ -16,7 +16,7 @@ from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
 
-PARALLEL_POINTS = 1 << 14
+PARALLEL_POINTS = 1 << 13
 """Smallest tensor that is worth several threads."""
 
 SHORTEST = 4

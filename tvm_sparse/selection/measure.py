@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
@@ -15,6 +17,7 @@ from tvm_sparse.memory import argument_of
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.times import Times, key_of
+from tvm_sparse_runtime import engine
 from tvm_sparse_runtime.threads import settle
 
 ROUNDS = 5
@@ -67,9 +70,10 @@ def measure(
     times of is not built; new times go there, unless they were taken under load.
 
     The functions run in turns, ``rounds`` times each, so that noise meets all of them. Turns are
-    timed in pieces, the best of which counts.
+    timed in pieces, the best of which counts. Threads stay together for a turn, as for a network.
     """
     settle()
+    ffi = engine.ffi()
     modules = {name: scheduled(func, target, first) for name, func in functions.items()}
     key = ""
     if known is not None:
@@ -85,12 +89,12 @@ def measure(
         args = (*(argument_of(a) for a in (own.x, *own.arrays)), out)
         number, repeat = pieces(min(_seconds(built["main"], args) for _ in range(3)))
         timer = built.time_evaluator("main", device, number=number, repeat=repeat)
-        timers[name] = (timer, args)
+        timers[name] = engine.together(ffi.convert(functools.partial(_best, timer, args)))
     best = Measured(dict.fromkeys(timers, float("inf")))
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(rounds):
-        for name, (timer, args) in timers.items():
-            best[name] = min(best[name], timer(*args).min * 1e6)
+        for name, timer in timers.items():
+            best[name] = min(best[name], timer())
     best.loaded = time.process_time() - cpu < BUSY * (time.perf_counter() - wall)
     if known is not None and not best.loaded:
         known.put(key, best)
@@ -101,6 +105,11 @@ def pieces(seconds: float) -> tuple[int, int]:
     """Return calls of a piece, and pieces of a turn, of an operator that takes ``seconds``."""
     calls = max(1, round(PIECE / seconds))
     return calls, max(1, round(TURN / (calls * seconds)))
+
+
+def _best(timer: Callable[..., Any], args: Sequence[Any]) -> float:
+    """Return the microseconds of the best piece of a turn."""
+    return float(timer(*args).min * 1e6)
 
 
 def _seconds(function: Callable[..., object], args: tuple[object, ...]) -> float:

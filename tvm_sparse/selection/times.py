@@ -22,7 +22,7 @@ from tvm_sparse.machine.fitted import cache_directory
 
 FILE = "times.jsonl"
 
-METHOD = "best of short pieces"
+METHOD = "best of short pieces, threads together"
 """How times are taken: those taken in another way are measured again."""
 
 

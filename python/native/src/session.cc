@@ -34,7 +34,7 @@ ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& argu
 Session::Session(std::shared_ptr<const Program> program)
     : program_(std::move(program)),
       machine_(new_machine(program_->module)),
-      main_(together(machine_->GetFunction("main").value(), program_->weights)) {
+      main_(together(machine_->GetFunction("main").value())) {
   size_t given = program_->manifest.inputs.size() + program_->weights.size();
   auto arity = machine_->GetFunction("get_function_arity").value()("main").cast<int64_t>();
   if (static_cast<size_t>(arity) != given) {
@@ -45,12 +45,12 @@ Session::Session(std::shared_ptr<const Program> program)
 
 std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t count) {
   std::vector<ffi::Tensor> arguments = accepted(program_->manifest, inputs, count);
+  for (const ffi::Tensor& weight : program_->weights) arguments.push_back(weight);
   std::vector<ffi::Tensor> results = called(arguments);
   if (results.size() != program_->manifest.outputs.size()) {
     throw Error(TVM_SPARSE_FAILED, "main", std::to_string(results.size()) + " outputs",
                 std::to_string(program_->manifest.outputs.size()));
   }
-  arguments.insert(arguments.end(), program_->weights.begin(), program_->weights.end());
   for (ffi::Tensor& result : results) result = kept(result, arguments);
   return results;
 }

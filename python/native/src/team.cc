@@ -8,21 +8,24 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace tvm_sparse {
 namespace {
 
 namespace ffi = tvm::ffi;
 
-constexpr size_t kApart = 128;      // bytes; caches fetch lines of 64 in pairs
-constexpr int kSpins = 1000;        // turns of waiting before others may run: some 20 us
-constexpr int kFewSpins = 30;       // where others do run: a member of the team is late
-constexpr int64_t kWorthwhile = 2;  // loops in a call
+constexpr size_t kApart = 128;  // bytes; caches fetch lines of 64 in pairs
+constexpr int kSpins = 1000;    // turns of waiting before others may run: some 20 us
+constexpr int kFewSpins = 30;   // where others do run: a member of the team is late
+
+// Calls that take less run their loops alone: to gather a team takes 2 us. What takes less with
+// several threads may take up to twice as long alone.
+constexpr std::chrono::nanoseconds kShort{6000};
 
 // TVM's interface between compiled loops and threads: tvm/runtime/c_backend_api.h.
 struct Environment {
@@ -135,24 +138,20 @@ int launch(Body body, void* data, int tasks) {
   return current ? current->run(body, data, tasks) : launch_in_pool(body, data, tasks);
 }
 
-// A call that the pool's threads make together. Nothing may be thrown through TVM's launch.
+// A call of a function with a team. Nothing may be thrown through TVM's launch.
 struct Call {
   const ffi::Function& function;
-  const std::vector<ffi::AnyView>& arguments;
+  const ffi::AnyView* arguments;
+  int32_t count;
   ffi::Any* result;
   Team team{};
   std::exception_ptr failure{};
-
-  void run() {
-    launch_in_pool(&Call::enter, this, 0);
-    if (failure) std::rethrow_exception(failure);
-  }
 
   void lead(int size) {
     team.gather(size);
     current = &team;
     try {
-      function.CallPacked(arguments.data(), static_cast<int32_t>(arguments.size()), result);
+      function.CallPacked(arguments, count, result);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -171,6 +170,40 @@ struct Call {
   }
 };
 
+// A function that learns from each call who should run the loops of the next one.
+class Together {
+ public:
+  explicit Together(ffi::Function function) : function_(std::move(function)) {}
+
+  void operator()(const ffi::AnyView* arguments, int32_t count, ffi::Any* result) {
+    auto begin = std::chrono::steady_clock::now();
+    int64_t before = loops;
+    if (who_ == Who::kPool) {
+      function_.CallPacked(arguments, count, result);
+    } else {
+      Call call{function_, arguments, count, result};
+      if (who_ == Who::kAlone) {
+        call.lead(1);
+      } else {
+        launch_in_pool(&Call::enter, &call, 0);
+      }
+      if (call.failure) std::rethrow_exception(call.failure);
+    }
+    auto taken = std::chrono::steady_clock::now() - begin;
+    if (taken < (who_ == Who::kAlone ? 2 * kShort : kShort)) {
+      who_ = Who::kAlone;
+    } else {
+      who_ = loops - before > 1 ? Who::kTeam : Who::kPool;
+    }
+  }
+
+ private:
+  enum class Who { kAlone, kPool, kTeam };
+
+  ffi::Function function_;
+  Who who_ = Who::kPool;
+};
+
 }  // namespace
 
 void join_loops(void* tvm) {
@@ -178,20 +211,8 @@ void join_loops(void* tvm) {
   TVMFFIEnvModRegisterContextSymbol("__TVMBackendParallelLaunch", reinterpret_cast<void*>(&launch));
 }
 
-ffi::Function together(ffi::Function function, ffi::Array<ffi::Tensor> last) {
-  auto call = [function = std::move(function), last = std::move(last), before = int64_t{0}](
-                  const ffi::AnyView* given, int32_t count, ffi::Any* result) mutable {
-    std::vector<ffi::AnyView> arguments(given, given + count);
-    arguments.insert(arguments.end(), last.begin(), last.end());
-    int64_t begin = loops;
-    if (before < kWorthwhile) {
-      function.CallPacked(arguments.data(), static_cast<int32_t>(arguments.size()), result);
-    } else {
-      Call{function, arguments, result}.run();
-    }
-    before = loops - begin;
-  };
-  return ffi::Function::FromPacked(call);
+ffi::Function together(ffi::Function function) {
+  return ffi::Function::FromPacked(Together(std::move(function)));
 }
 
 }  // namespace tvm_sparse
