@@ -48,13 +48,12 @@ class PackBytes:
         return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
 
     def _stored(self, loop: tirx.For) -> Any:
-        """Return the store of as many vectors as ``loop`` has, if it is one of bytes."""
+        """Return ``loop`` with stores of several vectors, if it is one of bytes."""
         vectors = loop.body
         if int(loop.kind) not in (SERIAL, UNROLLED) or not isinstance(vectors, tirx.For):
             return loop
         realize, count = vectors.body, _extent(loop)
-        whole = count % PARTS == 0 and _extent(vectors) == LANES
-        if int(vectors.kind) != VECTORIZED or not whole or count == 0:
+        if int(vectors.kind) != VECTORIZED or _extent(vectors) != LANES or count < PARTS:
             return loop
         if not isinstance(realize, s_tir.SBlockRealize) or not _always(realize):
             return loop
@@ -62,8 +61,11 @@ class PackBytes:
         block = self._block(realize, {loop.loop_var: part * PARTS, vectors.loop_var: 0})
         if block is None:
             return loop
-        zero, extent = loop.min, tirx.const(count // PARTS, str(part.ty.dtype))
-        return tirx.For(part, zero, extent, loop.kind, block, None, loop.annotations, loop.step)
+        packed = _loop(loop, part, 0, count // PARTS, block)
+        if count % PARTS == 0:
+            return packed
+        rest = _loop(loop, loop.loop_var, count - count % PARTS, count % PARTS, loop.body)
+        return tirx.SeqStmt([packed, rest])
 
     def _block(self, realize: Any, first: dict[Any, Any]) -> Any:
         """Return the block with :data:`PARTS` vectors, ``None`` if it does not store bounded bytes.
@@ -91,6 +93,12 @@ class PackBytes:
         values[at] = wide.analyzer.simplify(tirx.floordiv(start, WIDE))
         block = wide.block(realize.block, at, tirx.BufferStore(store.buffer, bytes_, place), parts)
         return s_tir.SBlockRealize(values, realize.predicate, block)
+
+
+def _loop(loop: tirx.For, var: Any, begin: int, count: int, body: Any) -> tirx.For:
+    """Return a loop of the kind of ``loop``."""
+    bounds = (tirx.const(n, str(var.ty.dtype)) for n in (begin, count))
+    return tirx.For(var, *bounds, loop.kind, body, None, loop.annotations, loop.step)
 
 
 def _extent(loop: tirx.For) -> int:

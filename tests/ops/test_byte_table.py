@@ -16,9 +16,11 @@ RUNNABLE = [m for m in MACHINES if HERE.issuperset(m.features)]
 
 
 @pytest.mark.parametrize("machine", RUNNABLE, ids=lambda m: m.name)
-@pytest.mark.parametrize(("dtype", "count"), [("uint8", 1 << 18), ("int8", 1001)])
-def test_entries_of_all_bytes(machine, dtype, count):
-    x = np.resize(np.random.default_rng(1).permutation(256), count).astype(np.uint8).view(dtype)
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("uint8", (1 << 18,)), ("int8", (1001,)), ("uint8", (3, 5, 7))]
+)
+def test_entries_of_all_bytes(machine, dtype, shape):
+    x = np.resize(np.random.default_rng(1).permutation(256), shape).astype(np.uint8).view(dtype)
     tensor, table = te.placeholder(x.shape, dtype, "X"), te.placeholder((256,), "uint8", "T")
     func = te.create_prim_func([tensor, table, byte_table(tensor, table, machine, dtype)])
     got = run(func.with_attr("global_symbol", "main"), [x, TABLE], x.shape, host(), dtype)

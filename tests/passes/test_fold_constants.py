@@ -113,3 +113,23 @@ def test_the_type_is_the_call_s():
     (binding,) = FoldConstants()(body)["main"].body.blocks[0].bindings[:1]
     assert op_name(binding.value) == "multiply"
     assert binding.value.args[1].value.dtype == "int32"
+
+
+@pytest.mark.parametrize("name", ["equal", "greater", "greater_equal", "less", "not_equal"])
+def test_comparisons_of_integers_choose_an_index(name):
+    index = np.array([-1, 0, 3, -4])
+
+    def body(x):
+        compared = getattr(R, name)(constant(index), constant(np.array(0)))
+        return R.add(x, R.where(compared, constant(index + 4), constant(index)))
+
+    before = module(body, (4,), dtype="int64")
+    after = FoldConstants()(before)
+    assert operators(after) == {"add": 1}
+    x = np.arange(4)
+    np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
+
+
+def test_choices_of_floats_stay():
+    before = module(lambda x: R.add(x, R.where(constant(M > 0), constant(W), constant(M))), (2, 3))
+    assert operators(FoldConstants()(before)) == {"add": 1, "where": 1}

@@ -139,6 +139,48 @@ def test_sums_of_bytes_count_in_steps_of_the_first():
     assert (old != new).mean() < 0.001
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_gates_have_all_sizes(swapped):
+    values, gate = Scale("uint8", 0.0517, 3), Scale("uint8", 0.00431, 9)
+    shapes = (1, 16, 16, 256), (1, 1, 1, 256)
+
+    def multiplied(a, b, scales):
+        pairs = [(a, scales[0]), (b, scales[1])]
+        ordered = pairs[::-1] if swapped else pairs
+        return emit(relax.op.multiply(*(emit(dequantize(*pair)) for pair in ordered)))
+
+    def body(a, b):
+        return stored(multiplied(a, b, (values, gate)))
+
+    def expected(a, b):
+        sizes = [np.float32(x) for x in (0.0517, 0.00431, STEP)]
+        first, second = (1, 0) if swapped else (0, 1)
+        size = float(sizes[first] * sizes[second] * sizes[2])
+        scales = Scale("uint8", 1.0, 3), Scale("uint8", size, 9)
+        return quantize(multiplied(a, b, scales), ZERO, "uint8")
+
+    before = module(body, *shapes, dtype="uint8")
+    after = FoldScales()(before)
+    tvm.ir.assert_structural_equal(after, module(expected, *shapes, dtype="uint8"), True)
+    a = np.resize(np.arange(256, dtype=np.uint8), shapes[0]).swapaxes(1, 3).reshape(shapes[0])
+    b = RNG.permutation(256).astype(np.uint8).reshape(shapes[1])
+    legal = relax.transform.LegalizeOps(DEFINITIONS)
+    old, new = (evaluate(legal(mod), a, b).astype(int) for mod in (before, after))
+    assert np.abs(old - new).max() <= 1
+    assert (old != new).mean() < 0.001
+
+
+def test_a_gate_whose_sizes_vanish_together_keeps_them():
+    tiny = Scale("uint8", 1e-30, 3)
+
+    def body(a, b):
+        product = emit(relax.op.multiply(emit(dequantize(a, tiny)), emit(dequantize(b, tiny))))
+        return stored(product, 1e30)
+
+    before = module(body, (4, 16), (1, 16), dtype="uint8")
+    tvm.ir.assert_structural_equal(FoldScales()(before), before, True)
+
+
 def test_sizes_that_are_far_apart_stay_apart():
     left, right = Scale("uint8", 1e-20, 3), Scale("uint8", 1.0, 0)
 

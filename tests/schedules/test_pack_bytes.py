@@ -41,7 +41,8 @@ def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bound=1e6, vectors=PA
     sch = s_tir.Schedule(te.create_prim_func([a, b, c, made]))
     sch.compute_inline(sch.get_sblock("steps"))
     _, column = sch.get_loops(sch.get_sblock("quantise"))
-    _, part, lane = sch.split(column, [None, vectors, LANES])
+    whole = columns == vectors * LANES
+    *_, part, lane = sch.split(column, [vectors, LANES] if whole else [None, vectors, LANES])
     sch.unroll(part)
     sch.vectorize(lane)
     return sch.mod
@@ -57,6 +58,23 @@ def widths(mod):
 @pytest.mark.parametrize("vectors", [PARTS, 2 * PARTS])
 def test_four_vectors_are_stored_at_once(scale, vectors):
     assert widths(PackBytes(fake_pack)(epilogue(scale=scale, vectors=vectors))) == [WIDE]
+
+
+def test_vectors_that_are_left_are_stored_as_they_were():
+    assert widths(PackBytes(fake_pack)(epilogue(112, vectors=7))) == [WIDE, 1]
+    assert widths(PackBytes(fake_pack)(epilogue(224, vectors=7))) == [1]  # groups begin at 112
+
+
+@packs
+def test_packed_bytes_and_those_that_are_left_are_the_same():
+    rng = np.random.default_rng(0)
+    a = rng.integers(-900, 900, (5, 112)).astype(np.int32)
+    b, c = np.full(112, 0.25, np.float32), np.zeros(5, np.float32)
+    module = build_scheduled(epilogue(112, vectors=7), host())
+    out = tvm.runtime.tensor(np.full((5, 112), 77, np.uint8))
+    module["main"](*(tvm.runtime.tensor(v) for v in (a, b, c)), out)
+    expected = np.clip(np.rint(a * b) + 3, 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(out.numpy(), expected)
 
 
 @pytest.mark.parametrize(

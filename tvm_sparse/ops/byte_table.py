@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import te, tirx
@@ -10,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.numerics import vector_type
+from tvm_sparse.ops.axis import flat_view
 from tvm_sparse.ops.emit import filled, lanes_from
 
 ENTRIES = 256
@@ -23,12 +25,12 @@ LANES = 64
 
 
 def byte_table(x: te.Tensor, table: te.Tensor, machine: Machine, dtype: str) -> te.Tensor:
-    """Return the entry of ``table`` for each of the bytes ``x``, a vector.
+    """Return the entry of ``table`` for each of the bytes ``x``.
 
     Parameters
     ----------
     x
-        Signed or unsigned, of a static extent of at least :data:`LANES`.
+        Signed or unsigned, of static extents, at least :data:`LANES` of them.
     table
         256 unsigned bytes, by the bits of those of ``x``.
     machine
@@ -36,14 +38,14 @@ def byte_table(x: te.Tensor, table: te.Tensor, machine: Machine, dtype: str) -> 
     dtype
         Type of the result, whose bits the table has.
     """
-    count, banks = int(x.shape[0]), machine.banks(BYTE)
+    count, banks = math.prod(map(int, x.shape)), machine.banks(BYTE)
     lanes = LANES if banks else 1
     loop = T.parallel if count >= PARALLEL_BYTES else T.serial
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        source, entries = (T.buffer_proxy(buffer) for buffer in inputs)
-        result = T.buffer_proxy(outputs[0])
         with IRBuilder() as builder, loop(0, tirx.const(-(-count // lanes), "int64")) as n:
+            source, result = flat_view(inputs[0], count), flat_view(outputs[0], count)
+            entries = T.buffer_proxy(inputs[1])
             # The last vector begins earlier, so that it is whole.
             first = tirx.min(n * lanes, tirx.const(count - lanes, "int64"))
             at = lanes_from(first, lanes) if banks else n

@@ -17,10 +17,8 @@ ROWS = "ts.rows"
 GROUP = "ts.group"
 """Block annotation: so many vectors of features read the same columns, the next ones others."""
 
-
 TILE = "ts.tile"
 """Block annotation of GPU operators: rows, features and columns that a thread block works on."""
-
 
 VECTOR = "ts.vector"
 """Block annotation of GPU copies: neighbours that lie side by side in the source, and aligned."""
@@ -34,6 +32,8 @@ PADDING = "ts.padding"
 before all spatial axes, then behind them, and last what they are filled with, like
 ``[top, left, bottom, right, value]``."""
 
+TABLE = "ts.table"
+"""Function attribute: the function looks up each byte of its first argument in its second."""
 
 STEP = "ts.step"
 """Block annotation: the block's body is a function's, which rules schedule as if it were alone. Its

@@ -29,6 +29,8 @@ class Elementwise:
     numpy
         The operator on arrays, ``None`` if no pass needs it. NaN stands for an unknown value there:
         it must give NaN where the result depends on it.
+    integers
+        The operator on arrays of integers, where ``numpy`` would not know unknown values.
     exact
         Whether ``numpy`` gives the operator's own bits. Constants are folded with it then, else
         in double precision.
@@ -45,6 +47,7 @@ class Elementwise:
 
     operands: int = 1
     numpy: Function | None = None
+    integers: Function | None = None
     exact: bool = False
     fuses: bool = False
     costly: bool = False
@@ -102,10 +105,13 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "rsqrt": Elementwise(1, lambda x: 1 / np.sqrt(x)),
     **dict.fromkeys(("ceil", "cos", "floor", "log", "sign"), PLAIN),
     **dict.fromkeys(("sin", "square", "nn.gelu_tanh", "nn.softplus"), PLAIN),
-    "greater": Elementwise(2, scalar=tirx.GT),
-    **dict.fromkeys(("equal", "greater_equal", "less"), Elementwise(2)),
-    **dict.fromkeys(("less_equal", "not_equal"), Elementwise(2)),
-    "where": Elementwise(3, scalar=tirx.Select),
+    "greater": Elementwise(2, integers=np.greater, scalar=tirx.GT),
+    "greater_equal": Elementwise(2, integers=np.greater_equal),
+    "less": Elementwise(2, integers=np.less),
+    "less_equal": Elementwise(2, integers=np.less_equal),
+    "equal": Elementwise(2, integers=np.equal),
+    "not_equal": Elementwise(2, integers=np.not_equal),
+    "where": Elementwise(3, integers=np.where, scalar=tirx.Select),
     # By tensor: scales and zero points are numbers.
     **dict.fromkeys(("quantize", "dequantize"), Elementwise(3)),
 }

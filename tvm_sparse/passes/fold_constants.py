@@ -12,7 +12,7 @@ from tvm import relax
 
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import is_float
-from tvm_sparse.passes.elementwise import ELEMENTWISE, Elementwise
+from tvm_sparse.passes.elementwise import ELEMENTWISE, Elementwise, Function
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
 from tvm_sparse.passes.weight_formulas import FORMULAS
 
@@ -92,6 +92,8 @@ class _Fold:
         if name in _WHOLE:
             return _WHOLE[name](sweep, call)
         traits = ELEMENTWISE.get(name)
+        if traits is not None and traits.integers is not None:
+            return _compared(sweep, call, traits.integers)
         if name in _SHAPED:
             operands = list(call.args)[:1]
         elif traits is not None and traits.numpy is not None and _is_known(call, traits):
@@ -164,6 +166,14 @@ def _computed(sweep: Rewriter, call: relax.Call) -> Any | None:
     with np.errstate(all="ignore"):
         result = FORMULAS[op_name(call)](call, *_wide([array_of(c) for c in constants]))
         return constant(_astype(call, result), name_of(constants[0]))
+
+
+def _compared(sweep: Rewriter, call: relax.Call, function: Function) -> Any | None:
+    """Return comparisons of constant integers, and choices of some: indices are made with them."""
+    constants = [c for argument in call.args if (c := sweep.constant(argument)) is not None]
+    if len(constants) < len(call.args) or any(is_float(str(c.ty.dtype)) for c in constants):
+        return None
+    return constant(_astype(call, function(*map(array_of, constants))))
 
 
 _WHOLE: dict[str, Callable[[Rewriter, relax.Call], Any | None]] = {

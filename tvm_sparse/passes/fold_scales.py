@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from tvm_sparse.passes.quantisation import (
     with_number,
     zero_of,
 )
-from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, rewrite
+from tvm_sparse.passes.rewrite import Rewriter, constant, count_uses, op_name, rewrite, static_shape
 
 _LINEAR = ("add", "nn.relu", "concat")
 """Operators that a positive factor may pass."""
@@ -64,7 +65,8 @@ class _Rule:
         if name == "multiply":
             whole = is_whole(self.bound.get(call.args[0]))
             whole = whole or self._meaning(sweep, call.args[0]) is not None
-            return whole and sweep.constant(call.args[1]) is not None
+            other = sweep.constant(call.args[1]) or self._meaning(sweep, call.args[1])
+            return whole and other is not None
         return name in _LINEAR and all(
             sweep.constant(a) is not None or self._takes(sweep, a) for a in _operands(call)
         )
@@ -89,13 +91,7 @@ class _Rule:
             size = float(single(meaning.scale.scale) * single(factor))
             return dequantize(meaning.bytes, replace(meaning.scale, scale=size))
         if op_name(call) == "multiply":
-            whole, own = call.args[0], call.args[1]
-            if (meaning := self._meaning(sweep, whole)) is not None:
-                factor *= meaning.scale.scale
-                steps = sweep.emit(dequantize(meaning.bytes, replace(meaning.scale, scale=1.0)))
-            else:
-                steps = sweep.visit_expr(whole)
-            return relax.op.multiply(steps, self._times(sweep, own, factor))
+            return self._product(sweep, call, factor)
         if op_name(call) == "add" and (total := self._added(sweep, call, factor)) is not None:
             return total
         operands = [self._times(sweep, operand, factor) for operand in _operands(call)]
@@ -124,6 +120,37 @@ class _Rule:
         total = sweep.emit(relax.op.add(sweep.emit(left), sweep.emit(right)))
         return relax.op.multiply(total, relax.const(product))
 
+    def _product(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any:
+        """Return the product ``call`` times ``factor``."""
+        whole, own = call.args[0], call.args[1]
+        if sweep.constant(own) is None:
+            return self._gated(sweep, call, factor)
+        if (meaning := self._meaning(sweep, whole)) is not None:
+            factor *= meaning.scale.scale
+            steps = sweep.emit(dequantize(meaning.bytes, replace(meaning.scale, scale=1.0)))
+        else:
+            steps = sweep.visit_expr(whole)
+        return relax.op.multiply(steps, self._times(sweep, own, factor))
+
+    def _gated(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any:
+        """Return the product ``call`` of what two tensors of bytes mean times ``factor``.
+
+        The larger one counts steps; a byte of the other, a gate, means what all sizes make of it.
+        """
+        first, second = (self._meaning(sweep, operand) for operand in call.args)
+        assert first is not None and second is not None
+        single = np.dtype(FLOAT_SUMS).type
+        with np.errstate(all="ignore"):
+            size = single(first.scale.scale) * single(second.scale.scale) * single(factor)
+        if not 0 < size < np.inf:
+            product = sweep.emit(relax.op.multiply(*map(sweep.visit_expr, call.args)))
+            return relax.op.multiply(product, relax.const(single(factor)))
+        gate = min((first, second), key=lambda found: math.prod(static_shape(found.bytes) or ()))
+        sizes = (float(size) if found is gate else 1.0 for found in (first, second))
+        pairs = zip((first, second), sizes, strict=True)
+        steps = [dequantize(found.bytes, replace(found.scale, scale=n)) for found, n in pairs]
+        return relax.op.multiply(*map(sweep.emit, steps))
+
 
 def _operands(call: relax.Call) -> list[Any]:
     """Return the tensors that ``call`` computes with."""
@@ -143,6 +170,11 @@ class FoldScales:
 
     before: ``quantize(multiply(add(dequantize(p, r), dequantize(q, t)), 1 / s))``
     after:  ``quantize(multiply(add(dequantize(p, 1), dequantize(q, t / r)), r / s))``
+
+    Products of two have all sizes in one of them:
+
+    before: ``quantize(multiply(multiply(dequantize(p, r), dequantize(q, t)), 1 / s))``
+    after:  ``quantize(multiply(dequantize(p, 1), dequantize(q, r * t / s)))``
 
     A result next to a half may be rounded to the other byte than in two steps.
     """

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, te, tirx, topi
+from tvm import relax, tirx
 
 from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
 from tvm_sparse.numerics import FLOAT32, INTEGER_SUMS, INTEGERS, Numerics
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.halves import by_bits
-from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.ops.planes import planes_shapes
 from tvm_sparse.ops.quantise import padded
 from tvm_sparse.ops.recurrence import recurrence
@@ -29,6 +27,7 @@ from tvm_sparse.passes.convolution import (
     repeated,
 )
 from tvm_sparse.passes.hoist_elementwise import HoistElementwise
+from tvm_sparse.passes.padding import pad
 from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import (
     Integers,
@@ -269,22 +268,12 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None)
     """Return channels-last ``x`` with what means zero before all spatial axes and behind them."""
     if not any(padding):
         return x
+    if integers is None or integers.zero is None:
+        return pad(sweep, x, (*padding, integers.zero_point if integers else 0))
     rank = len(padding) // 2
     before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
-    zero = integers.zero_point if integers else 0
-    if integers is not None and integers.zero is not None:
-        return sweep.builder_.emit_te(
-            lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
-        )
-
-    def pad(t: te.Tensor) -> te.Tensor:
-        return topi.nn.pad(t, before, after, tirx.const(zero, str(t.dtype)), name="pad")
-
     return sweep.builder_.emit_te(
-        lambda t: by_bits(t, pad),
-        x,
-        primfunc_name_hint="pad",
-        primfunc_attrs={PADDING: [*padding, zero]},
+        lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
     )
 
 

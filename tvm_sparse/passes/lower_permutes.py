@@ -14,9 +14,9 @@ from tvm_sparse.ops.borders import Borders
 from tvm_sparse.ops.permute import Permutation, permute
 from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.passes.elementwise import ELEMENTWISE
+from tvm_sparse.passes.padding import padding_of
 from tvm_sparse.passes.quantisation import BYTES
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite, static_shape
-from tvm_sparse.passes.write_padding import padding_of
 
 
 class _Lower:

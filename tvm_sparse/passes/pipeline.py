@@ -36,6 +36,7 @@ from tvm_sparse.passes.lower_rows import LowerRows
 from tvm_sparse.passes.merge_permutes import MergePermutes
 from tvm_sparse.passes.norms import LowerNorms
 from tvm_sparse.passes.order_channels import OrderChannels
+from tvm_sparse.passes.pad_first import PadFirst
 from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.pooling import LowerPools
 from tvm_sparse.passes.quantise_rows import QuantiseRows
@@ -105,7 +106,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *_rounded(chooser),
         LowerContractions(chooser),
         MergePermutes(),
-        *([] if on_gpu else [FoldScales(), ReadBytes(), QuantiseRows()]),
+        *([] if on_gpu else _of_bytes(chooser.target)),
         LowerRows(),
         *(
             [relax.backend.DispatchSortScan()]
@@ -130,6 +131,11 @@ def _moves() -> list[Pass]:
 def _quantised(target: Target) -> list[Pass]:
     """Return what finds layers of bytes, on CPUs."""
     return [FuseQuantization(), TabulateBytes(machine_of(target))]
+
+
+def _of_bytes(target: Target) -> list[Pass]:
+    """Return what lets kernels read and write bytes, on CPUs."""
+    return [PadFirst(machine_of(target)), FoldScales(), ReadBytes(), QuantiseRows()]
 
 
 def _rounded(chooser: Chooser) -> list[Pass]:

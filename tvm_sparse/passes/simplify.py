@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
@@ -125,13 +126,23 @@ def _add(sweep: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _take(sweep: Rewriter, call: relax.Call) -> Any | None:
-    """``take`` of one constant position --> ``reshape(strided_slice)``: it fuses, is a view."""
+    """``take`` of one constant position --> ``reshape(strided_slice)``: it fuses, is a view.
+
+    ``take`` of all positions in order --> ``reshape``: PyTorch's ONNX exporter writes that for a
+    tensor whose memory has another order (``as_strided``).
+    """
     index, shape = sweep.constant(call.args[1]), static_shape(call.args[0])
-    if index is None or index.value.ndim > 0 or shape is None or call.attrs.axis is None:
+    if index is None or shape is None or call.attrs.axis is None:
         return None
-    axis, position = int(call.attrs.axis) % len(shape), int(array_of(index))
-    if not 0 <= position < shape[axis]:
+    axis, places = int(call.attrs.axis) % len(shape), array_of(index)
+    if places.ndim:
+        if not np.array_equal(places.reshape(-1), np.arange(shape[axis])):
+            return None
+        same = places.ndim == 1
+        return call.args[0] if same else relax.op.reshape(call.args[0], call.ty.shape)
+    if not 0 <= int(places) < shape[axis]:
         return None  # what happens outside depends on the mode
+    position = int(places)
     slice_ = relax.op.strided_slice(call.args[0], [axis], [position], [position + 1])
     return relax.op.reshape(sweep.emit(slice_), call.ty.shape)
 

@@ -14,6 +14,7 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.byte_table import BYTE, ENTRIES, LANES, byte_table
+from tvm_sparse.ops.marks import TABLE
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.quantisation import BYTES, meaning_of, zero_of
 from tvm_sparse.passes.rewrite import Rewriter, constant, op_name, rewrite, static_shape
@@ -128,17 +129,20 @@ class _Rule:
         values = function.rounded(call)
         if values is None or not function.costly or static_shape(function.root) != shape:
             return None
-        table, dtype = values.view(BYTE), str(call.ty.dtype)
-        flat = sweep.emit(relax.op.reshape(function.root, [math.prod(shape)]))
-        found = sweep.builder_.emit_te(
-            lambda x, entries: byte_table(x, entries, self.machine, dtype),
-            flat,
-            constant(table),
-            primfunc_name_hint="byte_table",
-        )
-        result = sweep.emit(relax.op.reshape(found, shape))
+        table = values.view(BYTE)
+        result = look_up(sweep, function.root, table, str(call.ty.dtype), self.machine)
         self.tables[result] = function.root, table
         return result
+
+
+def look_up(sweep: Rewriter, x: Any, table: np.ndarray, dtype: str, machine: Machine) -> Any:
+    """Return the entry of ``table``, 256 bytes, for each byte of ``x``, as ``dtype``."""
+    return sweep.builder_.emit_te(
+        lambda t, entries: byte_table(t, entries, machine, dtype),
+        *(x, constant(table)),
+        primfunc_name_hint="byte_table",
+        primfunc_attrs={TABLE: True},
+    )
 
 
 @tvm.transform.module_pass(opt_level=0, name="TabulateBytes")

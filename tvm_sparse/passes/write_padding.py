@@ -11,7 +11,8 @@ from tvm import relax, s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.marks import BORDERED, PADDING, int64
+from tvm_sparse.ops.marks import BORDERED, int64
+from tvm_sparse.passes.padding import padding_of
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
 
 INSIDE = "inside"
@@ -68,14 +69,6 @@ def definitions(before: tvm.IRModule, after: tvm.IRModule) -> dict[str, tirx.Pri
         if isinstance(known.get(source), tirx.PrimFunc):
             found[name.name_hint] = known[source]
     return found
-
-
-def padding_of(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
-    """Return widths and value if ``call`` is one of a function that only pads."""
-    if op_name(call) != "call_tir":
-        return None
-    attrs = mod[call.args[0]].attrs
-    return tuple(int(w) for w in attrs[PADDING]) if PADDING in attrs else None
 
 
 def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | None:
