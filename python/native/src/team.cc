@@ -23,9 +23,10 @@ constexpr size_t kApart = 128;  // bytes; caches fetch lines of 64 in pairs
 constexpr int kSpins = 1000;    // turns of waiting before others may run: some 20 us
 constexpr int kFewSpins = 30;   // where others do run: a member of the team is late
 
-// Calls that take less run their loops alone: to gather a team takes 2 us. What takes less with
-// several threads may take up to twice as long alone.
-constexpr std::chrono::nanoseconds kShort{6000};
+using Clock = std::chrono::steady_clock;
+constexpr Clock::duration kGathering = std::chrono::microseconds(6);  // no team is worth less
+constexpr Clock::duration kAlone = std::chrono::microseconds(50);     // at most that long
+constexpr int kTrial = 64;  // so many calls from one trial of the other way to the next
 
 // TVM's interface between compiled loops and threads: tvm/runtime/c_backend_api.h.
 struct Environment {
@@ -130,12 +131,27 @@ class Team {
 };
 
 thread_local Team* current = nullptr;
+thread_local Clock::time_point alone_until{};  // zero: not alone
 thread_local int64_t loops = 0;
+
+// Run a loop in the caller's thread.
+int run_alone(Body body, void* data, int tasks) {
+  Environment environment{nullptr, tasks ? tasks : 1};
+  for (int task = 0; task < environment.tasks; ++task) {
+    if (int error = body(task, &environment, data)) return error;
+  }
+  return 0;
+}
 
 // What compiled loops call.
 int launch(Body body, void* data, int tasks) {
   ++loops;
-  return current ? current->run(body, data, tasks) : launch_in_pool(body, data, tasks);
+  if (current) return current->run(body, data, tasks);
+  if (alone_until != Clock::time_point{}) {
+    if (Clock::now() < alone_until) return run_alone(body, data, tasks);
+    alone_until = {};
+  }
+  return launch_in_pool(body, data, tasks);
 }
 
 // A call of a function with a team. Nothing may be thrown through TVM's launch.
@@ -146,6 +162,11 @@ struct Call {
   ffi::Any* result;
   Team team{};
   std::exception_ptr failure{};
+
+  void run() {
+    launch_in_pool(&Call::enter, this, 0);
+    if (failure) std::rethrow_exception(failure);
+  }
 
   void lead(int size) {
     team.gather(size);
@@ -170,38 +191,36 @@ struct Call {
   }
 };
 
-// A function that learns from each call who should run the loops of the next one.
+// A function that learns from its calls whether threads shall share the loops of the next one.
 class Together {
  public:
   explicit Together(ffi::Function function) : function_(std::move(function)) {}
 
   void operator()(const ffi::AnyView* arguments, int32_t count, ffi::Any* result) {
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = Clock::now();
     int64_t before = loops;
-    if (who_ == Who::kPool) {
+    bool trial = ++calls_ % kTrial == 0 && alone_ >= kGathering;
+    bool alone = (alone_ < shared_) != trial;
+    if (!alone && several_) {
+      Call{function_, arguments, count, result}.run();
+    } else {
+      if (alone) alone_until = begin + kAlone;
+      struct Reset {
+        ~Reset() { alone_until = {}; }
+      } reset;
       function_.CallPacked(arguments, count, result);
-    } else {
-      Call call{function_, arguments, count, result};
-      if (who_ == Who::kAlone) {
-        call.lead(1);
-      } else {
-        launch_in_pool(&Call::enter, &call, 0);
-      }
-      if (call.failure) std::rethrow_exception(call.failure);
+      if (alone && alone_until == Clock::time_point{}) begin = {};  // it took too long
     }
-    auto taken = std::chrono::steady_clock::now() - begin;
-    if (taken < (who_ == Who::kAlone ? 2 * kShort : kShort)) {
-      who_ = Who::kAlone;
-    } else {
-      who_ = loops - before > 1 ? Who::kTeam : Who::kPool;
-    }
+    (alone ? alone_ : shared_) = Clock::now() - begin;
+    several_ = loops - before > 1;
   }
 
  private:
-  enum class Who { kAlone, kPool, kTeam };
-
   ffi::Function function_;
-  Who who_ = Who::kPool;
+  uint32_t calls_ = 0;
+  Clock::duration alone_{0};  // what the last such call took
+  Clock::duration shared_ = kGathering;
+  bool several_ = false;
 };
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace tvm_sparse {
 // tvm: the library of TVM's runtime, whose thread pool serves loops outside of teams.
 void join_loops(void* tvm);
 
-// `function`, for one call at a time. Its loops run as suits what the call before took: alone, in
-// the pool, or, if they were several, on a team.
+// `function`, for one call at a time. Its loops run in the way that took less before: in the
+// caller's thread, or shared, on a team if they are several.
 tvm::ffi::Function together(tvm::ffi::Function function);
 
 }  // namespace tvm_sparse
