@@ -93,6 +93,16 @@ def test_an_error_ends_the_call_and_no_more(library, failing):
     assert said(code, library, 3) == [f"{failed} ([5, 5, 5], 15, None)"]
 
 
+def test_a_call_inside_a_call_shares_its_team(library):
+    code = """
+inner = engine.together(loops)
+outer = engine.together(engine.ffi().convert(lambda *given: (loops(*given), inner(*given))))
+print(*(run(outer)[:2] for _ in range(3)))
+"""
+    team = "([10, 10], 20)"
+    assert said(code, library, 2) == [f"([10, 10], 0) {team} {team}"]
+
+
 def test_each_thread_has_a_team_of_its_own(library):
     code = (
         "found = []\n"

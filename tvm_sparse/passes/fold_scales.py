@@ -65,8 +65,8 @@ class _Rule:
         if name == "multiply":
             whole = is_whole(self.bound.get(call.args[0]))
             whole = whole or self._meaning(sweep, call.args[0]) is not None
-            other = sweep.constant(call.args[1]) or self._meaning(sweep, call.args[1])
-            return whole and other is not None
+            known = sweep.constant(call.args[1]) is not None
+            return whole and (known or self._meaning(sweep, call.args[1]) is not None)
         return name in _LINEAR and all(
             sweep.constant(a) is not None or self._takes(sweep, a) for a in _operands(call)
         )
