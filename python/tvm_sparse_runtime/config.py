@@ -35,13 +35,18 @@ def place(name: str) -> Path:
     SparseRuntimeError
         If the distribution was installed without them.
     """
+    return library().parents[1] / _PLACES[name]
+
+
+def library() -> Path:
+    """Return the path of the C library; raises as :func:`place` does."""
     distribution = importlib.metadata.distribution("tvm-sparse-runtime")
-    library = Path(str(distribution.locate_file(_LIBRARY)))
-    if not library.is_file():
+    found = Path(str(distribution.locate_file(_LIBRARY)))
+    if not found.is_file():
         raise SparseRuntimeError(
-            str(library), "not found", "an installed wheel", "pip install tvm-sparse-runtime"
+            str(found), "not found", "an installed wheel", "pip install tvm-sparse-runtime"
         )
-    return library.parents[1] / _PLACES[name]
+    return found
 
 
 def run_program() -> None:

@@ -47,7 +47,7 @@ def ffi() -> Any:
     except OSError as error:
         raise _not_installed("apache-tvm", error) from error
     try:
-        ctypes.CDLL(str(config.place("libdir") / "libtvm_sparse_runtime.so"))
+        ctypes.CDLL(str(config.library()))
     except OSError as error:
         raise _not_installed("tvm-sparse-runtime", error) from error
     tvm_ffi.get_global_func("tvm_sparse.start_engine")()
@@ -92,14 +92,13 @@ def start(executable: Any, device: str = "cpu") -> Any:
     return vm
 
 
-def together(function: Any) -> Any:
-    """Return ``function``, with the parallel loops of a call on one team of threads.
+def together(main: Any) -> Any:
+    """Return the function ``main``, with the parallel loops of a call on one team of threads.
 
     TVM would take up its workers anew for each loop; see ``native/src/team.cc``. Short calls use
     one thread. It is for one call at a time.
     """
-    made: Any = ffi().get_global_func("tvm_sparse.together")(function)
-    return made
+    return function("tvm_sparse.together")(main)
 
 
 def tensor(array: Any) -> Any:

@@ -26,9 +26,14 @@ def worthwhile(flops: float, target: Target) -> bool:
     return flops > PARALLEL_FLOPS * threads_of(target)
 
 
+def is_large(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether all threads shall share an element-wise block."""
+    return b.flops(sch, block) > 2 * PARALLEL_POINTS
+
+
 def parallelise(sch: s_tir.Schedule, block: BlockRV) -> None:
     """Run the outer loops of a large element-wise block on all threads."""
-    if b.flops(sch, block) > 2 * PARALLEL_POINTS:
+    if is_large(sch, block):
         loops = sch.get_loops(block)
         tasks(sch, loops[: max(1, len(loops) - 2)])
 

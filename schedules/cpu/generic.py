@@ -136,7 +136,7 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
         return
     columns = sch.fuse(*spatial[-count:]) if count > 1 else spatial[-1]
     spatial = [*spatial[:-count], columns]
-    heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
+    heavy = cores.is_large(sch, block)
     lanes = _lanes(sch, block)
     out, inner = sch.split(spatial[-1], [None, width])
     sch.reorder(*spatial[:-1], out, *reduced, inner)
@@ -181,7 +181,7 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
         return
     if not spatial and len(b.all_blocks(sch)) > 1:
         return  # TVM cannot cut a block without a loop of its own beside others
-    heavy = b.flops(sch, block) > 2 * cores.PARALLEL_POINTS
+    heavy = cores.is_large(sch, block)
     _, lane = sch.split(loop, [None, lanes])
     partial = sch.rfactor(lane, factor_axis=len(spatial))
     if spatial:

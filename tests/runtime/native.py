@@ -52,7 +52,7 @@ class Spec(ctypes.Structure):
 def library() -> Any:
     """Return the C library, beside the copies of TVM's that Python has."""
     engine.ffi()
-    found = ctypes.CDLL(str(config.place("libdir") / "libtvm_sparse_runtime.so"))
+    found = ctypes.CDLL(str(config.library()))
     found.tvm_sparse_last_error.restype = ctypes.c_char_p
     found.tvm_sparse_version.restype = ctypes.c_char_p
     found.tvm_sparse_default_options.restype = Options

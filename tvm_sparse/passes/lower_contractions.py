@@ -27,7 +27,7 @@ from tvm_sparse.passes.convolution import (
     repeated,
 )
 from tvm_sparse.passes.hoist_elementwise import HoistElementwise
-from tvm_sparse.passes.padding import pad
+from tvm_sparse.passes.padding import pad, sides
 from tvm_sparse.passes.products import LAYOUTS, Products
 from tvm_sparse.passes.quantised import (
     Integers,
@@ -270,8 +270,7 @@ def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None)
         return x
     if integers is None or integers.zero is None:
         return pad(sweep, x, (*padding, integers.zero_point if integers else 0))
-    rank = len(padding) // 2
-    before, after = [0, *padding[:rank], 0], [0, *padding[rank:], 0]
+    before, after = sides(padding)
     return sweep.builder_.emit_te(
         lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
     )

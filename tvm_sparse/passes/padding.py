@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -12,11 +13,19 @@ from tvm_sparse.ops.marks import PADDING
 from tvm_sparse.passes.rewrite import Rewriter, op_name
 
 
+def sides(widths: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the widths before and after each axis, images and channels included.
+
+    ``widths`` are those before all spatial axes, then those behind them.
+    """
+    rank = len(widths) // 2
+    return [0, *widths[:rank], 0], [0, *widths[rank:], 0]
+
+
 def pad(sweep: Rewriter, x: Any, padding: tuple[int, ...]) -> Any:
     """Return ``x`` with borders; ``padding`` is what :data:`PADDING` holds."""
     *widths, value = padding
-    rank = len(widths) // 2
-    before, after = [0, *widths[:rank], 0], [0, *widths[rank:], 0]
+    before, after = sides(widths)
 
     def define(t: te.Tensor) -> te.Tensor:
         return topi.nn.pad(t, before, after, tirx.const(value, str(t.dtype)), name="pad")

@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.marks import BORDERED, int64
-from tvm_sparse.passes.padding import padding_of
+from tvm_sparse.passes.padding import padding_of, sides
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
 
 INSIDE = "inside"
@@ -100,7 +100,7 @@ def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]
     """
     *widths, value = padding
     rank = len(widths) // 2
-    before, after = [0, *widths[:rank], 0], [0, *widths[rank:], 0]
+    before, after = sides(widths)
     extents = list(inner.shape)
     whole = [b + e + a for b, e, a in zip(before, extents, after, strict=True)]
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
