@@ -135,7 +135,10 @@ def after_scheduling(target: Target) -> list[Any]:
     tiles = [OverlapTiles(), PartialVectors()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
     lower = [LowerHalves(), StackVariables()]
-    bytes_ = [*([RoundDirectly()] if machine.rounds else []), PackBytes(machine.pack)]
+    bytes_ = [
+        *([RoundDirectly()] if machine.rounds else []),
+        PackBytes(machine.pack, machine.table),
+    ]
     return [*tiles, *serial, *lower, *bytes_, FetchAhead(machine.caches), ExactIndices()]
 
 

@@ -12,11 +12,11 @@ from tvm import s_tir, te, tirx
 from tests.kernels import host
 from tvm_sparse.machine.pack import PARTS
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.machine.vector import LANES
+from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
 from tvm_sparse.ops.quantise import SMALL, Scale, quantised
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_scheduled
-from tvm_sparse.schedules.cpu.pack_bytes import WIDE, PackBytes
+from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
 
 packs = pytest.mark.skipif(machine_of(host()).pack is None, reason="no instruction packs bytes")
 
@@ -24,7 +24,7 @@ packs = pytest.mark.skipif(machine_of(host()).pack is None, reason="no instructi
 def fake_pack(steps, zero_point, dtype, small):
     """Say what would be packed."""
     assert not small
-    lanes = tirx.Broadcast(tirx.Cast(dtype, zero_point), WIDE)
+    lanes = tirx.Broadcast(tirx.Cast(dtype, zero_point), VECTOR_BYTES)
     return lanes if len(steps) == PARTS else None
 
 
@@ -57,11 +57,11 @@ def widths(mod):
 @pytest.mark.parametrize("scale", [Scale("uint8", 1.0, 3), Scale("int8", 1.0, -7)], ids=str)
 @pytest.mark.parametrize("vectors", [PARTS, 2 * PARTS])
 def test_four_vectors_are_stored_at_once(scale, vectors):
-    assert widths(PackBytes(fake_pack)(epilogue(scale=scale, vectors=vectors))) == [WIDE]
+    assert widths(PackBytes(fake_pack)(epilogue(scale=scale, vectors=vectors))) == [VECTOR_BYTES]
 
 
 def test_vectors_that_are_left_are_stored_as_they_were():
-    assert widths(PackBytes(fake_pack)(epilogue(112, vectors=7))) == [WIDE, 1]
+    assert widths(PackBytes(fake_pack)(epilogue(112, vectors=7))) == [VECTOR_BYTES, 1]
     assert widths(PackBytes(fake_pack)(epilogue(224, vectors=7))) == [1]  # groups begin at 112
 
 

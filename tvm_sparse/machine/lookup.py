@@ -8,8 +8,17 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.machine.vector import VECTOR_BYTES
+
 Lookup = Callable[[Any, tuple[Any, ...], Any, Any], Any]
 """``(buffer, row index, first column, indices) -> vector of as many lanes as indices``."""
+
+
+ByteTable = Callable[[Any, Any], Any]
+"""``(buffer of 256 bytes, indices) -> bytes``: one for each of :data:`VECTOR_BYTES` indices."""
+
+ENTRIES = 256
+"""Entries of a table that has one for each byte."""
 
 
 @functools.cache
@@ -56,3 +65,16 @@ def shuffled_bytes(name: str, bits: int) -> Lookup:
         return parts[0] if len(parts) == 1 else tirx.Shuffle(parts, whole)
 
     return lookup
+
+
+def table_in_banks(lookup: Lookup, bank: int) -> ByteTable:
+    """Return how to look up in a table bank after bank; ``lookup`` does so in ``bank`` bytes."""
+
+    def table(buffer: Any, index: Any) -> Any:
+        found = lookup(buffer, (), ENTRIES - bank, index)
+        for end in range(ENTRIES - bank, 0, -bank):
+            low = index < tirx.Broadcast(tirx.const(end, "uint8"), VECTOR_BYTES)
+            found = tirx.Select(low, lookup(buffer, (), end - bank, index), found)
+        return found
+
+    return table

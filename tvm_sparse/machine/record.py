@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import Dot, plain_dot
-from tvm_sparse.machine.lookup import Lookup, plain_lookup
+from tvm_sparse.machine.lookup import ByteTable, Lookup, plain_lookup
 from tvm_sparse.machine.pack import Pack
 from tvm_sparse.machine.vector import VECTOR_BITS
 
@@ -53,6 +53,8 @@ class Machine:
         Whether an instruction rounds floats to integers, half to even.
     pack
         How to make bytes of floats, if it has instructions for that.
+    table
+        How to look up in 256 bytes, if registers hold them.
     code
         ``(dtype, text)``: functions in LLVM's language that the dot product of ``dtype`` calls,
         where TVM has no way to call an instruction.
@@ -77,6 +79,7 @@ class Machine:
     fused: tuple[str, ...] = ()
     rounds: bool = False
     pack: Pack | None = None
+    table: ByteTable | None = None
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()

@@ -7,6 +7,9 @@ VECTOR_BITS = 512
 
 Artifacts and tuning records then do not depend on the CPU."""
 
+VECTOR_BYTES = VECTOR_BITS // 8
+"""Bytes of a vector."""
+
 QUAD_BITS = 128
 """Shuffles within quads of so many bits are cheap on every x86."""
 

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from tvm_sparse.machine.costs import FROM_MEMORY, Costs
 from tvm_sparse.machine.dot import fused_dot, widened_dot
-from tvm_sparse.machine.lookup import plain_lookup, shuffled_bytes
+from tvm_sparse.machine.lookup import plain_lookup, shuffled_bytes, table_in_banks
 from tvm_sparse.machine.record import Machine
 
 
@@ -27,6 +27,8 @@ def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
     return tirx.Shuffle([half(0), half(8)], [tirx.const(lane, "int32") for lane in range(16)])
 
 
+_BYTES = shuffled_bytes("llvm.x86.avx2.pshuf.b", 256)
+
 AVX2 = Machine(
     name="AVX2",
     features=("avx2",),
@@ -37,8 +39,9 @@ AVX2 = Machine(
     lookups=(
         ("float32", 16, lookup_16),
         ("bfloat16", 16, plain_lookup(16)),
-        ("uint8", 16, shuffled_bytes("llvm.x86.avx2.pshuf.b", 256)),
+        ("uint8", 16, _BYTES),
     ),
+    table=table_in_banks(_BYTES, 16),
     dots=(("uint8", widened_dot("llvm.x86.avx2.pmadd.wd", 256)),),
     rounds=True,
 )

@@ -9,9 +9,16 @@ from tvm import tirx
 
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import fused_dot, imported_dot, widened_dot
-from tvm_sparse.machine.lookup import Lookup, repeated, shuffled_bytes
+from tvm_sparse.machine.lookup import (
+    ENTRIES,
+    Lookup,
+    repeated,
+    shuffled_bytes,
+    table_in_banks,
+)
 from tvm_sparse.machine.pack import pack_512
 from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.vector import VECTOR_BYTES
 
 
 def lookup_16(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
@@ -45,6 +52,21 @@ def bytes_lookup(bank: int) -> Lookup:
         )
 
     return lookup
+
+
+def bytes_table(buffer: Any, index: Any) -> Any:
+    """Two ``vpermi2b`` in 128 bytes each: low seven bits of an index count, the top one chooses."""
+
+    def half(start: int) -> Any:
+        low, high = (
+            buffer[tirx.Ramp(start + first, 1, VECTOR_BYTES)] for first in (0, VECTOR_BYTES)
+        )
+        name = "llvm.x86.avx512.vpermi2var.qi.512"
+        return tirx.call_llvm_pure_intrin(f"uint8x{VECTOR_BYTES}", name, low, index, high)
+
+    signed = tirx.reinterpret(f"int8x{VECTOR_BYTES}", index)
+    negative = signed < tirx.Broadcast(tirx.const(0, "int8"), VECTOR_BYTES)
+    return tirx.Select(negative, half(ENTRIES // 2), half(0))
 
 
 ZEN_4 = Costs("shipped for Zen 4", lookup=((16, 0.45), (32, 0.95), (64, 2.0)))
@@ -93,6 +115,8 @@ define <16 x float> @ts_dot_bfloat16(
 """
 """TVM turns vectors of bfloat16 into vectors of float32 before it makes code: this takes bits."""
 
+_QUADS = shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512)
+
 AVX512_BW = replace(
     AVX512,
     name="AVX-512 BW",
@@ -101,10 +125,11 @@ AVX512_BW = replace(
     lookups=(
         *AVX512.lookups,
         *(("bfloat16", bank, halves_lookup(bank)) for bank in (16, 32)),
-        ("uint8", 16, shuffled_bytes("llvm.x86.avx512.pshuf.b.512", 512)),
+        ("uint8", 16, _QUADS),
     ),
     dots=(("uint8", widened_dot("llvm.x86.avx512.pmaddw.d.512", 512)),),
     pack=pack_512,
+    table=table_in_banks(_QUADS, 16),
 )
 
 AVX512_VNNI = replace(
@@ -125,6 +150,7 @@ AVX512_VBMI = replace(
         *(entry for entry in AVX512_VNNI.lookups if entry[0] != "uint8"),
         *(("uint8", bank, bytes_lookup(bank)) for bank in (16, 32, 64)),
     ),
+    table=bytes_table,
 )
 
 AVX512_BF16 = replace(

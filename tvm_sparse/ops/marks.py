@@ -39,6 +39,13 @@ STEP = "ts.step"
 """Block annotation: the block's body is a function's, which rules schedule as if it were alone. Its
 parameters are what the block reads and writes."""
 
+LOOKED_UP = "ts.looked_up"
+"""Function attribute: the function looks up each byte of its first argument in its second, and TVM
+may fuse it as if it were element-wise."""
+
+ELEMENT_WISE = 0
+"""Relax's ``kElemWise``: may be fused behind what makes its operand."""
+
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
 

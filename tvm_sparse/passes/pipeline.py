@@ -23,6 +23,7 @@ from tvm_sparse.passes.fold_scales import FoldScales
 from tvm_sparse.passes.free_inputs import FreeInputs
 from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.fuse_tables import AnnotateLookUps, FuseTables
 from tvm_sparse.passes.group_products import GroupProducts
 from tvm_sparse.passes.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.join_phases import JoinPhases
@@ -116,6 +117,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
         relax.transform.AnnotateTIROpPattern(),
+        AnnotateLookUps(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
@@ -135,7 +137,8 @@ def _quantised(target: Target) -> list[Pass]:
 
 def _of_bytes(target: Target) -> list[Pass]:
     """Return what lets kernels read and write bytes, on CPUs."""
-    return [PadFirst(machine_of(target)), FoldScales(), ReadBytes(), QuantiseRows()]
+    machine = machine_of(target)
+    return [FuseTables(machine), PadFirst(machine), FoldScales(), ReadBytes(), QuantiseRows()]
 
 
 def _rounded(chooser: Chooser) -> list[Pass]:

@@ -10,10 +10,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.machine.lookup import ENTRIES
 from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.vector import VECTOR_BYTES
 from tvm_sparse.memory import array_of
 from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.byte_table import BYTE, ENTRIES, LANES, byte_table
+from tvm_sparse.ops.byte_table import BYTE, byte_table
 from tvm_sparse.ops.marks import TABLE
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.quantisation import BYTES, meaning_of, zero_of
@@ -123,7 +125,7 @@ class _Rule:
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         shape = static_shape(call)
-        if op_name(call) != "quantize" or shape is None or math.prod(shape) < LANES:
+        if op_name(call) != "quantize" or shape is None or math.prod(shape) < VECTOR_BYTES:
             return None
         function = _Function(sweep, self.tables)
         values = function.rounded(call)
