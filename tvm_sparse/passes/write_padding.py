@@ -14,6 +14,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.ops.marks import BORDERED, int64
 from tvm_sparse.passes.padding import padding_of, sides
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
+from tvm_sparse.schedules.blocks import PARALLEL
+from tvm_sparse.schedules.variables import placed
 
 INSIDE = "inside"
 
@@ -27,7 +29,9 @@ class WritePadding:
     after:  ``p = call_tir(layer_bordered, x)``
 
     Runs on scheduled functions: the store of a register tile goes to another place, nothing else
-    of the schedule changes. ``rules`` names the schedule rule of each function, ``report`` is told
+    of the schedule changes. Threads that share the layer share its borders: one thread alone would
+    fetch most of them from the others' caches, where tensors in the same memory were written or
+    read before. ``rules`` names the schedule rule of each function, ``report`` is told
     those of the new ones.
     """
 
@@ -80,7 +84,8 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
     root, (*inputs, inner) = func.body.block, func.params
     if not isinstance(inner.elem_offset, tirx.IntImm):
         return None  # of a function that is written as a whole, not in blocks
-    outer, copy, borders = _surround(inner, padding)
+    tasks = _tasks(root.body)
+    outer, copy, borders = _surround(inner, padding, max(tasks, 1))
     fused = _function(func, [*inputs, outer], root, [*root.alloc_buffers, inner], [root.body, copy])
     schedule = s_tir.Schedule(fused)
     try:
@@ -89,14 +94,30 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
         return None
     inlined = schedule.mod["main"]
     root = inlined.body.block
-    return _function(inlined, inlined.params, root, root.alloc_buffers, [*borders, root.body])
+    body = [_among_tasks(borders, root.body)] if tasks else [borders, root.body]
+    return _function(inlined, inlined.params, root, root.alloc_buffers, body)
 
 
-def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]]:
+def _tasks(body: Any) -> int:
+    """Return the steps of the parallel loop that ``body`` is; 0 if it is something else."""
+    shared = isinstance(body, tirx.For) and int(body.kind) == PARALLEL
+    static = shared and isinstance(body.extent, tirx.IntImm) and int(body.min) == 0
+    return int(body.extent) if static else 0
+
+
+def _among_tasks(borders: tirx.For, loop: tirx.For) -> tirx.For:
+    """Return ``loop`` with each step of ``borders`` in front of its own."""
+    step = placed(borders.body, {borders.loop_var: loop.loop_var})
+    body = tirx.SeqStmt([step, loop.body])
+    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, None, loop.annotations)
+
+
+def _surround(inner: Any, padding: tuple[int, ...], steps: int) -> tuple[Any, Any, tirx.For]:
     """Return a buffer with borders around ``inner``, a copy into it, and what fills the borders.
 
     The borders of the first spatial axis go all along the others; those of each later axis are
-    between the borders of the axes before it.
+    between the borders of the axes before it. A loop of ``steps`` fills them: the former in its
+    first and its last step, a part of the others in each.
     """
     *widths, value = padding
     rank = len(widths) // 2
@@ -107,30 +128,53 @@ def _surround(inner: Any, padding: tuple[int, ...]) -> tuple[Any, Any, list[Any]
         T.func_name("main")
         outer = T.arg("P", T.Buffer(int64(tuple(whole)), inner.dtype))
         with T.sblock("root"):
-            for axis in range(1, rank + 1):
-                inside, around = extents[:axis], whole[axis + 1 :]
-                for width, start in (
-                    (before[axis], 0),
-                    (after[axis], before[axis] + extents[axis]),
-                ):
-                    first = [*before[:axis], start, *[0] * len(around)]
-                    _fill(outer, (*inside, width, *around), first, value)
+            with T.serial(0, tirx.const(steps, "int64")) as step:
+                for axis in range(1, rank + 1):
+                    behind = before[axis] + extents[axis]
+                    for width, start, own in (
+                        (before[axis], 0, 0),
+                        (after[axis], behind, steps - 1),
+                    ):
+                        place = [*before[:axis], start, *[0] * (len(whole) - axis - 1)]
+                        border = (*extents[:axis], width, *whole[axis + 1 :])
+                        if axis > 1:
+                            _fill(outer, border, place, value, (step, steps))
+                        elif width:
+                            with T.If(step == own), T.Then():
+                                _fill(outer, border, place, value)
             with T.grid(*inner.shape) as axes, T.sblock(INSIDE):
                 index = list(T.axis.remap("S" * len(extents), axes))
                 moved = [i + b for i, b in zip(index, before, strict=True)]
                 T.reads(inner[tuple(index)])
                 T.writes(outer[tuple(moved)])
                 T.buffer_store(outer, inner[tuple(index)], moved)
-    *borders, copy = builder.get().body.block.body.seq
+    borders, copy = builder.get().body.block.body.seq
     return outer, copy, borders
 
 
-def _fill(outer: Any, extents: tuple[Any, ...], start: list[Any], value: int) -> None:
-    """Emit ``value`` over a part of the buffer."""
+def _fill(
+    outer: Any,
+    extents: tuple[Any, ...],
+    start: list[Any],
+    value: int,
+    part: tuple[Any, int] | None = None,
+) -> None:
+    """Emit ``value`` over a part of the buffer.
+
+    ``part`` is a step and their number: each takes its share of the axis behind the images.
+    """
     if any(isinstance(e, int) and e == 0 for e in extents):
         return
-    with T.grid(*int64(extents)) as axes, T.sblock("border"):
-        inside = T.axis.remap("S" * len(extents), axes)
+    domains = int64(extents)
+    loops = list(domains)
+    if part:
+        loops[1] = tirx.floordiv(domains[1] + (part[1] - 1), part[1])
+    with T.grid(*loops) as axes, T.sblock("border"):
+        places = list(axes)
+        if part:
+            places[1] = part[0] * loops[1] + axes[1]
+            T.where(places[1] < domains[1])
+        inside = [T.axis.spatial(n, place) for n, place in zip(domains, places, strict=True)]
         index = [i + first for i, first in zip(inside, start, strict=True)]
         T.reads()
         T.writes(outer[tuple(index)])
@@ -146,7 +190,7 @@ def _function(
         root.reads,
         root.writes,
         root.name_hint,
-        tirx.SeqStmt(body),
+        body[0] if len(body) == 1 else tirx.SeqStmt(body),
         root.init,
         buffers,
         root.match_buffers,
