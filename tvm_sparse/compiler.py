@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
+from tvm_sparse.assemble import assemble
 from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
 from tvm_sparse.config import Config, Precision
@@ -167,13 +168,7 @@ def _compiled(
         with phases.next():
             finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
             executable = applied(
-                lambda m: tvm.compile(
-                    m,
-                    target=careful(resolved.target, m),
-                    relax_pipeline=tvm.transform.Sequential(finalise),
-                ),
-                mod,
-                "built",
+                lambda m: assemble(m, careful(resolved.target, m), finalise), mod, "built"
             )
     library = Library(source, resolved.target, executable, packed, (decisions, kernels))
     library.unaligned = tuple(free)
