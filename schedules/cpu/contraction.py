@@ -11,6 +11,7 @@ from tvm.target import Target
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
+from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
@@ -21,6 +22,9 @@ from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
+
+LINE = 64
+"""Bytes of a cache line."""
 
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
@@ -175,7 +179,7 @@ def _default(
             rows, blocks, nest.share, most=machine.accumulators, widest=widest, loads=loads
         )
         room = 0 if streams else machine.caches.second * CACHE_SHARE
-        chunk = _chunk(nest, blocks, extents, tile, weights, room)
+        chunk = _chunk(sch, nest, blocks, extents, tile, weights, room)
         if chunk * tile.vectors * weights <= machine.caches.weights:
             break
     return tile, chunk
@@ -197,6 +201,7 @@ def _word_banks(sch: s_tir.Schedule, nest: Nest, keep: int, banks: int) -> int:
 
 
 def _chunk(  # noqa: PLR0917 (what a walk depends on)
+    sch: s_tir.Schedule,
     nest: Nest,
     blocks: int,
     extents: list[list[int]],
@@ -226,6 +231,10 @@ def _chunk(  # noqa: PLR0917 (what a walk depends on)
     steps = math.prod(reduce)
     sparse = nest.operator == "balanced" and math.prod(reduce[:-1]) >= 8
     wide = nest.operator == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
+    (store,) = sch.get_consumers(nest.anchor)
+    stored = bits_of(str(sch.get(store).writes[0].source.dtype)) // 8
+    if tile.vectors * LANES * stored < LINE and weights * blocks < (8 << 10):
+        return tiles
     if not (sparse or wide):
         return 1
     room = cache / (weights * tile.vectors)
