@@ -120,9 +120,9 @@ def splitting(target: Target) -> list[Any]:
 
 def after_scheduling(target: Target) -> list[Any]:
     """Return the passes over scheduled functions that see them as they will run."""
+    from tvm_sparse.schedules.cpu.even_parts import EvenParts
     from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
     from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
-    from tvm_sparse.schedules.cpu.overlap_parts import OverlapParts
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
     from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
     from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
@@ -133,7 +133,7 @@ def after_scheduling(target: Target) -> list[Any]:
     if target.kind.name != "llvm":
         return [OverlapTiles(), ExactIndices()]
     machine = machine_of(target)
-    tiles = [OverlapParts(), OverlapTiles(), PartialVectors()]
+    tiles = [OverlapTiles(), PartialVectors(), EvenParts()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
     lower = [LowerHalves(), StackVariables()]
     bytes_ = [

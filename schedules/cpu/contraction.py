@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.record import Machine
@@ -63,6 +64,7 @@ class ContractionRule(ScheduleRule):
         if nest.operator != "matmul":
             *rows, _, _ = sch.get(anchor).writes[0].source.ty.shape
             b.number_rows(sch, epilogue, rows)
+            nest = replace(nest, parts=_in_parts(sch, anchor, epilogue))
         widths = [bits // SUM_BITS for bits in machine.widths]
         widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES
@@ -158,6 +160,14 @@ class ContractionRule(ScheduleRule):
         return [*taps, bank_out, bank_in, slot, block, row, inner]
 
 
+def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:
+    """Whether rows are numbered, several parts of them: TVM sees no tile in a partial one."""
+    sums = sch.get(anchor).writes[0].source
+    loads = (x for x in b.nodes(sch.get(epilogue).body, ir.TensorLoad) if x.source.same_as(sums))
+    rows = [index for load in loads for index in load.indices[:-2]]
+    return any(b.nodes(row, kind) for row in rows for kind in (tirx.FloorDiv, tirx.FloorMod))
+
+
 def _default(
     sch: s_tir.Schedule, nest: Nest, extents: list[list[int]], machine: Machine
 ) -> tuple[RegisterTile, int]:
@@ -176,7 +186,13 @@ def _default(
     indices = words[0] / values if nest.operator == "balanced" and words[0] * 2 >= values else 0
     for loads in (1, 1 + indices):
         tile = default_tile(
-            rows, blocks, nest.share, most=machine.accumulators, widest=widest, loads=loads
+            rows,
+            blocks,
+            nest.share,
+            most=machine.accumulators,
+            widest=widest,
+            loads=loads,
+            whole=nest.parts,
         )
         room = 0 if streams else machine.caches.second * CACHE_SHARE
         chunk = _chunk(sch, nest, blocks, extents, tile, weights, room)

@@ -7,7 +7,7 @@ from tvm.target import Target
 
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
-from tvm_sparse.schedules.cpu.overlap_parts import PART
+from tvm_sparse.schedules.cpu.even_parts import PART
 from tvm_sparse.targets import threads_of
 
 PARALLEL_FLOPS = 2e4
@@ -17,9 +17,6 @@ A loop takes as long for each of its threads: what begins and ends it goes from 
 
 TASKS_A_CORE = 4
 """Steps of a loop on threads that share it evenly enough."""
-
-MOST_TWICE = 8 / 7
-"""Rows that threads compute, some of them twice, for each row of a plane."""
 
 PARALLEL_POINTS = 1 << 13
 """Smallest element-wise block that is worth sharing: 1 us of one core."""
@@ -84,15 +81,15 @@ def split_plane(
 ) -> list[LoopRV]:
     """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.
 
-    Returns ``[parts, rest]``, or the loop alone where parts are too uneven or weights larger than
-    activations. Each thread then finds in its own cache what it wrote as its part of the layer
-    before; were features shared, half of it would come from another core's. Parts that are a bit
-    uneven overlap (:class:`~tvm_sparse.schedules.cpu.overlap_parts.OverlapParts`).
+    Returns ``[parts, rest]``, or the loop alone where a thread would have nothing or weights are
+    larger than activations. Each thread then finds in its own cache what it wrote as its part of
+    the layer before; were features shared, half of it would come from another core's. What is left
+    of steps is shared, too (:class:`~tvm_sparse.schedules.cpu.even_parts.EvenParts`).
     """
     axis = max(i for i in range(len(lead)) if i != rows)
     loop = lead[axis]
     threads, steps = threads_of(target), b.extent(sch, loop)
-    if threads == 1 or not steps or -(-steps // threads) * threads > MOST_TWICE * steps:
+    if threads == 1 or not steps or -(-steps // -(-steps // threads)) < threads:
         return [loop]
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
@@ -108,5 +105,5 @@ def split_plane(
         return [loop]
     parts, rest = sch.split(loop, [threads, None])
     if steps % threads:
-        sch.annotate(rest, PART, 1)
+        sch.annotate(rest, PART, threads)
     return [parts, rest]

@@ -27,7 +27,7 @@ class Nest:
     activations has ``features`` in one loop, which is cut into blocks here. The steps of nests
     ``in_vectors`` are whole vectors; others have a loop over lanes. ``widest`` is the most vectors
     that a tile may span: of a partial vector there is no block of its own, and other groups of
-    features read other columns.
+    features read other columns. Rows in ``parts`` have no partial tiles.
     """
 
     operator: str
@@ -43,6 +43,7 @@ class Nest:
     features: int
     in_vectors: bool
     widest: int
+    parts: bool = False
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> Nest:

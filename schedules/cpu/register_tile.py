@@ -31,13 +31,14 @@ def default_tile(
     most: int,
     widest: int = MAX_VECTORS,
     loads: float = 1,
+    whole: bool = False,
 ) -> RegisterTile:
     """Choose the tile that does the most multiply-adds for each load.
 
     ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
     lane vectors of the output, ``most`` the accumulators that registers hold, ``widest`` the
     vectors that a tile may span, ``loads`` those of a vector of weights, its indices included.
-    Without a good divisor the last tile is partial.
+    Without a good divisor the last tile is partial, unless all have to be ``whole``.
     """
     extent, most = rows or 1, max(most, share)
     tiles = [
@@ -47,7 +48,7 @@ def default_tile(
         if r * v * share <= most
     ]
     tile = max(tiles, key=lambda t: (_reuse(t, share, loads), -abs(t.rows - t.vectors * share)))
-    if tile.rows * tile.vectors * share * 2 > most or extent < 4:
+    if whole or tile.rows * tile.vectors * share * 2 > most or extent < 4:
         return tile
     vectors = max(v for v in divisors(row_blocks, min(4, widest)) if v * share <= most)
     return RegisterTile(min(extent, most // (vectors * share)), vectors)

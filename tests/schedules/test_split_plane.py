@@ -47,11 +47,11 @@ def operator(layer):
         (pointwise(1, 28, 64, 256), 2),
         (pointwise(3, 28, 64, 256), 6),
         (pointwise(1, 27, 64, 256), 2),  # 189 positions each
-        (three(1, 27, 64), None),  # uneven parts
+        (three(1, 27, 64), 2),  # 14 and 13 rows
         (pointwise(1, 4, 1024, 1024), None),  # 590 KB of weights, 460 KB of activations
         (taps(1, 28, 256), 2),
         (taps(2, 28, 256), 4),
-        (taps(1, 7, 960), None),
+        (taps(1, 7, 960), 2),
     ],
     ids=str,
 )
@@ -66,16 +66,21 @@ def test_what_threads_share(layer, tasks, monkeypatch):
 
 @pytest.mark.parametrize("threads", ["2", "3"])
 @pytest.mark.parametrize("batch", [1, 2])
-def test_shared_planes_compute_the_same(batch, threads, monkeypatch):
+@pytest.mark.parametrize("height", [6, 7, 11])
+def test_shared_planes_compute_the_same(height, batch, threads, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     rng = np.random.default_rng(0)
-    for layer in (pointwise(batch, 6, 32, 48), taps(batch, 6, 48)):
+    for layer in (
+        pointwise(batch, height, 32, 48),
+        three(batch, height, 32),
+        taps(batch, height, 48),
+    ):
         matrix = integers(rng, layer.matrix_shape)
         storage = DenseTapFormat(*layer.matrix_shape)
         if not layer.depthwise:
             matrix = keep_of_bank(rng, layer.matrix_shape, 2)
-            storage = BalancedFormat(*layer.matrix_shape, 2)
+            storage = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
         x = integers(rng, layer.input_shape)
         got = run(operator(layer), [x, *storage.encode(matrix).values()], layer.output_shape)
         assert (got == reference(layer, x, matrix)).all()
