@@ -120,7 +120,6 @@ def splitting(target: Target) -> list[Any]:
 
 def after_scheduling(target: Target) -> list[Any]:
     """Return the passes over scheduled functions that see them as they will run."""
-    from tvm_sparse.schedules.cpu.even_parts import EvenParts
     from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
     from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
     from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
@@ -133,7 +132,7 @@ def after_scheduling(target: Target) -> list[Any]:
     if target.kind.name != "llvm":
         return [OverlapTiles(), ExactIndices()]
     machine = machine_of(target)
-    tiles = [OverlapTiles(), PartialVectors(), EvenParts()]
+    tiles = [OverlapTiles(), PartialVectors()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
     lower = [LowerHalves(), StackVariables()]
     bytes_ = [

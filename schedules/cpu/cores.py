@@ -7,7 +7,6 @@ from tvm.target import Target
 
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
-from tvm_sparse.schedules.cpu.even_parts import PART
 from tvm_sparse.targets import threads_of
 
 PARALLEL_FLOPS = 2e4
@@ -81,15 +80,14 @@ def split_plane(
 ) -> list[LoopRV]:
     """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.
 
-    Returns ``[parts, rest]``, or the loop alone where a thread would have nothing or weights are
-    larger than activations. Each thread then finds in its own cache what it wrote as its part of
-    the layer before; were features shared, half of it would come from another core's. What is left
-    of steps is shared, too (:class:`~tvm_sparse.schedules.cpu.even_parts.EvenParts`).
+    Returns ``[parts, rest]``, or the loop alone where parts are uneven or weights larger than
+    activations. Each thread then finds in its own cache what it wrote as its part of the layer
+    before; were features shared, half of it would come from another core's.
     """
     axis = max(i for i in range(len(lead)) if i != rows)
     loop = lead[axis]
     threads, steps = threads_of(target), b.extent(sch, loop)
-    if threads == 1 or not steps or -(-steps // -(-steps // threads)) < threads:
+    if threads == 1 or not steps or steps % threads:
         return [loop]
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
@@ -101,9 +99,4 @@ def split_plane(
             activations += size
         else:
             weights += size
-    if weights > activations:
-        return [loop]
-    parts, rest = sch.split(loop, [threads, None])
-    if steps % threads:
-        sch.annotate(rest, PART, threads)
-    return [parts, rest]
+    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))

@@ -27,7 +27,8 @@ class Nest:
     activations has ``features`` in one loop, which is cut into blocks here. The steps of nests
     ``in_vectors`` are whole vectors; others have a loop over lanes. ``widest`` is the most vectors
     that a tile may span: of a partial vector there is no block of its own, and other groups of
-    features read other columns. Rows in ``parts`` have no partial tiles.
+    features read other columns. Rows in ``parts`` have no partial tiles. Of each vector, the
+    epilogue stores a ``piece`` of so many bytes.
     """
 
     operator: str
@@ -44,6 +45,7 @@ class Nest:
     in_vectors: bool
     widest: int
     parts: bool = False
+    piece: int = 0
 
     @classmethod
     def of(cls, sch: s_tir.Schedule, anchor: BlockRV, cache: int) -> Nest:

@@ -60,9 +60,38 @@ def test_four_vectors_are_stored_at_once(scale, vectors):
     assert widths(PackBytes(fake_pack)(epilogue(scale=scale, vectors=vectors))) == [VECTOR_BYTES]
 
 
-def test_vectors_that_are_left_are_stored_as_they_were():
-    assert widths(PackBytes(fake_pack)(epilogue(112, vectors=7))) == [VECTOR_BYTES, 1]
-    assert widths(PackBytes(fake_pack)(epilogue(224, vectors=7))) == [1]  # groups begin at 112
+@pytest.mark.parametrize(
+    ("columns", "vectors", "stored"),
+    [
+        (112, 7, [VECTOR_BYTES, 3 * LANES]),
+        (224, 7, [VECTOR_BYTES, 3 * LANES]),
+        (96, 6, [VECTOR_BYTES, 2 * LANES]),
+        (128, 2, [2 * LANES]),
+    ],
+)
+def test_vectors_that_are_left_are_packed_too(columns, vectors, stored):
+    assert widths(PackBytes(fake_pack)(epilogue(columns, vectors=vectors))) == stored
+
+
+def in_rows(columns, rows, vectors):
+    """Return :func:`epilogue` with a tile of several rows."""
+    sch = s_tir.Schedule(epilogue(columns, vectors=vectors))
+    row, *_, part, _lane = sch.get_loops(sch.get_sblock("quantise"))
+    _, inner = sch.split(row, [None, rows])
+    outer = sch.get_loops(sch.get_sblock("quantise"))[2:-2]
+    sch.reorder(*outer, inner, part)
+    sch.unroll(inner)
+    return sch.mod
+
+
+@pytest.mark.parametrize(
+    ("columns", "vectors", "stored"),
+    [(16, 1, 4 * [LANES] + [LANES]), (48, 3, [48, 16, 32, 32, 16, 48])],
+)
+def test_vectors_of_several_rows_are_packed_together(columns, vectors, stored):
+    found = widths(PackBytes(fake_pack)(in_rows(columns, 5, vectors)))
+    assert sum(found) == 5 * columns
+    assert found[: len(stored)] == stored
 
 
 @packs
@@ -81,11 +110,10 @@ def test_packed_bytes_and_those_that_are_left_are_the_same():
     "given",
     [
         {"bound": math.inf},
-        {"vectors": 2},
-        {"columns": 96},  # the second group would be half a one
+        {"vectors": 1},
         {"index": lambda j: (j + 1) % 128},
     ],
-    ids=["unbounded", "pairs", "partial", "shifted"],
+    ids=["unbounded", "single", "shifted"],
 )
 def test_others_stay_as_they_are(given):
     before = epilogue(**given)
@@ -93,12 +121,13 @@ def test_others_stay_as_they_are(given):
     tvm.ir.assert_structural_equal(before, after)
 
 
-def test_bytes_that_are_no_neighbours_stay_as_they_are():
+def test_bytes_that_are_no_neighbours_are_stored_apart():
     sch = s_tir.Schedule(epilogue())
     block = sch.get_sblock("quantise")
     sch.transform_layout(block, ("write", 0), lambda i, j: (i, j // 32, j % 32))
+    assert widths(PackBytes(fake_pack)(sch.mod)) == [2 * LANES, 2 * LANES]
+    sch.transform_layout(block, ("write", 0), lambda i, j, k: (i, j, k // 8, k % 8))
     before = sch.mod
-    assert [len(s.indices) for s in nodes(before["main"].body, tirx.BufferStore)] == [3]
     tvm.ir.assert_structural_equal(before, PackBytes(fake_pack)(before))
 
 
