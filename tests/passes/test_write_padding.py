@@ -7,10 +7,18 @@ import copy
 import numpy as np
 import pytest
 import torch
+import tvm
 from torch import nn
+from tvm import tirx
 
 import tvm_sparse as ts
+from tests.kernels import host, integers
+from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.passes import pipeline
+from tvm_sparse.passes.write_padding import bordered
+from tvm_sparse.schedules.build import build_scheduled, scheduled
+from tvm_sparse.schedules.cpu import cores
 
 CONFIG = ts.Config(measure=False, tuned=False)
 
@@ -85,3 +93,28 @@ def test_same_numbers_as_with_copies(monkeypatch):
     library = ts.compile(model, (x,), config=CONFIG)
     assert any(k.startswith("pad") for k in kernels(library))
     assert torch.equal(fused, library(x))
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+@pytest.mark.parametrize("widths", [(1, 1, 1, 1), (2, 0, 1, 3), (0, 2, 0, 0)])
+@pytest.mark.parametrize("height", [6, 7])
+def test_threads_share_the_borders(height, widths, threads, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
+    shape, columns = (2, height, 14), 32
+    layer = Contraction(shape, columns, 48, (1, 1), (1, 1), (1, 1), shape[1:])
+    rng = np.random.default_rng(0)
+    matrix, storage = integers(rng, layer.matrix_shape), dense_format(layer, host())
+    x = integers(rng, layer.input_shape)
+    func = scheduled(dense(layer, storage, host()), host())["main"]
+    outer = bordered(func, (*widths, 5))
+    assert not isinstance(outer.body.block.body, tirx.SeqStmt) or threads == "1"
+    top, left, bottom, right = widths
+    expected = reference(layer, x, matrix)
+    around = ((0, 0), (top, bottom), (left, right), (0, 0))
+    expected = np.pad(expected, around, constant_values=5)
+    module = build_scheduled(tvm.IRModule({"main": outer}), host())
+    got = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
+    arrays = [tvm.runtime.tensor(a) for a in (x, *storage.encode(matrix).values())]
+    module["main"](*arrays, got)
+    np.testing.assert_array_equal(got.numpy(), expected)

@@ -13,6 +13,7 @@ from tests.kernels import host
 from tvm_sparse.machine.pack import PARTS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
+from tvm_sparse.ops.byte_table import looked_up
 from tvm_sparse.ops.quantise import SMALL, Scale, quantised
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_scheduled
@@ -128,6 +129,55 @@ def test_bytes_that_are_no_neighbours_are_stored_apart():
     assert widths(PackBytes(fake_pack)(sch.mod)) == [2 * LANES, 2 * LANES]
     sch.transform_layout(block, ("write", 0), lambda i, j, k: (i, j, k // 8, k % 8))
     before = sch.mod
+    tvm.ir.assert_structural_equal(before, PackBytes(fake_pack)(before))
+
+
+@packs
+@pytest.mark.parametrize(("columns", "vectors"), [(16, 1), (48, 3), (64, 4), (176, 11)])
+def test_bytes_of_rows_that_are_packed_together_are_the_same(columns, vectors):
+    rng = np.random.default_rng(0)
+    a = rng.integers(-900, 900, (5, columns)).astype(np.int32)
+    b, c = rng.random(columns).astype(np.float32), rng.random(5).astype(np.float32)
+    module = build_scheduled(in_rows(columns, 5, vectors), host())
+    out = tvm.runtime.tensor(np.full((5, columns), 77, np.uint8))
+    module["main"](*(tvm.runtime.tensor(v) for v in (a, b, c)), out)
+    steps = a.astype(np.float32) * b + c[:, None]
+    expected = np.clip(np.rint(steps) + 3, 0, 255)
+    assert np.abs(out.numpy() - expected).max() <= 1  # a product and a sum may be rounded once
+    assert (out.numpy() != expected).mean() < 0.01
+
+
+def looking_up(columns, vectors, dtype, found):
+    """Return :func:`epilogue` with a table of its bytes behind it."""
+    shape = (5, columns)
+    a, table = te.placeholder(shape, "float32", "A"), te.placeholder((256,), "uint8", "T")
+    made = quantised(a, Scale(dtype, 1.0, 3), bound=1e6)
+    sch = s_tir.Schedule(te.create_prim_func([a, table, looked_up(made, table, found)]))
+    sch.compute_inline(sch.get_sblock("quantise"))
+    _, column = sch.get_loops(sch.get_sblock("looked_up"))
+    *_, part, lane = sch.split(column, [None, vectors, LANES])
+    sch.unroll(part)
+    sch.vectorize(lane)
+    return sch.mod
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("found", ["uint8", "int8"])
+@pytest.mark.parametrize(("columns", "vectors"), [(16, 1), (112, 7), (128, 4)])
+def test_packed_bytes_are_looked_up(columns, vectors, dtype, found):
+    rng = np.random.default_rng(0)
+    table = rng.permutation(256).astype(np.uint8)
+    a = rng.integers(-400, 400, (5, columns)).astype(np.float32)
+    limits = np.iinfo(dtype)
+    bytes_ = np.clip(a + 3, limits.min, limits.max).astype(dtype)
+    module = build_scheduled(looking_up(columns, vectors, dtype, found), host())
+    out = tvm.runtime.tensor(np.full((5, columns), 77, found))
+    module["main"](*(tvm.runtime.tensor(v) for v in (a, table)), out)
+    np.testing.assert_array_equal(out.numpy(), table[bytes_.view(np.uint8)].view(found))
+
+
+def test_without_a_table_in_registers_bytes_are_looked_up_one_by_one():
+    before = looking_up(128, 4, "uint8", "uint8")
     tvm.ir.assert_structural_equal(before, PackBytes(fake_pack)(before))
 
 

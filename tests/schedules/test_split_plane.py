@@ -68,6 +68,7 @@ def test_what_threads_share(layer, tasks, monkeypatch):
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("height", [6, 7, 11])
 def test_shared_planes_compute_the_same(height, batch, threads, monkeypatch):
+    """Seven rows are numbered, 49 for each of two threads: a partial tile cannot be unrolled."""
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     rng = np.random.default_rng(0)
