@@ -37,6 +37,11 @@ def assemble(mod: tvm.IRModule, target: Target, passes: list[Any]) -> Any:
     return vm_build._vmlink(builder, target, vm_build._filter_tir(code), params=constants)
 
 
+def seen(vm: relax.VirtualMachine) -> str:
+    """Return the name of the function of ``vm`` whose steps its instruments see."""
+    return STEPPED if vm.module.implements_function(STEPPED) else MAIN
+
+
 def _straight(mod: tvm.IRModule) -> bool:
     """Whether ``main`` is the only function of Relax, and has no branches."""
     functions = [f for _, f in mod.functions_items() if isinstance(f, relax.Function)]

@@ -13,7 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.assemble import MAIN, STEPPED
+from tvm_sparse.assemble import seen
 from tvm_sparse.kernel import Kernel, is_contraction
 from tvm_sparse.names import layer_of
 from tvm_sparse.passes.rewrite import op_name
@@ -150,7 +150,7 @@ def _profiled(
     does next to nothing.
     """
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
-    main = engine.together(vm[STEPPED if vm.module.implements_function(STEPPED) else MAIN])
+    main = engine.together(vm[seen(vm)])
     runs: list[list[tuple[str, float]]] = []
     functions = {k.function for k in library.kernels}
     shortest: list[float] = []

@@ -7,6 +7,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_sparse.assemble import seen
+
 
 def planned_bytes(library: Any, *inputs: Any) -> int:
     """Return the bytes of all storages that one call allocates, outputs included.
@@ -25,5 +27,5 @@ def planned_bytes(library: Any, *inputs: Any) -> int:
             total += int(values[1][0])
 
     machine.set_instrument(count)
-    machine["main"](*arguments)
+    machine[seen(machine)](*arguments)
     return total

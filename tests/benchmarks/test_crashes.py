@@ -29,13 +29,13 @@ def test_a_crash_is_told_by_its_signal(tmp_path, monkeypatch):
     assert found == {"broken": signal.SIGSEGV.name}
 
 
-def test_a_runtime_is_opened_and_run_once(tmp_path, monkeypatch):
+def test_a_runtime_is_opened_and_run_once_on_the_first_input(tmp_path, monkeypatch):
     called = []
 
     def opener(file, x, threads):
         return lambda: called.append((file.name, x.shape, threads))
 
-    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "x.npy", np.zeros((4, 2, 3)))
     monkeypatch.setattr("benchmarks.model_runtimes.OPENERS", {"known": opener})
     crashes.main("known", str(tmp_path / "model.xml"), str(tmp_path / "x.npy"), "2")
     assert called == [("model.xml", (2, 3), 2)]
