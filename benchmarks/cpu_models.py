@@ -16,11 +16,12 @@ the row has. torch.compile stands for its ahead-of-time form
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,10 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     from benchmarks.model_programs import INPUTS, facts_of, kernel_times, opened, peers
 
     crashed = crashes(peers(place), place / INPUTS, options.threads)
-    errors = verified(network, place, options, crashed)
-    x = np.load(place / INPUTS)[0]
+    x, *others = np.load(place / INPUTS)
     programs = opened(place, x, options.threads, crashed)
+    again = (opened(place, other, options.threads, crashed) for other in others)
+    errors = verified(network, itertools.chain([programs], again), options.precision)
     runs = {name: program for name, (program, _) in programs.items()}
     pause = PAUSE if options.threads > 1 else 0.0
     times = interleaved(runs, options.rounds, options.seconds, pause)
@@ -118,17 +120,20 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
 
 
 def verified(
-    network: str, place: Path, options: argparse.Namespace, without: Collection[str]
+    network: str, programs: Iterable[dict[str, tuple[Any, Path]]], precision: str
 ) -> dict[str, float]:
-    """Return each program's error over all inputs; refuse to go on where one is too large."""
+    """Return each program's error over all inputs; refuse to go on where one is too large.
+
+    ``programs`` are those of each input, opened one input after another.
+    """
     import numpy as np
 
     from benchmarks.common import relative_error
-    from benchmarks.model_programs import EXPECTED, INPUTS, QUANTISED_EXPECTED, opened
+    from benchmarks.model_programs import EXPECTED, QUANTISED_EXPECTED
 
     outputs, folders = defaultdict(list), {}
-    for x in np.load(place / INPUTS):
-        for name, (program, folder) in opened(place, x, options.threads, without).items():
+    for opened in programs:
+        for name, (program, folder) in opened.items():
             outputs[name].append(program())
             folders[name] = folder
     errors, wrong = {}, {}
@@ -136,7 +141,7 @@ def verified(
         expected, got = np.load(folder / EXPECTED), np.stack(outputs[name])
         errors[name], bound = relative_error(got, expected), TOLERANCE
         found = errors[name]
-        if _in(name, "int8") or (name.startswith("ours") and options.precision == "int8"):
+        if _in(name, "int8") or (name.startswith("ours") and precision == "int8"):
             graph = folder if (folder / QUANTISED_EXPECTED).exists() else folder / "dense"
             rounded = np.load(graph / QUANTISED_EXPECTED)
             found, bound = (float(np.linalg.norm(a - expected)) for a in (got, rounded))

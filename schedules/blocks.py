@@ -67,6 +67,12 @@ def extent(sch: s_tir.Schedule, loop: LoopRV) -> Any:
     return int(value) if hasattr(value, "value") else None
 
 
+def static_extent(loop: tirx.For) -> int:
+    """Return the static extent of a loop that begins with zero; 0 of another one."""
+    static = isinstance(loop.extent, tirx.IntImm) and isinstance(loop.min, tirx.IntImm)
+    return int(loop.extent) if static and int(loop.min) == 0 else 0
+
+
 def all_blocks(sch: s_tir.Schedule) -> list[BlockRV]:
     """Return the blocks under the root, in order."""
     return list(sch.get_child_blocks(sch.get_sblock("root")))

@@ -17,15 +17,13 @@ from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.fetch_ahead import LINE
 from tvm_sparse.schedules.cpu.nest import Nest
 from tvm_sparse.schedules.cpu.order import whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
-
-LINE = 64
-"""Bytes of a cache line."""
 
 NARROW_WEIGHTS = 8 << 10
 """Bytes of weights that stay in the first cache while all rows pass."""
@@ -67,9 +65,9 @@ class ContractionRule(ScheduleRule):
         if nest.operator != "matmul":
             *rows, _, _ = sch.get(anchor).writes[0].source.ty.shape
             b.number_rows(sch, epilogue, rows)
-            nest = replace(nest, parts=_in_parts(sch, anchor, epilogue))
+        parts = nest.operator != "matmul" and _in_parts(sch, anchor, epilogue)
         stored = bits_of(str(sch.get(epilogue).writes[0].source.dtype)) // 8
-        nest = replace(nest, piece=LANES * stored)
+        nest = replace(nest, parts=parts, piece=LANES * stored)
         widths = [bits // SUM_BITS for bits in machine.widths]
         widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES

@@ -16,7 +16,14 @@ from tvm_sparse.machine.pack import PARTS, Pack
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
 from tvm_sparse.ops.byte_table import Looked
 from tvm_sparse.ops.quantise import Parts
-from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functions, nodes
+from tvm_sparse.schedules.blocks import (
+    SERIAL,
+    UNROLLED,
+    VECTORIZED,
+    map_functions,
+    nodes,
+    static_extent,
+)
 from tvm_sparse.schedules.variables import placed, uses
 
 _BINARY = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
@@ -63,17 +70,20 @@ class PackBytes:
             return loop
         *outer, inner, lanes = loops
         make = _Blocks(self, realize, lanes.loop_var)
-        count, var = _extent(inner), inner.loop_var
+        count, var = static_extent(inner), inner.loop_var
         if count % PARTS and _unrolled(inner):
-            return _sequence(make.all(_places([*outer, inner]))) or loop
-        part = tirx.Var(var.name, str(var.ty.dtype))
-        block = make.one([{var: part * PARTS + k} for k in range(PARTS)]) if count else None
-        rest = make.all([{var: n} for n in range(count - count % PARTS, count)])
-        if count < PARTS or block is None or rest is None:
+            blocks = make.all(_places([*outer, inner]))
+            return tirx.stmt_seq(*blocks) if blocks else loop
+        if count < PARTS:
             return loop
-        body = _sequence([_loop(inner, part, count // PARTS, block), *rest])
+        part = tirx.Var(var.name, str(var.ty.dtype))
+        block = make.one([{var: part * PARTS + k} for k in range(PARTS)])
+        rest = make.all([{var: n} for n in range(count - count % PARTS, count)])
+        if block is None or rest is None:
+            return loop
+        body = tirx.stmt_seq(_loop(inner, part, count // PARTS, block), *rest)
         for around in reversed(outer):
-            body = _loop(around, around.loop_var, _extent(around), body)
+            body = _loop(around, around.loop_var, static_extent(around), body)
         return body
 
 
@@ -161,20 +171,20 @@ def _tile(loop: tirx.For) -> tuple[list[tirx.For], Any]:
     lanes = loop.body
     if int(loop.kind) not in (SERIAL, UNROLLED) or not isinstance(lanes, tirx.For):
         return [], None
-    if int(lanes.kind) != VECTORIZED or _extent(lanes) != LANES:
+    if int(lanes.kind) != VECTORIZED or static_extent(lanes) != LANES:
         return [], None
     return [*loops, lanes], lanes.body
 
 
 def _unrolled(loop: tirx.For) -> bool:
     """Whether a loop is written out: tiles leave those of one step as they are."""
-    return _extent(loop) == 1 or (int(loop.kind) == UNROLLED and _extent(loop) > 0)
+    return static_extent(loop) == 1 or (int(loop.kind) == UNROLLED and static_extent(loop) > 0)
 
 
 def _places(loops: list[tirx.For]) -> list[Place]:
     """Return the values that loops have together, in their order."""
     variables = [loop.loop_var for loop in loops]
-    counts = itertools.product(*(range(_extent(loop)) for loop in loops))
+    counts = itertools.product(*(range(static_extent(loop)) for loop in loops))
     return [dict(zip(variables, count, strict=True)) for count in counts]
 
 
@@ -184,19 +194,8 @@ def _loop(loop: tirx.For, var: Any, count: int, body: Any) -> tirx.For:
     return tirx.For(var, *bounds, loop.kind, body, None, loop.annotations, loop.step)
 
 
-def _extent(loop: tirx.For) -> int:
-    """Return the static extent of a loop that begins with zero; 0 of another one."""
-    static = isinstance(loop.extent, tirx.IntImm) and isinstance(loop.min, tirx.IntImm)
-    return int(loop.extent) if static and int(loop.min) == 0 else 0
-
-
 def _always(realize: Any) -> bool:
     return isinstance(realize.predicate, tirx.IntImm) and bool(realize.predicate)
-
-
-def _sequence(parts: list[Any] | None) -> Any | None:
-    """Return one statement, ``None`` of none."""
-    return (parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)) if parts else None
 
 
 class _Unknown(Exception):

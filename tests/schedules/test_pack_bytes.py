@@ -87,7 +87,7 @@ def in_rows(columns, rows, vectors):
 
 @pytest.mark.parametrize(
     ("columns", "vectors", "stored"),
-    [(16, 1, 4 * [LANES] + [LANES]), (48, 3, [48, 16, 32, 32, 16, 48])],
+    [(16, 1, 5 * [LANES]), (48, 3, [48, 16, 32, 32, 16, 48])],
 )
 def test_vectors_of_several_rows_are_packed_together(columns, vectors, stored):
     found = widths(PackBytes(fake_pack)(in_rows(columns, 5, vectors)))

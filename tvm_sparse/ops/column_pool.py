@@ -54,15 +54,16 @@ def column_pool(
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], before * columns)
             item, column = tile // tiles, first_column(tile % tiles, width, columns)
             found, wide = variable(kind, width), vector_type(kind, LANES)
-            with T.unroll(0, vectors) as vector:
-                at = item * (extent * columns) + column + vector * LANES
-                first = tirx.Cast(wide, source[lanes_from(at, LANES)])
-                found[lanes_from(vector * LANES, LANES)] = first
-            with T.serial(one, rows) as row, T.unroll(0, vectors) as vector:
+
+            def loaded(row: Any, vector: Any) -> Any:
                 at = (item * extent + row) * columns + column + vector * LANES
-                value = tirx.Cast(wide, source[lanes_from(at, LANES)])
+                return tirx.Cast(wide, source[lanes_from(at, LANES)])
+
+            with T.unroll(0, vectors) as vector:
+                found[lanes_from(vector * LANES, LANES)] = loaded(0, vector)
+            with T.serial(one, rows) as row, T.unroll(0, vectors) as vector:
                 place = lanes_from(vector * LANES, LANES)
-                found[place] = pooling.combine(found[place], value)
+                found[place] = pooling.combine(found[place], loaded(row, vector))
             lanes = tirx.const(LANES, "int64")
             with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
                 place = vector * LANES + lane

@@ -29,6 +29,7 @@ from tvm_sparse.passes.rewrite import (
     shape_of,
     static_shape,
 )
+from tvm_sparse.schedules.blocks import map_functions
 
 
 class _Rule:
@@ -106,8 +107,9 @@ class AnnotateLookUps:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with the patterns."""
-        result = tvm.IRModule(mod.functions, attrs=mod.attrs)
-        for name, func in mod.functions_items():
-            if LOOKED_UP in (func.attrs or {}):
-                result[name] = func.with_attr("op_pattern", ELEMENT_WISE)
-        return result
+
+        def annotated(func: Any) -> Any:
+            looks_up = LOOKED_UP in (func.attrs or {})
+            return func.with_attr("op_pattern", ELEMENT_WISE) if looks_up else func
+
+        return map_functions(mod, annotated)

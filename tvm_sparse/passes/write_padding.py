@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.ops.marks import BORDERED, int64
 from tvm_sparse.passes.padding import padding_of, sides
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
-from tvm_sparse.schedules.blocks import PARALLEL
+from tvm_sparse.schedules.blocks import PARALLEL, static_extent
 from tvm_sparse.schedules.variables import placed
 
 INSIDE = "inside"
@@ -101,8 +101,7 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
 def _tasks(body: Any) -> int:
     """Return the steps of the parallel loop that ``body`` is; 0 if it is something else."""
     shared = isinstance(body, tirx.For) and int(body.kind) == PARALLEL
-    static = shared and isinstance(body.extent, tirx.IntImm) and int(body.min) == 0
-    return int(body.extent) if static else 0
+    return static_extent(body) if shared else 0
 
 
 def _among_tasks(borders: tirx.For, loop: tirx.For) -> tirx.For:
@@ -190,7 +189,7 @@ def _function(
         root.reads,
         root.writes,
         root.name_hint,
-        body[0] if len(body) == 1 else tirx.SeqStmt(body),
+        tirx.stmt_seq(*body),
         root.init,
         buffers,
         root.match_buffers,
