@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -16,6 +18,9 @@ A loop takes as long for each of its threads: what begins and ends it goes from 
 
 TASKS_A_CORE = 4
 """Steps of a loop on threads that share it evenly enough."""
+
+_MANY = 16
+"""Steps a thread of which one more or less is even enough."""
 
 PARALLEL_POINTS = 1 << 13
 """Smallest element-wise block that is worth sharing: 1 us of one core."""
@@ -73,6 +78,23 @@ def few_tasks(
         taken.append(loop)
         count *= steps
     return [*tasks(sch, taken), *rest]
+
+
+def split_evenly(
+    sch: s_tir.Schedule, shared: list[LoopRV], loop: LoopRV, target: Target
+) -> tuple[list[LoopRV], LoopRV]:
+    """Return loops that threads share evenly, and what is left of ``loop``.
+
+    Where the steps of the loops ``shared`` leave some threads with less, each is cut into a few
+    parts of ``loop``: seven pairs of rows for two threads are fourteen halves of their channels.
+    """
+    threads, steps = threads_of(target), math.prod(b.extent(sch, s) or 1 for s in shared)
+    extent = b.extent(sch, loop) or 1
+    parts = next((d for d in b.divisors(extent, threads) if steps * d % threads == 0), 1)
+    if parts == 1 or steps > _MANY * threads:
+        return shared, loop
+    part, rest = sch.split(loop, [parts, None])
+    return [*shared, part], rest
 
 
 def split_plane(
