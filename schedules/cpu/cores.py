@@ -89,9 +89,8 @@ def split_evenly(
     parts of ``loop``: seven pairs of rows for two threads are fourteen halves of their channels.
     """
     threads, steps = threads_of(target), math.prod(b.extent(sch, s) or 1 for s in shared)
-    extent = b.extent(sch, loop) or 1
-    parts = next((d for d in b.divisors(extent, threads) if steps * d % threads == 0), 1)
-    if parts == 1 or steps > _MANY * threads:
+    parts = threads // math.gcd(steps, threads)
+    if parts == 1 or steps > _MANY * threads or (b.extent(sch, loop) or 1) % parts:
         return shared, loop
     part, rest = sch.split(loop, [parts, None])
     return [*shared, part], rest

@@ -87,7 +87,7 @@ class DepthwiseRule(ScheduleRule):
         lead = [*others[:axis], row_out, *others[axis:]]
         *part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else [plane]
         shared = [*images, *part] if part else [*far_blocks, *images, rest]
-        if heavy and not part and not first:
+        if heavy and not first:
             shared, near_blocks[0] = cores.split_evenly(sch, shared, near_blocks[0], target)
         inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -183,7 +184,9 @@ def test_sampled_decisions_compute_the_same(name):
         tried += 1
 
 
-@pytest.mark.parametrize("name", ["block", "unstructured", "depthwise", "dense", "winograd"])
+@pytest.mark.parametrize(
+    "name", ["block", "unstructured", "depthwise", "depthwise halves", "dense", "winograd"]
+)
 def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     monkeypatch.delenv("TVM_NUM_THREADS", raising=False)  # an artifact that was loaded set it
@@ -191,11 +194,15 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     contraction = Contraction((64,), 64, 256)
     if name == "depthwise":
         contraction = replace(CONV, columns=48, depthwise=True)
+    if name == "depthwise halves":  # seven rows, each in halves of the channels
+        extents = ((3, 3), (1, 1), (1, 1), (9, 10))
+        contraction = Contraction((1, 7, 8), 128, 128, *extents, depthwise=True)
+        monkeypatch.setenv("TVM_NUM_THREADS", "2")
     if name == "winograd":
         contraction = CONV
-    matrix = {"block": blocks, "depthwise": lambda shape: integers(rng, shape)}.get(
-        name, scattered
-    )(contraction.matrix_shape)
+    whole = name.startswith("depthwise")
+    fill = blocks if name == "block" else partial(integers, rng) if whole else scattered
+    matrix = fill(contraction.matrix_shape)
     direct, *found = dense_candidates(contraction, host())
     found += [
         c for c in sparse_candidates(contraction, Scan(matrix), host()) if not isinstance(c, str)
