@@ -23,7 +23,7 @@ from tvm_sparse.refresh import refresh
 from tvm_sparse_runtime import RuntimeArtifactError, load
 
 X = torch.from_numpy(np.random.default_rng(0).random((1, 16, 8, 8), np.float32))
-CONFIG = ts.Config(refreshable=True)
+CONFIG = ts.Config(refreshable=True, force={"*": "balanced"})
 
 
 class Network(nn.Module):
