@@ -1,15 +1,35 @@
-"""Networks on an NVIDIA GPU against PyTorch on the CPU. What runs without one is in emulation/."""
+"""Operators and networks on an NVIDIA GPU. What runs without one is in emulation/."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
 
 import tvm_sparse as ts
+from benchmarks.gpu.executed import case
+from benchmarks.gpu.operators import OPERATORS, option_of
 from tests.emulation.networks import BOUNDS, NETWORKS, network
+from tvm_sparse.schedules.build import build_function
+from tvm_sparse.targets import parse_target
 from tvm_sparse_runtime import load
 
 pytestmark = pytest.mark.gpu
+
+OPERATORS_IN_DTYPES = [(layer, d) for layer, operator in OPERATORS.items() for d in operator.dtypes]
+
+
+@pytest.mark.parametrize(("layer", "dtype"), OPERATORS_IN_DTYPES)
+def test_operators_are_exact_on_small_integers(layer, dtype):
+    target, operator = parse_target("cuda").target, OPERATORS[layer]
+    option = option_of(operator, dtype, target)
+    operands, expected = case(operator, option.storage, dtype)
+    module = build_function(option.build(), target)
+    held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda()) for a in operands]
+    blank = np.full(expected.shape, np.nan, operands[0].dtype)
+    out = tvm.runtime.tensor(blank, tvm.cuda())
+    module["main"](*held, out)
+    np.testing.assert_array_equal(out.numpy(), expected.astype(blank.dtype))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
