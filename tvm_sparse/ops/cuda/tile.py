@@ -24,6 +24,9 @@ from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 VECTOR_BITS = 128
 """Bits of the widest load."""
 
+SIGN = tirx.const(31, "int64")
+"""Place of the sign of a 32-bit number, and one of many copies of it in a longer one."""
+
 COPIES = ("stage_x", "stage_w", "stage_v", "stage_i")
 """Names of the blocks that copy to the chip: activations; dense weights, or values and indices."""
 
@@ -130,8 +133,10 @@ def stage_activations(
         inside = [column // vector < total // vector]
         if table:
             # TVM computes addresses of copies outside of their conditions, simplified by what these
-            # say: a table would be read past its end. No row needs a condition; the last one again
-            # is as good as zeros, since nobody stores what comes of it.
+            # say: a table would be read past its end. So the sign bit says which rows there are,
+            # and others have the last one's addresses. Reading that one for each of them would do,
+            # but all thread blocks ask for it: half the speed (docs/performance/gpu.md).
+            inside = [tirx.shift_right(rows - 1 - place, SIGN) == 0, *inside]
             row = tirx.min(row, rows - 1)
         else:
             inside = [row < rows, *inside]
