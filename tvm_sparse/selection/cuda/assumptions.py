@@ -1,9 +1,10 @@
 """All that the models of NVIDIA GPUs assume, each with its source.
 
-Measured times are in docs/performance/gpu.md; nothing here was fitted to them yet. *Data sheet*: NVIDIA's whitepapers of
-the A100 and the H100. *Guide*: tables "Technical Specifications per Compute Capability" and
-"Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide. *Machine code*:
-counted in what the compiler makes of our kernels. *Guess*: the order of magnitude is what is known.
+Measured times are in docs/performance/gpu.md; nothing here was fitted to them yet. *Data sheet*:
+NVIDIA's whitepapers of the A100 and the H100. *Guide*: tables "Technical Specifications per Compute
+Capability" and "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide.
+*Machine code*: counted in what the compiler makes of our kernels. *Guess*: the order of magnitude
+is what is known.
 """
 
 from __future__ import annotations
