@@ -34,7 +34,7 @@ FEATURES = 32
 class Operator:
     """A layer with the storage and the kernel that compute it.
 
-    The compiler may choose it unless it is ``tried`` only: verified by no GPU yet.
+    The compiler may choose it unless it is ``tried`` only.
     """
 
     layer: str

@@ -105,7 +105,7 @@ def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Opti
 
 
 def two_four(c: Contraction, _scan: Scan, target: Target) -> Iterator[Option | str]:
-    """Yield 2:4 weights on sparse tensor cores; no candidate yet, as no GPU has verified them."""
+    """Yield 2:4 weights on sparse tensor cores; no candidate yet: the mask is not looked at."""
     if c.numerics.bits == SUM_BITS or c.depthwise:
         yield "two_four: fp16 and bf16 linear layers and convolutions only"
         return
