@@ -16,15 +16,15 @@ from tvm_sparse.ops.windows import Shares
 
 @pytest.mark.parametrize("rows", [1, 7, 300])
 @pytest.mark.parametrize("columns", [64, 70, 96, 144, 176, 240, 480, 672, 1000, 1152])
-@pytest.mark.parametrize("before", [1, 2])
-def test_means_of_bytes(before, columns, rows):
+@pytest.mark.parametrize(("before", "threads"), [(1, 1), (2, 2), (1, 2), (1, 3)])
+def test_means_of_bytes(before, threads, columns, rows):
     shape, scale = (before, rows, columns), Scale("uint8", 0.25, 3)
     x = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     tensor, pooling = (
         te.placeholder(shape, "uint8", "X"),
         mean([Shares(rows, 1)], counts_borders=False),
     )
-    result = column_pool(tensor, Lines(*shape), pooling, (before, columns), scale)
+    result = column_pool(tensor, Lines(*shape), pooling, (before, columns), scale, threads=threads)
     func = te.create_prim_func([tensor, result]).with_attr("global_symbol", "main")
     got = run(func, [x], (before, columns), host())
     expected = (x.sum(1, dtype=np.int64) - 3 * rows) * 0.25 / rows

@@ -97,7 +97,7 @@ def test_same_numbers_as_with_copies(monkeypatch):
 
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
 @pytest.mark.parametrize("widths", [(1, 1, 1, 1), (2, 0, 1, 3), (0, 2, 0, 0)])
-@pytest.mark.parametrize("height", [6, 7])
+@pytest.mark.parametrize("height", [3, 6, 7])
 def test_threads_share_the_borders(height, widths, threads, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)

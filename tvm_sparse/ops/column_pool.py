@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx
@@ -33,46 +33,102 @@ def column_pool(
     pooling: Pooling,
     shape: Sequence[Any],
     scale: Scale | None = None,
+    *,
+    threads: int = 1,
 ) -> te.Tensor:
     """Return the tensor of ``shape`` of what ``pooling`` makes of each of ``lines`` of ``x``.
 
     ``lines`` are static, and at least ``LEAST`` of them are side by side. The last tile of columns
     ends with them: it may overlap the one before. With a ``scale``, ``x`` are bytes and ``pooling``
     adds up what they mean: the sums are of whole numbers, at most :data:`MOST_BYTES` of them.
+    Each of ``threads`` then adds up its part of the rows, which it wrote as its part of the layer
+    before.
     """
     before, extent, columns = (int(n) for n in (lines.before, lines.extent, lines.after))
     size = before * extent * columns
     shared = size >= PARALLEL_POINTS
-    width = _width(columns, shared=shared and before == 1)
-    tiles = -(-columns // width)
+    parts = min(threads, extent) if scale and shared and before == 1 else 1
+    width = _width(columns, shared=shared and before == 1 and parts == 1)
     dtype, kind = (FLOAT_SUMS, INTEGER_SUMS) if scale else (str(x.dtype), str(x.dtype))
-    loop = T.parallel if shared else T.serial
-    one, rows, vectors = (tirx.const(n, "int64") for n in (1, extent, width // LANES))
+    tiles = _Tiles(pooling, (extent, columns, width), kind)
+
+    def finished(total: Any) -> Any:
+        one, rows = tirx.const(1, "int64"), tirx.const(extent, "int64")
+        return pooling.finish(scale.meaning(total, extent) if scale else total, one, rows)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(before * tiles, "int64")) as tile:
+        loop = T.parallel if shared and parts == 1 else T.serial
+        tasks = before * (tiles.count if parts == 1 else 1)
+        with IRBuilder() as builder, loop(0, tirx.const(tasks, "int64")) as task:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], before * columns)
-            item, column = tile // tiles, first_column(tile % tiles, width, columns)
-            found, wide = variable(kind, width), vector_type(kind, LANES)
-
-            def loaded(row: Any, vector: Any) -> Any:
-                at = (item * extent + row) * columns + column + vector * LANES
-                return tirx.Cast(wide, source[lanes_from(at, LANES)])
-
-            with T.unroll(0, vectors) as vector:
-                found[lanes_from(vector * LANES, LANES)] = loaded(0, vector)
-            with T.serial(one, rows) as row, T.unroll(0, vectors) as vector:
-                place = lanes_from(vector * LANES, LANES)
-                found[place] = pooling.combine(found[place], loaded(row, vector))
-            lanes = tirx.const(LANES, "int64")
-            with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
-                place = vector * LANES + lane
-                total = scale.meaning(found[place], extent) if scale else found[place]
-                at = item * columns + column + place
-                result[at] = pooling.finish(total, one, rows)
+            if parts == 1:
+                item, tile = task // tiles.count, task % tiles.count
+                found = tiles.combined(source, item * extent, item * extent + extent, tile)
+                tiles.store(result, item * columns, tile, found, finished)
+            else:
+                _by_parts(tiles, parts, source, result, finished)
         return builder.get()
 
     return te.extern([shape], [x], emit, name="column_pool", dtype=[dtype])
+
+
+def _by_parts(
+    tiles: _Tiles, parts: int, source: Any, result: Any, finished: Callable[[Any], Any]
+) -> None:
+    """Emit a part of the rows for each thread, and what combines them."""
+    sums = T.buffer_proxy(T.decl_buffer([parts * tiles.columns], tiles.kind))
+    with T.parallel(0, tirx.const(parts, "int64")) as part:
+        first, end = (p * tiles.extent // parts for p in (part, part + 1))
+        with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
+            found = tiles.combined(source, first, end, tile)
+            tiles.store(sums, part * tiles.columns, tile, found, lambda total: total)
+    whole = _Tiles(tiles.pooling, (parts, tiles.columns, tiles.width), tiles.kind)
+    none, every = tirx.const(0, "int64"), tirx.const(parts, "int64")
+    with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
+        whole.store(result, none, tile, whole.combined(sums, none, every, tile), finished)
+
+
+class _Tiles:
+    """Tiles of columns of a tensor, which stay in registers while their rows are combined.
+
+    Parameters
+    ----------
+    shape
+        Rows, columns, and the columns of a tile.
+    kind
+        Type of what is combined.
+    """
+
+    def __init__(self, pooling: Pooling, shape: tuple[int, int, int], kind: str) -> None:
+        self.pooling, self.kind = pooling, kind
+        self.extent, self.columns, self.width = shape
+        self.count, self._vectors = -(-self.columns // self.width), self.width // LANES
+
+    def combined(self, source: Any, first: Any, end: Any, tile: Any) -> Any:
+        """Emit what the rows from ``first`` to ``end`` become in the columns of ``tile``."""
+        column = first_column(tile, self.width, self.columns)
+        found, wide = variable(self.kind, self.width), vector_type(self.kind, LANES)
+
+        def loaded(row: Any, vector: Any) -> Any:
+            at = row * self.columns + column + vector * LANES
+            return tirx.Cast(wide, source[lanes_from(at, LANES)])
+
+        with T.unroll(0, self._vectors) as vector:
+            found[lanes_from(vector * LANES, LANES)] = loaded(first, vector)
+        with T.serial(first + 1, end) as row, T.unroll(0, self._vectors) as vector:
+            place = lanes_from(vector * LANES, LANES)
+            found[place] = self.pooling.combine(found[place], loaded(row, vector))
+        return found
+
+    def store(
+        self, result: Any, start: Any, tile: Any, found: Any, finished: Callable[[Any], Any]
+    ) -> None:
+        """Emit the stores of what is ``finished`` of a tile's columns, in the row at ``start``."""
+        column = first_column(tile, self.width, self.columns)
+        lanes = tirx.const(LANES, "int64")
+        with T.unroll(0, self._vectors) as vector, T.vectorized(0, lanes) as lane:
+            place = vector * LANES + lane
+            result[start + column + place] = finished(found[place])
 
 
 def _width(columns: int, *, shared: bool) -> int:

@@ -33,7 +33,7 @@ _SIDE_BY_SIDE, _LONG = 2048, 8
 """Columns that threads can share, and rows that are worth to be added up, where both are few."""
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call, threads: int) -> Any | None:
     known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
     shape = static_shape(call.args[0]) if known else None
     if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
@@ -42,7 +42,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if lines is None:
         return None
     if op_name(call) in _ADDED:
-        found = _of_bytes(sweep, call, lines)
+        found = _of_bytes(sweep, call, lines, threads)
         if found is not None or _fuses(sweep, call.args[0]):
             return found
     row, shape = Shares(lines.extent, 1), call.ty.shape.values
@@ -64,7 +64,7 @@ def _pooling(call: relax.Call, lines: Lines) -> Pooling:
     return _REDUCTIONS.get(op_name(call), average)
 
 
-def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines, threads: int) -> Any | None:
     """Return the sums or means of columns of bytes, which are added up as such."""
     meaning = meaning_of(sweep, call.args[0])
     if meaning is None or lines.extent > MOST_BYTES:
@@ -75,7 +75,9 @@ def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
         return None
     shape = call.ty.shape.values if rows == 1 else (lines.before, rows, lines.after)
     found = sweep.builder_.call_te(
-        lambda x: column_pool(x, joined, _pooling(call, joined), shape, meaning.scale),
+        lambda x: column_pool(
+            x, joined, _pooling(call, joined), shape, meaning.scale, threads=threads
+        ),
         meaning.bytes,
         primfunc_name_hint=f"column_{op_name(call)}_bytes",
     )
@@ -127,6 +129,8 @@ class LowerReductions:
     after:  ``call_tir(row_max, (x,))``
     """
 
+    threads: int = 1
+
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, _lower)
+        return rewrite(mod, lambda sweep, call: _lower(sweep, call, self.threads))

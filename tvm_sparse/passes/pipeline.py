@@ -62,6 +62,7 @@ from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import DENSE
+from tvm_sparse.targets import threads_of
 
 Pass: TypeAlias = Any
 
@@ -112,7 +113,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *(
             [relax.backend.DispatchSortScan()]
             if on_gpu
-            else [LowerNorms(), LowerPools(), LowerReductions(), TakePlaces(), *_moves()]
+            else [*_reductions(chooser.target), TakePlaces(), *_moves()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
         relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
@@ -123,6 +124,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.DeadCodeElimination(),
         *([] if on_gpu else [ShareFunctions()]),
     ]
+
+
+def _reductions(target: Target) -> list[Pass]:
+    """Return what makes less of rows and windows, on CPUs."""
+    return [LowerNorms(), LowerPools(), LowerReductions(threads_of(target))]
 
 
 def _moves() -> list[Pass]:

@@ -160,19 +160,23 @@ def _fill(
 ) -> None:
     """Emit ``value`` over a part of the buffer.
 
-    ``part`` is a step and their number: each takes its share of the axis behind the images.
+    ``part`` is a step and their number: each takes its share of the axis behind the images. Of
+    more steps than rows, those that take one are apart: a thread has steps side by side.
     """
     if any(isinstance(e, int) and e == 0 for e in extents):
         return
     domains = int64(extents)
     loops = list(domains)
+    apart = 1
     if part:
+        apart = max(1, part[1] // int(extents[1]))
         loops[1] = tirx.floordiv(domains[1] + (part[1] - 1), part[1])
     with T.grid(*loops) as axes, T.sblock("border"):
         places = list(axes)
         if part:
-            places[1] = part[0] * loops[1] + axes[1]
-            T.where(places[1] < domains[1])
+            step, rest = tirx.floordiv(part[0], apart), tirx.floormod(part[0], apart)
+            places[1] = step * loops[1] + axes[1]
+            T.where(tirx.And(rest == 0, places[1] < domains[1]))
         inside = [T.axis.spatial(n, place) for n, place in zip(domains, places, strict=True)]
         index = [i + first for i, first in zip(inside, start, strict=True)]
         T.reads()
