@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
@@ -50,85 +51,83 @@ def column_pool(
     parts = min(threads, extent) if scale and shared and before == 1 else 1
     width = _width(columns, shared=shared and before == 1 and parts == 1)
     dtype, kind = (FLOAT_SUMS, INTEGER_SUMS) if scale else (str(x.dtype), str(x.dtype))
-    tiles = _Tiles(pooling, (extent, columns, width), kind)
+    tiles = _Tiles(pooling, columns, width, kind)
+    loop, tasks = T.parallel if shared else T.serial, before * tiles.count
+    if parts > 1:
+        loop, tasks = T.serial, 1  # whose body has a parallel loop
 
     def finished(total: Any) -> Any:
         one, rows = tirx.const(1, "int64"), tirx.const(extent, "int64")
         return pooling.finish(scale.meaning(total, extent) if scale else total, one, rows)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        loop = T.parallel if shared and parts == 1 else T.serial
-        tasks = before * (tiles.count if parts == 1 else 1)
         with IRBuilder() as builder, loop(0, tirx.const(tasks, "int64")) as task:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], before * columns)
-            if parts == 1:
+            if parts > 1:
+                sums = _sums_of_parts(tiles, source, extent, parts)
+                with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
+                    found = tiles.combined(sums, 0, parts, tile)
+                    tiles.store(result, 0, tile, found, finished)
+            else:
                 item, tile = task // tiles.count, task % tiles.count
                 found = tiles.combined(source, item * extent, item * extent + extent, tile)
-                tiles.store(result, item * columns, tile, found, finished)
-            else:
-                _by_parts(tiles, parts, source, result, finished)
+                tiles.store(result, item, tile, found, finished)
         return builder.get()
 
     return te.extern([shape], [x], emit, name="column_pool", dtype=[dtype])
 
 
-def _by_parts(
-    tiles: _Tiles, parts: int, source: Any, result: Any, finished: Callable[[Any], Any]
-) -> None:
-    """Emit a part of the rows for each thread, and what combines them."""
-    sums = T.buffer_proxy(T.decl_buffer([parts * tiles.columns], tiles.kind))
-    with T.parallel(0, tirx.const(parts, "int64")) as part:
-        first, end = (p * tiles.extent // parts for p in (part, part + 1))
-        with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
-            found = tiles.combined(source, first, end, tile)
-            tiles.store(sums, part * tiles.columns, tile, found, lambda total: total)
-    whole = _Tiles(tiles.pooling, (parts, tiles.columns, tiles.width), tiles.kind)
-    none, every = tirx.const(0, "int64"), tirx.const(parts, "int64")
-    with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
-        whole.store(result, none, tile, whole.combined(sums, none, every, tile), finished)
-
-
+@dataclass(frozen=True)
 class _Tiles:
-    """Tiles of columns of a tensor, which stay in registers while their rows are combined.
+    """Tiles of ``width`` columns, which stay in registers as ``kind`` while rows are combined."""
 
-    Parameters
-    ----------
-    shape
-        Rows, columns, and the columns of a tile.
-    kind
-        Type of what is combined.
-    """
+    pooling: Pooling
+    columns: int
+    width: int
+    kind: str
 
-    def __init__(self, pooling: Pooling, shape: tuple[int, int, int], kind: str) -> None:
-        self.pooling, self.kind = pooling, kind
-        self.extent, self.columns, self.width = shape
-        self.count, self._vectors = -(-self.columns // self.width), self.width // LANES
+    @property
+    def count(self) -> int:
+        """Tiles across."""
+        return -(-self.columns // self.width)
 
     def combined(self, source: Any, first: Any, end: Any, tile: Any) -> Any:
         """Emit what the rows from ``first`` to ``end`` become in the columns of ``tile``."""
         column = first_column(tile, self.width, self.columns)
         found, wide = variable(self.kind, self.width), vector_type(self.kind, LANES)
+        first, end = (tirx.Cast("int64", row) for row in (first, end))
 
         def loaded(row: Any, vector: Any) -> Any:
             at = row * self.columns + column + vector * LANES
             return tirx.Cast(wide, source[lanes_from(at, LANES)])
 
-        with T.unroll(0, self._vectors) as vector:
+        with T.unroll(0, self.width // LANES) as vector:
             found[lanes_from(vector * LANES, LANES)] = loaded(first, vector)
-        with T.serial(first + 1, end) as row, T.unroll(0, self._vectors) as vector:
+        with T.serial(first + 1, end) as row, T.unroll(0, self.width // LANES) as vector:
             place = lanes_from(vector * LANES, LANES)
             found[place] = self.pooling.combine(found[place], loaded(row, vector))
         return found
 
     def store(
-        self, result: Any, start: Any, tile: Any, found: Any, finished: Callable[[Any], Any]
+        self, result: Any, row: Any, tile: Any, found: Any, finished: Callable[[Any], Any]
     ) -> None:
-        """Emit the stores of what is ``finished`` of a tile's columns, in the row at ``start``."""
-        column = first_column(tile, self.width, self.columns)
+        """Emit the stores of what is ``finished`` of a tile's columns, in a row of ``result``."""
+        first = row * self.columns + first_column(tile, self.width, self.columns)
         lanes = tirx.const(LANES, "int64")
-        with T.unroll(0, self._vectors) as vector, T.vectorized(0, lanes) as lane:
+        with T.unroll(0, self.width // LANES) as vector, T.vectorized(0, lanes) as lane:
             place = vector * LANES + lane
-            result[start + column + place] = finished(found[place])
+            result[first + place] = finished(found[place])
+
+
+def _sums_of_parts(tiles: _Tiles, source: Any, extent: int, parts: int) -> Any:
+    """Emit the sums of a part of the rows for each thread, and return their rows."""
+    sums = T.buffer_proxy(T.decl_buffer([parts * tiles.columns], tiles.kind))
+    with T.parallel(0, tirx.const(parts, "int64")) as part:
+        first, end = (p * extent // parts for p in (part, part + 1))
+        with T.serial(0, tirx.const(tiles.count, "int64")) as tile:
+            found = tiles.combined(source, first, end, tile)
+            tiles.store(sums, part, tile, found, lambda total: total)
+    return sums
 
 
 def _width(columns: int, *, shared: bool) -> int:
