@@ -1,7 +1,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import prune as torch_prune
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning import balanced
@@ -95,12 +94,10 @@ def test_a_shared_weight_is_pruned_once():
     assert select(nn.Sequential(a, b)).skipped == {"1": "shares its weight with 0"}
 
 
-def test_a_computed_weight_is_refused_but_our_own_mask_is_not():
+def test_a_weight_that_our_own_mask_computes_is_pruned_further():
     layer = nn.Linear(4, 4)
     attach_mask(layer)
     assert len(select(nn.Sequential(layer)).layers) == 1
-    with pytest.raises(InputError, match="its weight is computed"):
-        select(nn.Sequential(torch_prune.l1_unstructured(nn.Linear(4, 4), "weight", 0.5)))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])

@@ -9,6 +9,7 @@ from torch import nn
 
 from tvm_sparse.pruning.layers import matrices_of
 from tvm_sparse.pruning.masks import attach_mask, find_mask, squash_mask
+from tvm_sparse.pruning.unmaskable import why_not
 
 
 @contextlib.contextmanager
@@ -20,6 +21,8 @@ def zeros_held(model: nn.Module) -> Iterator[None]:
     held = []
     for name, module in model.named_modules():
         for layer in matrices_of(name, module):
+            if why_not(module, layer.parameter):
+                continue
             kept = getattr(module, layer.parameter).detach() != 0
             if find_mask(module, layer.parameter) is None and not bool(kept.all()):
                 attach_mask(module, layer.parameter).mask.copy_(kept)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import heapq
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from tvm_sparse.pruning.compensation.collect import collect
 from tvm_sparse.pruning.compensation.layer import Compensation, at_sparsity
 from tvm_sparse.pruning.compensation.stages import stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
+from tvm_sparse.pruning.copies import copied
 from tvm_sparse.pruning.methods.base import Method
 from tvm_sparse.pruning.one_shot import batches_of
 
@@ -64,7 +64,7 @@ def layer_sparsities(
     for level in levels:
         at_sparsity(method, level)
     target: float = method.sparsity  # type: ignore[attr-defined]
-    dense = copy.deepcopy(model)
+    dense = copied(model)
     selection = method.select(dense, include, ignore)
     starts = Starts(dense, dense, batches_of(calibration))
     losses: dict[str, dict[float, float]] = {}

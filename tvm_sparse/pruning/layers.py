@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -14,6 +15,7 @@ from torch.nn.utils import parametrize
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.masks import find_mask, original_parameter
+from tvm_sparse.pruning.unmaskable import why_not
 
 LINEAR, CONV, RECURRENT = "linear", "conv", "recurrent"
 GROUPED, DEPTHWISE = "grouped conv", "depthwise conv"
@@ -41,6 +43,11 @@ class PrunableLayer:
     def key(self) -> str:
         """The parameter's fully qualified name, as in the model's ``state_dict``."""
         return f"{self.name}.{self.parameter}" if self.name else self.parameter
+
+    @property
+    def label(self) -> str:
+        """The layer's name in reports, with the parameter's after it if it has several weights."""
+        return self.name if self.parameter == "weight" else self.key
 
     @property
     def weight(self) -> torch.Tensor:
@@ -146,10 +153,11 @@ def select(
         If a glob matches nothing, or nothing is left to prune.
     """
     found = [x for name, module in model.named_modules() for x in matrices_of(name, module)]
-    for pattern in (*include, *ignore):
-        _check_glob(pattern, [layer.name for layer in found])
+    names = {layer.name for layer in found}
+    for pattern in (*include, *ignore) if names else ():
+        _check_glob(pattern, [*names])
     layers: list[PrunableLayer] = []
-    skipped: dict[str, str] = {}
+    skipped = _other_layers(model, names)
     owner: dict[int, str] = {}
     for layer in found:
         if not any(fnmatchcase(layer.name, g) for g in include):
@@ -158,18 +166,42 @@ def select(
             skipped[layer.name] = "in ignore"
         elif layer.sort not in sorts:
             skipped[layer.name] = f"a {layer.sort}; the method prunes {', '.join(sorts)}"
+        elif reason := why_not(layer.module, layer.parameter):
+            skipped[layer.label] = reason
         elif (first := owner.setdefault(id(_parameter(layer)), layer.name)) != layer.name:
-            skipped[layer.name] = f"shares its weight with {first}"
+            skipped[layer.label] = f"shares its weight with {first}"
         else:
             layers.append(layer)
     if not layers:
         raise InputError(
             type(model).__name__,
-            f"no layer to prune ({len(skipped)} skipped)",
+            f"no layer to prune ({_told(skipped)})",
             f"at least one of: {', '.join(sorts)}",
-            "look at include and ignore",
+            "look at include and ignore, and at the reasons",
         )
-    return Selection(tuple(layers), {**skipped, **_tied(model, layers, {x.name for x in found})})
+    return Selection(tuple(layers), {**skipped, **_tied(model, layers, names)})
+
+
+def _told(skipped: Mapping[str, str], most: int = 3) -> str:
+    """Return the reasons of the first layers."""
+    first = [f"{name or 'the layer'}: {why}" for name, why in list(skipped.items())[:most]]
+    rest = len(skipped) - most
+    return "; ".join([*first, f"{rest} more skipped"] if rest > 0 else first) or "it has none"
+
+
+def _other_layers(model: nn.Module, known: Container[str]) -> dict[str, str]:
+    """Return why layers of other sorts, which no method prunes, are left out."""
+    found = {}
+    for name, module in model.named_modules():
+        if name in known:
+            continue
+        if isinstance(module, nn.modules.conv._ConvTransposeNd):
+            found[name] = "a transposed conv, which no method prunes"
+        elif isinstance(module, nn.RNNCellBase):
+            found[name] = "a recurrent cell, which no method prunes"
+        elif inspect.ismethod(getattr(module, "weight", None)):
+            found[name] = "its weight is quantised"
+    return found
 
 
 def _tied(model: nn.Module, layers: list[PrunableLayer], known: set[str]) -> dict[str, str]:
@@ -186,17 +218,11 @@ def _tied(model: nn.Module, layers: list[PrunableLayer], known: set[str]) -> dic
 
 
 def _parameter(layer: PrunableLayer) -> nn.Parameter:
-    """Return the parameter behind the weight of ``layer``; a computed weight is refused."""
+    """Return the parameter behind the weight of ``layer``."""
     if find_mask(layer.module, layer.parameter) is not None:
         return original_parameter(layer.module, layer.parameter)
     weight = getattr(layer.module, layer.parameter)
-    if not isinstance(weight, nn.Parameter):
-        raise InputError(
-            layer.name,
-            "its weight is computed, not a parameter",
-            "an ordinary weight",
-            "remove torch.nn.utils.prune masks and other parametrizations first",
-        )
+    assert isinstance(weight, nn.Parameter)
     return weight
 
 

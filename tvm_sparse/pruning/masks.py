@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
+
+from tvm_sparse.pruning.copies import copied
 
 
 class WeightMask(nn.Module):
@@ -104,10 +104,10 @@ def untie(model: nn.Module, module: nn.Module, name: str = "weight") -> None:
 
 def squashed_copy(model: nn.Module) -> nn.Module:
     """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks."""
-    copied = copy.deepcopy(model)
-    for module in list(copied.modules()):
+    result = copied(model)
+    for module in list(result.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):  # type: ignore[arg-type]
-                untie(copied, module, name)
+                untie(result, module, name)
                 squash_mask(module, name)
-    return copied
+    return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
 from tvm_sparse.pruning.compensation.stages import Stage, stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.compensation.state import State, digest
+from tvm_sparse.pruning.copies import copied
 from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.masks import WeightMask
 from tvm_sparse.pruning.methods.base import Method, Proposal
@@ -97,7 +97,7 @@ def one_shot(
     batches = batches_of(calibration)
     masked = {id(m) for m in model.modules() if isinstance(m, WeightMask)}
     pruner = Pruner(model, method, include=include, ignore=ignore)
-    dense = copy.deepcopy(model)
+    dense = copied(model)
     compensation = Compensation(method, damping, steps, reference, dict(sparsities or {}))
     try:
         _check_names(compensation, pruner.selection)

@@ -198,7 +198,7 @@ class Pruner:
             proposal, mask = proposals[layer.key], self._masks[layer.key].mask
             layers.append(
                 LayerReport(
-                    layer.name if layer.parameter == "weight" else layer.key,
+                    layer.label,
                     layer.shape,
                     proposal.pattern,
                     proposal.wanted,

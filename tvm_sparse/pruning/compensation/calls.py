@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from tvm_sparse.errors import InputError, SparseError
+
 Batch: TypeAlias = Any
 """A tensor, a sequence of positional arguments, or a mapping of keyword arguments."""
 
@@ -60,9 +62,23 @@ def watch(
     try:
         with torch.no_grad(), _by_modules(), contextlib.suppress(_Reached):
             model(*given_args, **given_kwargs)
+    except SparseError:
+        raise
+    except Exception as error:  # of the user's model
+        raise _not_run(error) from error
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _not_run(error: Exception) -> InputError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(" .")
+    return InputError(
+        "calibration",
+        f"the model does not run on a batch ({reason})",
+        "tensors, sequences or mappings of arguments that the model takes",
+        "call the model on a batch first",
+    )
 
 
 def returned(module: nn.Module, call: Call) -> Any:

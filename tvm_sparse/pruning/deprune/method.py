@@ -99,10 +99,15 @@ class DEPrune(Method):
         sets = []
         skipped = {**chosen.skipped, **network.skipped}
         for group in network.tied if self.pointwise > 0 else ():
-            if names.issuperset(group.producers):
-                sets.append(channels_of(group, modules))
+            channels = channels_of(group, modules)
+            reason = channels.why_not()
+            if not names.issuperset(group.producers):
+                left = dict.fromkeys(group.producers, "is tied to a layer left out")
+                skipped = {**left, **skipped}
+            elif reason:
+                skipped.update(dict.fromkeys(group.producers, f"cannot lose filters {reason}"))
             else:
-                skipped.update(dict.fromkeys(group.producers, "is tied to a layer left out"))
+                sets.append(channels)
         weights, vectors = touched(sets)
         layers = {**{layer.key: layer for layer in taps}, **weights}
         if not layers:

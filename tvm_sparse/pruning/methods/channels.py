@@ -13,6 +13,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.ranking import keep_largest
 from tvm_sparse.pruning.layers import PrunableLayer, Selection, sort_of
 from tvm_sparse.pruning.structure.channels import ChannelGroup
+from tvm_sparse.pruning.unmaskable import why_not
 
 Norm = Literal["l1", "l2", "fpgm"]
 NORMS = ("l1", "l2", "fpgm")
@@ -53,6 +54,13 @@ class ChannelSet:
             row = row.reshape(1, -1, *[1] * (len(layer.shape) - 2))
             inputs[layer.key] = np.broadcast_to(row, layer.shape)
         return combine([masks, inputs])
+
+    def why_not(self) -> str:
+        """Return why the channels cannot be masked in one of their layers, ``""`` if they can."""
+        for layer in (*self.rows, *self.columns, *self.vectors):
+            if reason := why_not(layer.module, layer.parameter):
+                return f"in {layer.key}: {reason}"
+        return ""
 
     def filters(self) -> list[np.ndarray]:
         """Return, a maker each, the weights that make the channels, ``(count, weights)``."""

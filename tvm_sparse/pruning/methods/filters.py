@@ -67,10 +67,14 @@ class FilterPruning(Method):
         sets, skipped = [], dict(chosen.skipped)
         for group in ChannelGraph(model).groups():
             makers = [*group.producers, *group.depthwise]
-            if makers and group.consumers and not group.blocked and names.issuperset(makers):
-                sets.append(channels_of(group, modules))
-                continue
             reason = group.blocked[0] if group.blocked else "is tied to a layer that is left out"
+            if makers and group.consumers and not group.blocked and names.issuperset(makers):
+                channels = channels_of(group, modules)
+                reason = channels.why_not()
+                if not reason:
+                    sets.append(channels)
+                    continue
+                reason = f"cannot lose channels {reason}"
             for name in makers:
                 skipped.setdefault(name, f"its output {reason}")
         if not sets:
