@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_modelled_page
+from benchmarks import gpu_modelled_page, gpu_times_page, gpu_verdict
 from benchmarks.common import load
 from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
+from benchmarks.gpu_times_page import NOT_YET, table
 
 PARTS = {
     "correct": "every operator, small shapes, outputs verified",
@@ -21,8 +22,6 @@ PARTS = {
     "tune": "schedules that tuning finds for the papers' shapes, against the defaults",
 }
 """Part of ``benchmarks/gpu/run.sh`` -> what it measures."""
-
-NOT_YET = "not yet"
 
 
 def write(pages: Path) -> None:
@@ -40,6 +39,9 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
         "",
         "Made by `python -m benchmarks.pages` from `benchmarks/results/gpu_*.json`.",
         "",
+        *gpu_verdict.lines(measured),
+        "## How it is known",
+        "",
         "*Compiled*: machine code for each architecture, without spills or arrays in local memory.",
         "*Executed PTX*: what NVRTC makes of the kernel, run on a CPU by our executor",
         "([design](../design/ptx.md)), equal to the naive reference. *Sound*: its sanitizer",
@@ -48,38 +50,32 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
         "[`benchmarks/gpu/run.sh`](../../benchmarks/gpu/run.sh).",
         "",
     ]
-    if not any(measured.values()):
-        lines += [
-            "**No kernel was measured on a GPU yet.** Every time below is modelled from data",
-            "sheets.",
-            "",
-        ]
-    lines += _operators(compiled, measured["correct"])
     lines += _usage()
+    lines += gpu_times_page.lines(measured, PARTS)
+    lines += _operators(compiled, _measured_kernels(measured))
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
     lines += gpu_modelled_page.lines(_read("gpu_modelled"), _read("gpu_speed"))
-    lines += _measurements(measured)
     return "\n".join(lines) + "\n"
 
 
-def _operators(compiled: dict[str, Any], correct: dict[str, Any] | None) -> list[str]:
+def _operators(compiled: dict[str, Any], measured_on: dict[tuple[str, str], str]) -> list[str]:
     """Return the table of what is proved for each operator: when, and the file that says so."""
     state = f"{', '.join(compiled['archs'])}, {_dated(compiled['date'], 'gpu_compiled')}"
-    executed, measured, rows = _executed(), _measured_kernels(correct), []
+    executed, rows = _executed(), []
     for layer, operator in OPERATORS.items():
         own = [row for row in compiled["rows"] if row["layer"] == layer]
         dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
         lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
-        found = measured.get((operator.storage, operator.kernel), NOT_YET)
+        found = measured_on.get((operator.storage, operator.kernel), NOT_YET)
         proofs = [state if lean else NOT_YET, *executed.get(layer, (NOT_YET, NOT_YET)), found]
         rows.append([layer, operator.kernel, dtypes, *proofs])
     head = ["operator", "kernel", "dtypes", "compiled", "executed PTX", "sanitizer"]
     head.append("measured on a GPU")
-    lines = ["## What is proved", "", *_table(head, rows)]
+    lines = ["## What is proved", "", *table(head, rows)]
     tried = [layer for layer, operator in OPERATORS.items() if operator.tried]
-    if tried and not all(OPERATORS[layer].kernel in {k for _, k in measured} for layer in tried):
+    if tried and not all(OPERATORS[layer].kernel in {k for _, k in measured_on} for layer in tried):
         lines += [f"The compiler does not choose {', '.join(tried)} yet.", ""]
     return lines
 
@@ -123,10 +119,14 @@ def _usage() -> list[str]:
         "the next call. A case that fails or computes something else is named in the results,",
         "and the next one goes on, in a fresh process where the GPU takes no more calls.",
         "",
-        "A program is called 100 times, slow ones less often: a quarter of a second, but ten",
-        "calls at least. Parts run in the order below; networks are begun only while four",
-        "minutes are left, because `torch.compile` takes as long. `--tune-libraries` lets",
-        "Triton's block kernel search its parameters, up to a minute a case.",
+        "A program is captured in a CUDA graph and replayed; one that no graph can hold is",
+        "called while the stream sleeps, until the host has launched all of it. Each row says",
+        "which, and how long the host took. `--flush` chooses what a program finds in L2: lines",
+        "that were only read (`clean`, the default), written ones that it must first write back",
+        "(`dirty`), or what the call before it left (`none`). A program is called 100 times, slow",
+        "ones less often: a quarter of a second, but ten calls at least. Networks are begun only",
+        "while four minutes are left, because `torch.compile` takes as long. Triton's block kernel",
+        "searches its parameters first, up to a minute a case (`--no-tune-libraries`: not).",
         "",
     ]
 
@@ -146,7 +146,7 @@ def _code(compiled: dict[str, Any]) -> list[str]:
         for (layer, dtype, arch), (most, why) in LISTED.items()
     ]
     exceptions = ["Exceptions from what *compiled* means:", "", *notes, ""] if notes else []
-    return [f"## Machine code for {newest}", "", *_table(head, rows), *exceptions]
+    return [f"## Machine code for {newest}", "", *table(head, rows), *exceptions]
 
 
 def _listed(row: dict[str, Any]) -> tuple[int, str]:
@@ -171,71 +171,21 @@ def _regimes(regimes: dict[str, Any]) -> list[str]:
         "data sheets give bandwidth, multiply-adds and bytes from L2; instructions were counted in",
         "the machine code.",
         "",
-        *_table(["pattern", "zeros", *(f"N = {n}" for n in counts)], rows),
+        *table(["pattern", "zeros", *(f"N = {n}" for n in counts)], rows),
     ]
 
 
-def _measurements(measured: dict[str, dict[str, Any] | None]) -> list[str]:
-    lines = ["## Measurements", ""]
-    rows = []
-    for part, about in PARTS.items():
+def _measured_kernels(measured: dict[str, dict[str, Any] | None]) -> dict[tuple[str, str], str]:
+    """Return GPU and date by storage and kernel, of what was verified there."""
+    found: dict[tuple[str, str], str] = {}
+    for part in ("correct", "depthwise"):
         content = measured[part]
-        if not content:
-            rows.append([f"`{part}`", about, NOT_YET, ""])
-            continue
-        dates = {row["environment"]["date"] for row in content["rows"]}
-        gpus = {row["environment"]["gpu"] for row in content["rows"]}
-        failed = [f"{len(content['failed'])} failed"] if content.get("failed") else []
-        cells = [", ".join([*sorted(gpus | dates), *failed]), f"`gpu_{part}.json`"]
-        rows.append([f"`{part}`", about, *cells])
-    lines += _table(["part", "measures", "measured on", "results"], rows)
-    for part in ("papers", "depthwise", "grid", "models"):
-        content = measured[part]
-        if content and content["rows"]:
-            lines += [f"## {PARTS[part].capitalize()}", "", *_times(content["rows"])]
-    tuned = measured["tune"]
-    if tuned:
-        lines += [f"## {PARTS['tune'].capitalize()}", "", *_tuned(tuned["rows"])]
-    return lines
-
-
-def _tuned(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the table of what tuning found; nothing where the default stayed best."""
-    cells = []
-    for row in rows:
-        best = f"{row['best_us']:.1f}" if row["best_us"] else ""
-        gain = f"{1 / row['ratio']:.2f}x"
-        cells.append([row["case"], f"{row['default_us']:.1f}", best, gain, str(row["trials"])])
-    return _table(["case", "default (us)", "tuned (us)", "gain", "trials"], cells)
-
-
-def _times(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the table of medians, the best library's over our best."""
-    cells = []
-    for row in rows:
-        times = {name: taken["median_us"] for name, taken in row["times"].items()}
-        ours = {n: us for n, us in times.items() if n.startswith("ours")}
-        libraries = {n: us for n, us in times.items() if n not in ours}
-        fast, best = min(ours, key=ours.__getitem__), min(libraries, key=libraries.__getitem__)
-        ratio = libraries[best] / ours[fast]
-        first, second = f"{fast} {ours[fast]:.1f}", f"{best} {libraries[best]:.1f}"
-        cells.append([row["case"], first, second, f"{ratio:.2f}x"])
-    return _table(["case", "ours (us)", "best library (us)", "ratio"], cells)
-
-
-def _measured_kernels(correct: dict[str, Any] | None) -> dict[tuple[str, str], str]:
-    """Return GPU and date by storage and kernel."""
-    found = {}
-    for row in correct["rows"] if correct else ():
-        on = f"{row['environment']['gpu']}, {_dated(row['environment']['date'], 'gpu_correct')}"
-        for storage, record in row["kernels"].items():
-            found[storage, record["kernel"]] = on
+        for row in content["rows"] if content else ():
+            where = _dated(row["environment"]["date"], f"gpu_{part}")
+            for storage, record in row["kernels"].items():
+                on = f"{row['environment']['gpu']}, {where}"
+                found.setdefault((storage, record["kernel"]), on)
     return found
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 def _read(name: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from benchmarks.gpu import prepare
+from benchmarks.gpu import device, prepare
 from benchmarks.gpu.jobs import PARTS, Job, buildable, jobs
 from benchmarks.gpu.results import Results, tell
 from benchmarks.gpu.timing import gpu_works, missing_gpu
@@ -59,9 +59,9 @@ def _restart(job: Job, options: argparse.Namespace) -> None:
     """Go on in a fresh process, without ``job``: after a wild access no call to CUDA succeeds."""
     left = (options.deadline - time.monotonic()) / 60
     command = [sys.executable, "-m", "benchmarks.gpu", "--parts", *options.parts]
-    for name in ("target", "repeats", "workers"):
+    for name in ("target", "repeats", "workers", "flush"):
         command += [f"--{name}", str(getattr(options, name))]
-    command += ["--minutes", f"{left:.2f}", *["--tune-libraries"] * options.tune_libraries]
+    command += ["--minutes", f"{left:.2f}", *["--no-tune-libraries"] * (not options.tune_libraries)]
     command += ["--skip", *options.skip, job.name]
     tell("the GPU takes no more calls from this process: on in a fresh one")
     os.execv(sys.executable, command)
@@ -99,7 +99,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=100, help="timed calls of each program")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument(
-        "--tune-libraries", action="store_true", help="tune Triton's block kernel, case by case"
+        "--flush", choices=device.FLUSHES, default="clean", help="what programs find in L2"
+    )
+    parser.add_argument(
+        "--tune-libraries",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="tune Triton's block kernel, case by case: up to a minute each",
     )
     parser.add_argument("--skip", nargs="+", default=[], help="names of cases to leave out")
     return parser.parse_args(arguments)

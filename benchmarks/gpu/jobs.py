@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.gpu import cases
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.prepare import Buildable, kernels
+from benchmarks.gpu.timing import Timer
 
 Rows = Iterable[dict[str, Any]]
 
@@ -56,27 +57,27 @@ def jobs(part: str, done: set[str], options: argparse.Namespace) -> Iterator[Job
     """Yield the pieces of ``part`` that are not ``done``."""
     from benchmarks.gpu import limits, metrics, models, pairs, tune
 
-    target, repeats = options.target, options.repeats
+    target, timer = options.target, Timer(options.repeats, options.flush)
     if part == "tune":
         run = functools.partial(
             tune.rows, done, target, deadline=options.deadline, workers=options.workers
         )
         yield Job(part, run)
     elif part == "limits":
-        yield Job(part, functools.partial(limits.rows, repeats))
+        yield Job(part, functools.partial(limits.rows, timer))
     elif part == "metrics":
         yield Job(part, functools.partial(metrics.rows, target))
     elif part == "models":
         for name in models.NETWORKS:
             if name not in done:
-                run = functools.partial(models.rows, name, repeats)
+                run = functools.partial(models.rows, name, timer)
                 yield Job(name, run, NETWORK_SECONDS)
     else:
         yield from _layers(part, done, options)
         if part == "depthwise":
             for pair in pairs.pairs():
                 if pair.name not in done:
-                    yield Job(pair.name, _one(pairs.measure, pair, target, repeats))
+                    yield Job(pair.name, _one(pairs.measure, pair, target, timer))
 
 
 def _layers(part: str, done: set[str], options: argparse.Namespace) -> Iterator[Job]:
@@ -85,7 +86,7 @@ def _layers(part: str, done: set[str], options: argparse.Namespace) -> Iterator[
 
     for case in LAYERS[part]():
         if case.name not in done:
-            how = (options.target, options.repeats, options.tune_libraries)
+            how = (options.target, Timer(options.repeats, options.flush), options.tune_libraries)
             yield Job(case.name, _one(layers.measure, case, kernels([case]), *how))
 
 

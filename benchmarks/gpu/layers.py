@@ -12,7 +12,7 @@ import tvm
 from benchmarks.gpu import libraries
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.prepare import Kernel, load
-from benchmarks.gpu.timing import gpu_times
+from benchmarks.gpu.timing import Timer
 
 ROUNDING = {torch.float16: 2.0**-11, torch.float32: 2.0**-24}
 SUMS = 2.0**-24
@@ -20,7 +20,7 @@ SUMS = 2.0**-24
 
 
 def measure(
-    case: Case, kernels: Sequence[Kernel], target: str, repeats: int, tune_libraries: bool
+    case: Case, kernels: Sequence[Kernel], target: str, timer: Timer, tune_libraries: bool
 ) -> dict[str, Any]:
     """Return the row of ``case``: times and records of our kernels and of all libraries.
 
@@ -61,7 +61,7 @@ def measure(
         "libraries_sparse": sorted(found),
         "missing": missing,
         "errors": errors,
-        "times": gpu_times(programs, repeats),
+        **timer.row(programs),
     }
 
 

@@ -13,7 +13,7 @@ import torch
 import tvm_sparse as ts
 import tvm_sparse_runtime as rt
 from benchmarks.gpu import prepare
-from benchmarks.gpu.timing import gpu_times
+from benchmarks.gpu.timing import OwnGraphs, Timer
 from tvm_sparse.demo.separable import build_separable
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.pruning import deprune
@@ -92,15 +92,15 @@ def build_artifacts(name: str, target: str) -> None:
             ts.compile(model, (x,), target=target, config=config).export(path)
 
 
-def rows(name: str, repeats: int) -> Iterator[dict[str, Any]]:
+def rows(name: str, timer: Timer) -> Iterator[dict[str, Any]]:
     """Yield times of a network, if it is built."""
     if place(name, "sparse").exists():
         model, x = NETWORKS[name]()
-        yield {"case": name, **_measured(name, model.cuda(), x.cuda(), repeats)}
+        yield {"case": name, **_measured(name, model.cuda(), x.cuda(), timer)}
 
 
 @torch.inference_mode()
-def _measured(name: str, model: torch.nn.Module, x: torch.Tensor, repeats: int) -> dict[str, Any]:
+def _measured(name: str, model: torch.nn.Module, x: torch.Tensor, timer: Timer) -> dict[str, Any]:
     expected = model(x)
     programs: dict[str, Callable[[], object]] = {"torch eager": lambda: model(x)}
     errors = {}
@@ -116,8 +116,8 @@ def _measured(name: str, model: torch.nn.Module, x: torch.Tensor, repeats: int) 
         last = model.to(memory_format=torch.channels_last) if x.dim() == 4 else model
         fast = torch.compile(last, mode="max-autotune")
         fast(x)
-        programs["torch.compile max-autotune"] = lambda: fast(x)
+        programs["torch.compile max-autotune"] = OwnGraphs(lambda: fast(x))
     # Whatever keeps the compiler from working is a remark in the results.
     except Exception as error:
         missing["torch.compile"] = f"{type(error).__name__}: {str(error)[:160]}"
-    return {"errors": errors, "missing": missing, "times": gpu_times(programs, repeats)}
+    return {"errors": errors, "missing": missing, **timer.row(programs)}

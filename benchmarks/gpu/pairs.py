@@ -16,7 +16,7 @@ from tvm.target import Target
 from benchmarks.gpu import layers, prepare
 from benchmarks.gpu.cases import BATCHES, window
 from benchmarks.gpu.prepare import load
-from benchmarks.gpu.timing import gpu_times
+from benchmarks.gpu.timing import Timer
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.passes.fuse_depthwise import fused
 from tvm_sparse.selection.cuda import options
@@ -135,7 +135,7 @@ def kernels() -> list[PairKernel]:
     return [PairKernel(pair, part) for pair in pairs() for part in PARTS]
 
 
-def measure(pair: Pair, target: str, repeats: int) -> dict[str, Any]:
+def measure(pair: Pair, target: str, timer: Timer) -> dict[str, Any]:
     """Return times and records of our kernels and of cuDNN, all outputs verified.
 
     Raises
@@ -188,7 +188,7 @@ def measure(pair: Pair, target: str, repeats: int) -> dict[str, Any]:
         "libraries_sparse": [],
         "missing": {},
         "errors": errors,
-        "times": gpu_times(programs, repeats),
+        **timer.row(programs),
     }
 
 

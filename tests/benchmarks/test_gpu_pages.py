@@ -38,7 +38,8 @@ def test_spills_are_not_called_proved(results):
 def test_measured_operators(results):
     kernels = {"balanced": {"kernel": "stream"}}
     times = {"ours balanced": {"median_us": 4.0}, "cublas": {"median_us": 10.0}}
-    row = {"case": "c", "kernels": kernels, "times": times, "environment": ENVIRONMENT}
+    about = {"rows": 1, "pattern": "balanced", "sparsity": 0.75, "environment": ENVIRONMENT}
+    row = {"case": "c", "kernels": kernels, "times": times} | about
     for part in ("correct", "grid"):
         (results / f"gpu_{part}.json").write_text(json.dumps({"rows": [row]}))
     text = gpu_pages.page(compiled(), None)

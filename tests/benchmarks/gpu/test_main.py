@@ -12,6 +12,8 @@ from tvm_sparse.ops.contraction import Contraction
 
 CASE = Case("tiny", Contraction((1,), 64, 32, numerics=Numerics.uniform("float16")), "none", 0.0)
 
+CHOSEN = ["--no-tune-libraries", "--repeats", "7", "--flush", "dirty"]
+
 
 @pytest.fixture(autouse=True)
 def places(tmp_path, monkeypatch):
@@ -51,7 +53,7 @@ def measured(monkeypatch, behaviour):
     """Let ``behaviour(name)`` stand for measuring a case; return the names that were tried."""
     seen = []
 
-    def measure(case, kernels, target, repeats, tune_libraries):
+    def measure(case, kernels, target, timer, tune_libraries):
         seen.append(case.name)
         behaviour(case.name)
         return {"case": case.name, "times": {}}
@@ -115,11 +117,12 @@ def test_a_broken_process_is_replaced(monkeypatch, pretended):
     monkeypatch.setattr(run, "gpu_works", lambda: False)
     monkeypatch.setattr(run.os, "execv", replace)
     with pytest.raises(Replaced) as replaced:
-        run.main(["--parts", "grid", "--tune-libraries", "--repeats", "7", "--skip", "x"])
+        run.main(["--parts", "grid", *CHOSEN, "--skip", "x"])
     (command,) = replaced.value.args
     assert command[1:3] == ["-m", "benchmarks.gpu"]
     options = run._options(command[3:])
-    assert (options.parts, options.repeats, options.tune_libraries) == (["grid"], 7, True)
+    assert (options.parts, options.repeats, options.tune_libraries) == (["grid"], 7, False)
+    assert options.flush == "dirty"
     assert options.skip == ["x", CASE.name]
     assert options.minutes == pytest.approx(9.5, abs=0.1)
 
@@ -128,3 +131,13 @@ def test_skipped_cases_count_as_failed(monkeypatch, pretended):
     seen = measured(monkeypatch, lambda name: None)
     assert run.main(["--parts", "grid", "--skip", CASE.name]) == 1
     assert not seen
+
+
+def test_contaminated_cases_are_measured_again(monkeypatch, tmp_path, pretended):
+    old = {"case": CASE.name, "times": {}, "contaminated": {"cublas": "the host's"}}
+    (tmp_path / "gpu_grid.json").write_text(json.dumps({"rows": [old]}))
+    seen = measured(monkeypatch, lambda name: None)
+    assert run.main(["--parts", "grid"]) == 0
+    assert seen == [CASE.name]
+    (row,) = json.loads((tmp_path / "gpu_grid.json").read_text())["rows"]
+    assert "contaminated" not in row

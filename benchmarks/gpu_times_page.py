@@ -1,0 +1,94 @@
+"""The part of the GPU page with measured times: which parts were run, and their long tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.gpu.ratios import ratio_of
+
+NOT_YET = "not yet"
+
+TIMED = ("grid", "papers", "depthwise", "models")
+
+
+def lines(measured: Mapping[str, dict[str, Any] | None], parts: Mapping[str, str]) -> list[str]:
+    """Return the table of parts, and one of times for each that was measured."""
+    found = ["## Measurements", "", *_parts(measured, parts)]
+    contents = {part: content for part in TIMED if (content := measured[part])}
+    if any(content["rows"] for content in contents.values()):
+        found += _remarks(contents)
+    for part, content in contents.items():
+        if content["rows"]:
+            title = parts[part][0].upper() + parts[part][1:]
+            found += [f"### {title}", "", *_times(content["rows"])]
+    tuned = measured["tune"]
+    if tuned:
+        found += [f"### {parts['tune'].capitalize()}", "", *_tuned(tuned["rows"])]
+    return found
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return a table in Markdown and an empty line."""
+    written = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return [*written, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def _parts(measured: Mapping[str, dict[str, Any] | None], parts: Mapping[str, str]) -> list[str]:
+    rows = []
+    for part, about in parts.items():
+        content = measured[part]
+        if not content:
+            rows.append([f"`{part}`", about, NOT_YET, ""])
+            continue
+        dates = {row["environment"]["date"] for row in content["rows"]}
+        gpus = {row["environment"]["gpu"] for row in content["rows"]}
+        failed = [f"{len(content['failed'])} failed"] if content.get("failed") else []
+        cells = [", ".join([*sorted(gpus | dates), *failed]), f"`gpu_{part}.json`"]
+        rows.append([f"`{part}`", about, *cells])
+    return table(["part", "measures", "measured on", "results"], rows)
+
+
+def _remarks(contents: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Return what a reader of the tables must know of how they were measured."""
+    rows = [row for content in contents.values() for row in content["rows"]]
+    old = sum("flush" not in row for row in rows)
+    untuned = sum("triton bsr" in row["times"] for row in rows)
+    found = [
+        "Times are in microseconds. A ratio over 1 says that ours is faster. *Withdrawn*: the time",
+        "of a contender that may be the best holds some of its host's, by the rule of",
+        "[contaminated.py](../../benchmarks/gpu/contaminated.py); *without*: so does that of one",
+        "that cannot be the best. The results name both and why, until they are measured again.",
+    ]
+    if old:
+        found += [
+            f"{old} of {len(rows)} rows were measured behind a flush that left written lines in",
+            "L2, which a program's own loads must first write back: small weights look slower.",
+        ]
+    if untuned:
+        found += [f"In {untuned} rows Triton's block kernel ran with its default parameters."]
+    return [*found, ""]
+
+
+def _times(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of medians, the best library's over our best."""
+    cells = []
+    for row in rows:
+        ratio = ratio_of(row, rows)
+        first = f"{ratio.ours} {ratio.ours_us:.1f}"
+        second = f"{ratio.library} {ratio.library_us:.1f}"
+        told = f"{ratio.value:.2f}x" if ratio.value else "withdrawn"
+        if ratio.left_out:
+            told += f" ({'without' if ratio.value else 'for'} {', '.join(ratio.left_out)})"
+        cells.append([row["case"], first, second, told])
+    return table(["case", "ours (us)", "best library (us)", "ratio"], cells)
+
+
+def _tuned(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of what tuning found; nothing where the default stayed best."""
+    cells = []
+    for row in rows:
+        best = f"{row['best_us']:.1f}" if row["best_us"] else ""
+        gain = f"{1 / row['ratio']:.2f}x"
+        cells.append([row["case"], f"{row['default_us']:.1f}", best, gain, str(row["trials"])])
+    return table(["case", "default (us)", "tuned (us)", "gain", "trials"], cells)
