@@ -100,9 +100,15 @@ class Cuda:
         # Libraries choose algorithms and allocate in their first calls, which no graph may hold.
         program()
         self.wait()
-        graph = torch.cuda.CUDAGraph()
-        with tvm_ffi.use_torch_stream(torch.cuda.graph(graph, capture_error_mode="thread_local")):
-            out = program()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        ours = tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream.cuda_stream)
+        # Both contexts end whatever happens: later calls must not go to this stream.
+        with torch.cuda.stream(stream), ours:
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                out = program()
+            finally:
+                graph.capture_end()
         tensors = [one for one in _flat(out) if one.is_floating_point()]
         if not tensors:
             raise RuntimeError("no output that a replay could be seen to write")
