@@ -11,6 +11,7 @@ import tvm
 from tvm.target import Target, codegen
 
 from tvm_sparse.errors import InputError
+from tvm_sparse_runtime import threads
 
 SHARED_MEMORY_BYTES = {
     "sm_80": 166912,
@@ -78,7 +79,7 @@ def spelled(target: Target) -> str:
 def threads_of(target: Target) -> int:
     """Return how many threads code for ``target`` runs on: ``TVM_NUM_THREADS``, or its cores."""
     cores = target.attrs.get("num-cores") or os.cpu_count() or 1
-    return int(os.environ.get("TVM_NUM_THREADS") or cores)
+    return threads.asked() or int(cores)
 
 
 def cuda_archs(target: Target) -> tuple[str, ...]:

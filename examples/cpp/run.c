@@ -28,9 +28,10 @@ int main(int argc, char** argv) {
   }
   for (int32_t axis = 0; axis < spec->ndim; ++axis) {
     shape[axis] = spec->shape[axis] < 0 ? FREE_EXTENT : spec->shape[axis];
-    count *= (size_t)shape[axis];
+    if (__builtin_mul_overflow(count, (size_t)shape[axis], &count))
+      return fputs("too large\n", stderr), 1;
   }
-  float* values = malloc(count * sizeof *values);
+  float* values = calloc(count, sizeof *values);
   if (!values) return 1;
   for (size_t i = 0; i < count; ++i) values[i] = (float)i;
 
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   if (tvm_sparse_run(library, &input, 1, &outputs) != TVM_SPARSE_OK) return fail("run");
 
   const tvm_sparse_tensor* first = tvm_sparse_outputs_get(outputs, 0);
+  if (!first) return fputs("the program gives nothing\n", stderr), 1;
   size_t elements = 1;
   for (int32_t axis = 0; axis < first->ndim; ++axis) elements *= (size_t)first->shape[axis];
   fwrite(first->data, sizeof(float), elements, stdout);

@@ -6,6 +6,7 @@
 #include <future>
 #include <iostream>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "tvm_sparse/runtime.hpp"
@@ -16,11 +17,14 @@ constexpr int64_t kFreeExtent = 2;
 
 std::vector<float> first_output(tvm_sparse::Library library) {
   const tvm_sparse_spec* spec = library.input(0);
+  if (!spec) throw std::runtime_error("the program takes nothing");
   std::vector<int64_t> shape(spec->shape, spec->shape + spec->ndim);
   size_t count = 1;
   for (int64_t& extent : shape) {
     if (extent < 0) extent = kFreeExtent;
-    count *= static_cast<size_t>(extent);
+    if (__builtin_mul_overflow(count, static_cast<size_t>(extent), &count)) {
+      throw std::runtime_error("the input is too large");
+    }
   }
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 0.0f);

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from . import config
 from .errors import SparseRuntimeError
 from .spec import ALIGNMENT, nbytes
 
@@ -46,6 +45,8 @@ def ffi() -> Any:
         ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise _not_installed("apache-tvm", error) from error
+    from . import config  # a program, too: `python -m` warns of one that its package has imported
+
     try:
         ctypes.CDLL(str(config.library()))
     except OSError as error:

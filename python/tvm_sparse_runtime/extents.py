@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from .errors import TensorError
-from .spec import TensorSpec
+from .spec import MOST_ELEMENTS, TensorSpec, fits
 
 Bounds = Mapping[str, tuple[int, int | None]]
 """Smallest and largest extent, both included, of a symbol; ``None`` for no limit."""
@@ -48,6 +48,9 @@ def check(
         Names the first input that does not fit.
     """
     for spec, shape in zip(specs, shapes, strict=True):
+        if not fits(shape):
+            found = f"shape {tuple(shape)}"
+            raise TensorError(f"input {spec.name}", found, f"at most {MOST_ELEMENTS} elements")
         for axis, (extent, expected) in enumerate(zip(shape, spec.shape, strict=True)):
             if not isinstance(expected, str):
                 continue

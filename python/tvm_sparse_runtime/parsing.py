@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import fields
@@ -21,7 +20,7 @@ from .manifest import (
     checksum,
     library_name,
 )
-from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec
+from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec, fits
 from .structure import leaves
 from .structure import parsed as parsed_structure
 from .trust import SIGNATURE_FILE
@@ -128,9 +127,19 @@ def _dimension(value: Any, where: str) -> int | str:
 
 def _static_shape(value: Any, where: str) -> tuple[int, ...]:
     shape: tuple[int, ...] = fields.sequence(fields.integer(0))(value, where)
-    if math.prod(shape) >= 2**60:
-        raise fields.wrong(where, value, "a shape that fits into memory")
+    _check_size(shape, value, where)
     return shape
+
+
+def _shape(value: Any, where: str) -> tuple[int | str, ...]:
+    shape: tuple[int | str, ...] = fields.sequence(_dimension)(value, where)
+    _check_size([extent for extent in shape if isinstance(extent, int)], value, where)
+    return shape
+
+
+def _check_size(extents: Sequence[int], value: Any, where: str) -> None:
+    if not fits(extents):
+        raise fields.wrong(where, value, "a shape that fits into memory")
 
 
 def _offset(value: Any, where: str) -> int:
@@ -185,7 +194,7 @@ def _files(value: Any, where: str) -> dict[str, FileRecord]:
 _SPECS = fields.sequence(
     _build(
         TensorSpec,
-        {"name": fields.text, "shape": fields.sequence(_dimension), "dtype": _dtype},
+        {"name": fields.text, "shape": _shape, "dtype": _dtype},
     )
 )
 _TARGET = _build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 ITEM_BYTES = {
@@ -25,6 +25,9 @@ ITEM_BYTES = {
 
 ALIGNMENT = 64
 """Bytes on which compiled kernels assume that a tensor begins, unless they are told otherwise."""
+
+MOST_ELEMENTS = 2**40
+"""No tensor has more: whatever a program multiplies them with still fits 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,14 @@ class TensorSpec:
 def nbytes(shape: tuple[int, ...], dtype: str) -> int:
     """Return the bytes of a dense tensor."""
     return math.prod(shape) * ITEM_BYTES[dtype]
+
+
+def fits(shape: Iterable[int]) -> bool:
+    """Whether a shape has no more than :data:`MOST_ELEMENTS`.
+
+    An empty axis counts as one: results may have the other axes without it.
+    """
+    return math.prod([extent or 1 for extent in shape]) <= MOST_ELEMENTS
 
 
 def alignments(specs: Sequence[TensorSpec], unaligned: Collection[int]) -> tuple[int, ...]:

@@ -13,6 +13,8 @@ from .errors import SparseRuntimeError, shown
 
 _COUNT, _BIND = "TVM_NUM_THREADS", "TVM_BIND_THREADS"
 
+_MOST = 4096
+
 
 class _State:
     """What this process has done about threads so far."""
@@ -57,15 +59,32 @@ def choose(wish: int | None, recorded: int | None) -> None:
     keeps TVM from changing the caller's CPU affinity.
     """
     os.environ.setdefault(_BIND, "0")
-    if wish is None and os.environ.get(_COUNT) not in (None, "", _State.ours):
+    if wish is None and os.environ.get(_COUNT) != _State.ours and asked() is not None:
         return
-    if wish is not None and wish < 1:
-        raise SparseRuntimeError("threads", shown(wish), "at least 1")
+    if wish is not None and not 1 <= wish <= _MOST:
+        raise SparseRuntimeError("threads", shown(wish), f"1 to {_MOST}")
     cores = host.physical_cores()
     count = wish or min(recorded or cores, cores)
     _State.ours = os.environ[_COUNT] = str(count)
     if wish is not None and _State.used:
         _resize_pool(wish)
+
+
+def asked() -> int | None:
+    """Return the number of threads that the user's ``TVM_NUM_THREADS`` asks for, if any.
+
+    Raises
+    ------
+    SparseRuntimeError
+        If it is no such number.
+    """
+    text = os.environ.get(_COUNT)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= _MOST):
+        expected = f"a number of threads, 1 to {_MOST}"
+        raise SparseRuntimeError(_COUNT, shown(text), expected, "set it to one, or unset it")
+    return int(text)
 
 
 def settle() -> None:
@@ -99,7 +118,7 @@ def enter(count: int | None) -> None:
     if count == _calling.count:
         return
     if count is None:
-        own = int(os.environ.get(_COUNT) or host.physical_cores())
+        own = asked() or host.physical_cores()
         engine.function("runtime.config_threadpool")(0, own)
     else:
         _resize_pool(count)

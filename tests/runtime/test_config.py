@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,82 @@ def test_the_program_says_what_is_wrong(linear_artifact, tmp_path):
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff")
     cut = run(program, linear_artifact, "--input", tmp_path / "x.npy")
     assert (cut.returncode, b"cut off" in cut.stderr) == (1, True)
+
+
+def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:
+    length = len(header).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + data
+
+
+def dictionary(shape: object, dtype: str = "<f4", order: bool = False) -> str:
+    return str({"descr": dtype, "fortran_order": order, "shape": shape})
+
+
+WHOLE = dictionary((2, 64))
+REFUSED = {
+    "wraps": (npy(dictionary((2**56 + 1, 64)), bytes(256)), b"more elements than any memory has"),
+    "beyond 64 bits": (npy(dictionary((2**70, 64))), b"a header that NumPy does not write"),
+    "negative": (npy(dictionary((-1, 64))), b"a header that NumPy does not write"),
+    "claims much": (npy(dictionary((2**33, 64)), bytes(9)), b"cut off"),
+    "more": (npy(WHOLE, bytes(513)), b"more bytes behind"),
+    "letters": (npy("{'descr': '" + "a" * 60000 + "'"), b"a header that NumPy does not write"),
+    "brackets": (npy("(" * 65000), b"a header that NumPy does not write"),
+    "many axes": (npy(dictionary((1,) * 2000)), b"a header that NumPy does not write"),
+    "long": (npy(WHOLE + " " * (1 << 21), version=2), b"a header of 2097"),
+    "columns": (npy(dictionary((2, 64), order=True), bytes(512)), b"fortran_order"),
+    "type": (
+        npy(dictionary((2, 64), "CODE").replace("CODE", "<U\x1b[31m")),
+        b"elements of the type <U?[31m",
+    ),
+    "version": (npy(WHOLE, version=9), b"version 9"),
+    "archive": (b"PK\x03\x04" + bytes(99), b"no array"),
+    "empty": (b"", b"cut off"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_program_refuses_damaged_arrays(linear_artifact, tmp_path, case):
+    content, words = REFUSED[case]
+    (tmp_path / "x.npy").write_bytes(content)
+    done = run(config.place("program"), linear_artifact, "--input", tmp_path / "x.npy")
+    assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+    assert done.stderr.decode().isprintable() or done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("special", ["/dev/zero", "/dev/null", "/tmp", "/proc/self/mem"])
+def test_the_program_reads_no_device_for_ever(linear_artifact, special):
+    done = run(config.place("program"), linear_artifact, "--input", special)
+    assert (done.returncode, done.stderr[:7]) == (1, b"error: ")
+
+
+HEADERS = {
+    "blanks": npy(WHOLE + " " * 60000, X.tobytes()),
+    "other order": npy("{'shape':(2,64,),\"fortran_order\":False,'descr':'<f4'}", X.tobytes()),
+    "version 2": npy(WHOLE, X.tobytes(), version=2),
+    "version 3": npy(WHOLE, X.tobytes(), version=3),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_the_program_reads_what_numpy_reads(linear_artifact, tmp_path, case):
+    (tmp_path / "x.npy").write_bytes(HEADERS[case])
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy", max_header_size=10**6), X)
+    files = ["--input", "x.npy", "--output", "y.npy", "--output", "z.npy"]
+    done = run(config.place("program"), linear_artifact, *files, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = rt.load(linear_artifact, threads=1)(X)[0]
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), wanted)
+
+
+@pytest.mark.parametrize("count", ["abc", "0", "-3", "2x", "99999"])
+def test_the_program_takes_a_number_of_threads(linear_artifact, count):
+    done = run(config.place("program"), linear_artifact, TVM_NUM_THREADS=count)
+    assert (done.returncode, b"TVM_NUM_THREADS: '" in done.stderr) == (1, True)
+
+
+def test_asking_for_a_place_warns_of_nothing():
+    done = run(sys.executable, "-m", "tvm_sparse_runtime.config", "--libdir")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.fixture(scope="module")

@@ -55,3 +55,15 @@ def test_what_fits():
 def test_what_does_not(shape, bounds, message):
     with pytest.raises(TensorError, match=message):
         check(shape, bounds)
+
+
+@pytest.mark.parametrize("batch", [2**39, 2**62, 2**70])
+def test_more_elements_than_any_memory(batch):
+    with pytest.raises(TensorError, match=r"input x: .* expected at most 1099511627776 elements"):
+        check((batch, batch * 2))
+
+
+def test_an_empty_axis_counts_as_one():
+    specs = [TensorSpec("x", ("batch", "n"), "float32")]
+    with pytest.raises(TensorError, match="at most 1099511627776 elements"):
+        extents.check(specs, [(2**41, 0)], {"batch": 2**41, "n": 0}, {})

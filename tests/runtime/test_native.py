@@ -113,6 +113,22 @@ def test_inputs_that_do_not_fit(linear, given, words):
     assert words in native.last_error()
 
 
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize("rows", [2**56 + 1, 2**62, MOST, -1, -MOST - 1, 2**40])
+def test_sizes_beyond_all_memory_are_not_multiplied(linear, rows):
+    """256 bytes are 2**56 + 1 rows of 64 numbers modulo 2**64."""
+    shape = (ctypes.c_int64 * 2)(rows, 64)
+    assert run(linear, tensor(X, shape=shape)) == (native.BAD_TENSOR, [])
+    assert str(rows) in native.last_error()
+
+
+def test_a_rank_beyond_all_shapes_is_not_read(linear):
+    assert run(linear, tensor(X, ndim=2**31 - 1))[0] == native.BAD_TENSOR
+    assert "2147483647 dimensions; expected 2 dimensions" in native.last_error()
+
+
 def test_an_extent_beyond_its_bounds(tmp_path):
     from tests.artifact.programs import linear as program
 
@@ -162,6 +178,13 @@ CHANGES = [
     ({"library": "../model.so"}, "leaves the directory"),
     ({"library": "model.so"}, "a library named after its checksum"),
     ({"more": 1}, "keys"),
+    *(
+        (
+            {"inputs": [{"name": "x", "shape": ["batch", *extents], "dtype": "float32"}]},
+            "a shape that fits into memory",
+        )
+        for extents in ([2**62, 64], [2**32, 2**32], [0, 2**41], [2**63 - 1])
+    ),
 ]
 
 
@@ -214,3 +237,17 @@ def test_decisions_of_any_sort_keep_their_checksum(tmp_path):
     decision = {"layer": "fc", "texts": TEXTS, "numbers": numbers, "deep": [[{"a": [None, True]}]]}
     program().export(tmp_path / "a.tvms", decisions=[decision, {text: 1 for text in TEXTS}])
     assert native.opened(tmp_path / "a.tvms")[0] == native.OK, native.last_error()
+
+
+@pytest.mark.parametrize("text", ["batch * 4611686018427387904", "99999999999999999999 + batch"])
+def test_arithmetic_that_wraps(tmp_path, text):
+    """Both runtimes refuse every extent of an axis whose arithmetic is beyond all integers."""
+    from tests.artifact.programs import linear as program
+
+    inputs = (rt.TensorSpec("x", ("batch", 64), "float32"), rt.TensorSpec("y", (text,), "float32"))
+    program().export(tmp_path / "a.tvms", inputs=inputs, weights={"w": program().weights["w"]})
+    _, handle = native.opened(tmp_path / "a.tvms")
+    given = np.zeros(3, "float32")
+    with pytest.raises(rt.TensorError):
+        rt.load(tmp_path / "a.tvms").run(X, given)
+    assert run(handle, tensor(X), tensor(given))[0] == native.BAD_TENSOR

@@ -43,6 +43,15 @@ def test_our_own_choice_is_not_the_users(clean):
     assert os.environ["TVM_NUM_THREADS"] == "2"
 
 
+@pytest.mark.parametrize("text", ["abc", "0", "-1", "4x", " 2", "1e9", "99999", "9" * 99, "\u0663"])
+def test_a_variable_that_is_no_number(clean, monkeypatch, text):
+    monkeypatch.setenv("TVM_NUM_THREADS", text)
+    with pytest.raises(SparseRuntimeError, match=r"TVM_NUM_THREADS: .*; expected a number of thr"):
+        threads.choose(None, 2)
+    with pytest.raises(SparseRuntimeError, match="TVM_NUM_THREADS"):
+        ts.compile(torch.nn.Linear(4, 4).eval(), (torch.randn(1, 4),))
+
+
 def of_the_libraries():
     """Return TVM_NUM_THREADS as TVM's runtime library reads it."""
     getenv = ctypes.CDLL(None).getenv
@@ -77,7 +86,7 @@ def test_a_compiled_library_settles_it(clean):
 
 @pytest.mark.parametrize("wish", [0, -1])
 def test_nonsense(clean, wish):
-    with pytest.raises(SparseRuntimeError, match="at least 1"):
+    with pytest.raises(SparseRuntimeError, match="1 to 4096"):
         threads.choose(wish, None)
 
 

@@ -9,7 +9,7 @@ namespace tvm_sparse {
 
 inline int64_t Words(int64_t cols) { return (cols + 63) / 64; }
 
-TVM_SPARSE_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+TVM_SPARSE_INLINE int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 // Set bits of one row before any column: one running count a word and one popcount a query.
 class RankedRow {

@@ -15,7 +15,8 @@ struct Array {
   std::vector<char> bytes;
 };
 
-// Raises std::runtime_error for what is no contiguous array of plain numbers.
+// The whole of a file, or of a pipe. Raises std::runtime_error for what is no contiguous array of
+// plain numbers.
 Array read(const std::string& path);
 
 void write(const std::string& path, const tvm_sparse_tensor& tensor);

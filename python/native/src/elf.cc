@@ -84,6 +84,8 @@ std::pair<uint64_t, uint64_t> SharedObject::weights() const {
     auto found = sections_.find(name);
     if (found == sections_.end()) continue;
     const Section& section = found->second;
+    check_range(section.offset, section.size);
+    if (!section.size) throw wrong(file_, "an empty weight section");
     // A linker may begin .lrodata before the page-aligned objects in it. One byte follows the last.
     uint64_t begin = section.offset + (kPage - section.address % kPage) % kPage;
     return {begin, std::max(begin, section.offset + section.size - 1)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 
 namespace tvm_sparse {
 namespace {
@@ -12,8 +13,35 @@ constexpr size_t kLongest = 200;
 // Raised where an extent cannot be told: another grammar, an unknown name, a division by zero.
 struct Unknown {};
 
+// Raised where it can be told, but is beyond all integers.
+struct TooLarge {};
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+using Overflows = bool (*)(int64_t, int64_t, int64_t*);
+
+int64_t checked(Overflows operation, int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (operation(a, b, &result)) throw TooLarge();
+  return result;
+}
+
+int64_t sum_of(int64_t a, int64_t b) {
+  return checked([](auto x, auto y, auto* z) { return __builtin_add_overflow(x, y, z); }, a, b);
+}
+
+int64_t difference(int64_t a, int64_t b) {
+  return checked([](auto x, auto y, auto* z) { return __builtin_sub_overflow(x, y, z); }, a, b);
+}
+
+int64_t product_of(int64_t a, int64_t b) {
+  return checked([](auto x, auto y, auto* z) { return __builtin_mul_overflow(x, y, z); }, a, b);
+}
+
 int64_t floor_divided(int64_t a, int64_t b) {
   if (b == 0) throw Unknown();
+  if (a == kLeast && b == -1) throw TooLarge();
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
@@ -33,9 +61,9 @@ class Evaluator {
     int64_t value = product();
     for (;;) {
       if (take("+")) {
-        value += product();
+        value = sum_of(value, product());
       } else if (take("-")) {
-        value -= product();
+        value = difference(value, product());
       } else {
         return value;
       }
@@ -46,12 +74,12 @@ class Evaluator {
     int64_t value = atom();
     for (;;) {
       if (take("*")) {
-        value *= atom();
+        value = product_of(value, atom());
       } else if (take("//")) {
         value = floor_divided(value, atom());
       } else if (take("%")) {
         int64_t by = atom();
-        value -= floor_divided(value, by) * by;
+        value = difference(value, product_of(floor_divided(value, by), by));
       } else {
         return value;
       }
@@ -85,6 +113,7 @@ class Evaluator {
   int64_t number() {
     int64_t value = 0;
     auto [stop, failed] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (failed == std::errc::result_out_of_range) throw TooLarge();
     if (failed != std::errc()) throw Unknown();
     at_ = static_cast<size_t>(stop - text_.data());
     return value;
@@ -136,6 +165,8 @@ std::optional<int64_t> evaluate(const std::string& extent, const Dims& dims) {
     return Evaluator(extent, dims).whole();
   } catch (const Unknown&) {
     return std::nullopt;
+  } catch (const TooLarge&) {
+    return kMost;
   }
 }
 

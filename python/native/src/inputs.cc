@@ -4,17 +4,20 @@
 
 #include "error.h"
 #include "extents.h"
+#include "sizes.h"
 
 namespace tvm_sparse {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr int32_t kMostAxes = 64;  // of a shape that is read though its rank is wrong
 
 Error bad_tensor(const TensorSpec& spec, const std::string& found, const std::string& expected) {
   return Error(TVM_SPARSE_BAD_TENSOR, "input " + spec.name, found, expected);
 }
 
 std::string text(const tvm_sparse_tensor& tensor) {
+  if (tensor.ndim > kMostAxes) return std::to_string(tensor.ndim) + " dimensions";
   std::string result = "shape (";
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     result += (axis ? ", " : "") + std::to_string(tensor.shape[axis]);
@@ -45,6 +48,10 @@ void check_shape(const tvm_sparse_tensor& tensor, const TensorSpec& spec, Dims* 
           spec, text(tensor),
           std::to_string(wanted) + " on axis " + std::to_string(axis) + ", " + spec.text());
     }
+  }
+  if (!elements_of(tensor.shape, spec.shape.size())) {
+    throw bad_tensor(spec, text(tensor),
+                     "at most " + std::to_string(kMostElements) + " elements, " + spec.text());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "fields.h"
 #include "sha256.h"
+#include "sizes.h"
 
 namespace tvm_sparse {
 namespace {
@@ -41,15 +42,24 @@ std::string digest(const Field& field) {
   return text;
 }
 
+void check_size(const Field& field, const std::vector<int64_t>& extents) {
+  if (!elements_of(extents.data(), extents.size())) {
+    throw field.wrong("a shape that fits into memory");
+  }
+}
+
 std::vector<TensorSpec> specs(const Field& field) {
   std::vector<TensorSpec> result;
   for (const Field& item : field.items()) {
     item.keys({"name", "shape", "dtype"});
     TensorSpec spec{item.at("name").text(), dtype(item.at("dtype")), {}};
+    std::vector<int64_t> fixed;
     for (const Field& axis : item.at("shape").items()) {
       bool symbol = axis.value.kind == json::Kind::kString;
-      spec.shape.push_back(symbol ? Extent{-1, axis.text()} : Extent{axis.integer(0, kMost), ""});
+      if (!symbol) fixed.push_back(axis.integer(0, kMost));
+      spec.shape.push_back(symbol ? Extent{-1, axis.text()} : Extent{fixed.back(), ""});
     }
+    check_size(item.at("shape"), fixed);
     result.push_back(std::move(spec));
   }
   return result;
@@ -78,12 +88,10 @@ std::vector<Weight> weights(const Field& field) {
   for (const Field& item : field.items()) {
     item.keys({"name", "dtype", "shape", "offset"});
     Weight weight{item.at("name").text(), dtype(item.at("dtype")), {}, 0};
-    unsigned __int128 elements = 1;
     for (const Field& axis : item.at("shape").items()) {
       weight.shape.push_back(axis.integer(0, kMost));
-      elements *= static_cast<uint64_t>(weight.shape.back());
-      if (elements >> 60) throw item.at("shape").wrong("a shape that fits into memory");
     }
+    check_size(item.at("shape"), weight.shape);
     weight.offset = static_cast<uint64_t>(item.at("offset").integer(0, int64_t{1} << 60));
     if (weight.offset % kAlignment) throw item.at("offset").wrong("a multiple of 64");
     result.push_back(std::move(weight));
