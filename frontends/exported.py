@@ -17,6 +17,7 @@ from tvm import relax
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.assertions import assert_tensors
 from tvm_sparse.frontends.complex_numbers import replace_complex
+from tvm_sparse.frontends.computed_weights import compute_weights
 from tvm_sparse.frontends.converters import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
@@ -64,6 +65,7 @@ def _imported(
     with quiet():
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)
+        compute_weights(program)
     refuse_random(program)
     assert_tensors(program)
     replace_complex(program)

@@ -14,6 +14,11 @@ def plain_name(tensor: str) -> str:
     return _MASKED.sub("", _PARAMETRIZED.sub(r"\1", tensor))
 
 
+def is_mask(tensor: str) -> bool:
+    """Whether ``tensor`` is the mask of :mod:`torch.nn.utils.prune`, which goes with a weight."""
+    return tensor.endswith("_mask")
+
+
 def layer_of(tensor: str) -> str:
     """Return the layer of a weight: ``"fc.weight_orig"`` belongs to ``"fc"``.
 

@@ -9,9 +9,11 @@ import threading
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
+from tvm_sparse.selection.decisions import DENSE
 from tvm_sparse_runtime.session import Session
 
 FAST = {"measure": False}
@@ -105,6 +107,34 @@ def test_changed_weights_are_noticed(check):
     assert_right(fast, model, x)
     if check == "values":
         model.second.weight.data.mul_(3)
+        assert_right(fast, model, x)
+
+
+@pytest.mark.parametrize("way", ["ts.prune", "torch.nn.utils.prune"])
+def test_masks_that_are_attached_make_layers_sparse_and_may_change(way):
+    torch.manual_seed(0)
+    model, x = (
+        nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU()).eval(),
+        torch.randn(1, 16, 6, 6),
+    )
+    if way == "ts.prune":
+        ts.prune.balanced(model, 0.875)
+        mask = model[0].parametrizations.weight[0].mask
+    else:
+        prune.l1_unstructured(model[0], "weight", 0.875)
+        mask = model[0].weight_mask
+    fast = compiled(model, artifacts=False)
+    assert_right(fast, model, x)
+    (graph,) = ts.explain(fast).graphs
+    (decision,) = graph.parts[0].decisions
+    assert decision["layer"] == "0" and decision["sparsity"] == pytest.approx(0.875)
+    assert decision["chosen"] not in DENSE
+    with torch.no_grad():
+        mask[:16] = False
+        assert_right(fast, model, x)
+        parameters = dict(model.named_parameters())
+        weight = next(p for p in parameters.values() if p.dim() == 2)
+        weight.mul_(2)
         assert_right(fast, model, x)
 
 

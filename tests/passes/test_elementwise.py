@@ -67,3 +67,9 @@ def test_no_pass_keeps_a_list_of_its_own():
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         named = {n.value for n in nodes if isinstance(n, ast.Constant)} & ELEMENTWISE.keys()
         assert len(named) < 6, f"{path.name} names {sorted(named)}"
+
+
+def test_a_choice_by_what_is_unknown_is_unknown():
+    choose = ELEMENTWISE["where"].numpy
+    found = choose(np.array([0.0, 1.0, np.nan]), np.array([1.0, np.nan, 3.0]), np.zeros(3))
+    np.testing.assert_array_equal(found, [0.0, np.nan, np.nan])

@@ -133,3 +133,19 @@ def test_comparisons_of_integers_choose_an_index(name):
 def test_choices_of_floats_stay():
     before = module(lambda x: R.add(x, R.where(constant(M > 0), constant(W), constant(M))), (2, 3))
     assert operators(FoldConstants()(before)) == {"add": 1, "where": 1}
+
+
+def test_a_weight_that_a_condition_masks_keeps_the_weights_name():
+    kept, none = constant(M != 0, "fc.parametrizations.weight.0.mask"), relax.const(0.0, "float32")
+    weight = constant(W, "fc.parametrizations.weight.original")
+    after = FoldConstants()(module(lambda x: R.matmul(x, R.where(kept, weight, none)), (5, 2)))
+    (call,) = [b.value for b in after["main"].body.blocks[0].bindings]
+    assert name_of(call.args[1]) == "fc.parametrizations.weight.original"
+    assert (call.args[1].value.numpy() == W * M).all()
+
+
+def test_the_name_of_a_weight_goes_before_its_masks():
+    product = R.multiply(constant(M, "fc.weight_mask"), constant(W, "fc.weight_orig"))
+    after = FoldConstants()(module(lambda x: R.matmul(x, product), (5, 2)))
+    (call,) = [b.value for b in after["main"].body.blocks[0].bindings]
+    assert name_of(call.args[1]) == "fc.weight_orig"

@@ -15,6 +15,7 @@ from tvm_sparse.dynamo.cache import compiled
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Eager, Part, split
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.frontends.computed_weights import compute_weights
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -44,6 +45,7 @@ def exported(
             program = torch.export.export(module, tuple(args), dynamic_shapes=shapes)
             # Nothing is taken apart here, but writes become results with a kind of their own.
             program = program.run_decompositions({})
+            compute_weights(program)
         except Exception as error:  # of every kind
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise InputError("graph", f"torch.export cannot trace it ({reason[0]})") from error

@@ -77,6 +77,12 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return np.asarray(wide * 0.5 * (1 + erf), x.dtype)
 
 
+def _chosen(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return what a condition chooses, NaN where it is unknown."""
+    found, unknown = np.where(condition, x, y), np.isnan(condition)
+    return np.where(unknown, np.nan, found) if unknown.any() else found
+
+
 PLAIN, FUSES = Elementwise(), Elementwise(fuses=True)
 
 ELEMENTWISE: dict[str, Elementwise] = {
@@ -111,7 +117,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "less_equal": Elementwise(2, integers=np.less_equal),
     "equal": Elementwise(2, integers=np.equal),
     "not_equal": Elementwise(2, integers=np.not_equal),
-    "where": Elementwise(3, integers=np.where, scalar=tirx.Select),
+    "where": Elementwise(3, _chosen, exact=True, scalar=tirx.Select),
     # By tensor: scales and zero points are numbers.
     **dict.fromkeys(("quantize", "dequantize"), Elementwise(3)),
 }

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.memory import array_of
+from tvm_sparse.names import is_mask
 from tvm_sparse.numerics import is_float
 from tvm_sparse.passes.elementwise import ELEMENTWISE, Elementwise, Function
 from tvm_sparse.passes.rewrite import Rewriter, constant, name_of, op_name, rewrite, static_shape
@@ -107,7 +108,7 @@ class _Fold:
             return self._shaped(name, call, constants[0])
         values = [array_of(c) for c in constants]
         values = values if traits.exact else _wide(values)
-        label = next((name_of(c) for c in constants if name_of(c)), "")
+        label = _label(constants)
         with np.errstate(all="ignore"):
             return constant(_astype(call, traits.numpy(*values)), label)
 
@@ -122,6 +123,17 @@ class _Fold:
                 label += _which(call, before.shape)
             self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
+
+
+def _label(constants: list[Any]) -> str:
+    """Return the name of the first of ``constants`` that has one; a mask is named after no other.
+
+    Masks are bits, or have names of their own: what is computed of a weight and its mask is the
+    weight.
+    """
+    named = [c for c in constants if name_of(c)]
+    floats = [c for c in named if is_float(str(c.ty.dtype)) and not is_mask(name_of(c))]
+    return next((name_of(c) for c in (*floats, *named)), "")
 
 
 def _is_known(call: relax.Call, traits: Elementwise) -> bool:
