@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.part import Part, part_of
 from tvm_sparse.frontends.registry import front_end
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
@@ -21,6 +22,8 @@ def load(
     weights: str | Path | None = None,
     dynamic_batch: bool | tuple[int, int] = False,
     dynamic_shapes: Any = None,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Model:
     """Import ``source`` as a Relax module with named weights.
 
@@ -42,6 +45,11 @@ def load(
     dynamic_shapes
         For a module or factory: which extents stay symbolic, as :func:`torch.export.export` takes
         it.
+    outputs
+        For an ONNX file: names of values of its graph that the model returns instead of the file's
+        outputs. What comes behind them is left out.
+    constants
+        For an ONNX file: inputs that are constants instead, by name.
 
     Raises
     ------
@@ -50,7 +58,7 @@ def load(
     """
     import torch
 
-    opened = open_source(source, weights)
+    opened = open_source(source, weights, part_of(outputs, constants))
     if isinstance(opened, torch.nn.Module):
         if example_inputs is None and kwargs is None:
             raise InputError(
@@ -82,13 +90,13 @@ def load(
     return from_exported(opened)
 
 
-def open_source(source: Any, weights: str | Path | None = None) -> Any:
-    """Return ``source`` as a module, an exported program or a model, by its front end.
+def open_source(source: Any, weights: str | Path | None = None, part: Part | None = None) -> Any:
+    """Return ``source``, or a part, as a module, exported program or model, by its front end.
 
     Raises
     ------
     InputError
-        No front end takes it, or ``weights`` come without a factory.
+        No front end takes it, ``weights`` come without a factory, a part without names.
     """
     found = front_end(source)
     if weights is not None and (found is None or not found.weights):
@@ -100,7 +108,16 @@ def open_source(source: Any, weights: str | Path | None = None) -> Any:
         )
     if found is None:
         raise _refusal(source)
-    return found.open(source, None if weights is None else Path(weights))
+    if not part:
+        return found.open(source, None if weights is None else Path(weights))
+    if found.open_part is None:
+        raise InputError(
+            "outputs" if part.outputs else "constants",
+            "are given for a model whose values have no names",
+            expected="an .onnx file",
+            todo="let the model itself return or hold them",
+        )
+    return found.open_part(source, part)
 
 
 def _refusal(source: Any) -> InputError:

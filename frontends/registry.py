@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.part import Part
 from tvm_sparse.table import Table
 
 
@@ -24,11 +25,15 @@ class FrontEnd:
         :class:`~tvm_sparse.frontends.model.Model`; called as ``open(source, weights)``.
     weights
         Whether it fills what it opens from a weights file; others are never given one.
+    open_part
+        Returns a part of a source whose values have names, as a model; ``None`` where they have
+        none.
     """
 
     takes: Callable[[Any], bool]
     open: Callable[[Any, Path | None], Any]
     weights: bool = False
+    open_part: Callable[[Any, Part], Any] | None = None
 
 
 def suffix(*names: str) -> Callable[[Any], bool]:
@@ -53,9 +58,13 @@ def _open_pt2(source: Any, _weights: Path | None) -> Any:
 
 
 def _open_onnx(source: Any, _weights: Path | None) -> Any:
+    return _open_part_of_onnx(source, Part())
+
+
+def _open_part_of_onnx(source: Any, part: Part) -> Any:
     from tvm_sparse.frontends.onnx import load_onnx
 
-    return load_onnx(Path(source))
+    return load_onnx(Path(source), part)
 
 
 def _open_factory(source: Any, weights: Path | None) -> Any:
@@ -67,7 +76,7 @@ def _open_factory(source: Any, weights: Path | None) -> Any:
 FRONT_ENDS: Table[FrontEnd] = Table(
     "front end",
     {
-        "onnx": FrontEnd(suffix(".onnx"), _open_onnx),
+        "onnx": FrontEnd(suffix(".onnx"), _open_onnx, open_part=_open_part_of_onnx),
         "pt2": FrontEnd(suffix(".pt2"), _open_pt2),
         "factory": FrontEnd(_is_factory, _open_factory, weights=True),
         "object": FrontEnd(_is_module, lambda source, _weights: source),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ def compile(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any] | None = None,
     target: str | Target = "cpu",
     precision: Precision | None = None,
     config: Config | None = None,
@@ -71,6 +73,10 @@ def compile(
         Keyword arguments besides.
     dynamic_shapes
         Which extents stay symbolic, as :func:`torch.export.export` takes it.
+    outputs
+        For an ONNX file: names of values that the library returns instead of the file's outputs.
+    constants
+        For an ONNX file: inputs that are constants instead, by name.
     target
         ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
         ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
@@ -105,7 +111,14 @@ def compile(
     with shown(progress) as told:
         phases = Phases(told)
         with phases.next():
-            source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
+            source = load(
+                model,
+                example_inputs,
+                kwargs,
+                dynamic_shapes=dynamic_shapes,
+                outputs=outputs,
+                constants=constants,
+            )
         library = _compiled(source, resolved, config, database, phases)
     if config.precision != Config.precision:
         examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.frontends.onnx.reader import LARGEST
 from tvm_sparse.frontends.onnx.types import dtype_of
+from tvm_sparse.frontends.onnx.weights import LARGEST
 
 _EXAMPLES = (4, 6, 10, 14, 22, 26, 34, 38)
 """Extents that stand for symbols while a graph is traced; different, so that no two are mixed."""

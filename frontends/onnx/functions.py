@@ -20,6 +20,10 @@ class Functions:
     def __init__(self, functions: Iterable[Any] = ()) -> None:
         self._own = {(f.domain, f.name): f for f in functions}
 
+    def has(self, node: Node) -> bool:
+        """Whether the model itself says what the operator of ``node`` computes."""
+        return (node.domain, node.operator) in self._own
+
     def body(self, node: Node, inputs: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
         """Return the function that defines the operator of ``node``, and its default attributes.
 
@@ -47,12 +51,25 @@ class Functions:
         }
 
 
+_REMEDIES = {
+    "": "export the model with other operators",
+    "com.microsoft": "save the model without onnxruntime's optimisations (ORT_ENABLE_BASIC)",
+    "com.microsoft.nchwc": "save the model with ORT_ENABLE_EXTENDED: ORT_ENABLE_ALL is laid out "
+    "for one machine",
+    "com.ms.internal.nhwc": "save the model with ORT_ENABLE_EXTENDED: ORT_ENABLE_ALL is laid out "
+    "for one machine",
+}
+"""What to do about an unknown operator, by its domain; another domain's needs its function."""
+
+
 def _unknown(node: Node) -> InputError:
+    domain = f"domain '{node.domain}'" if node.domain else "ONNX's own domain"
+    remedy = _REMEDIES.get(node.domain, "add it to the model as a function, or export without it")
     return InputError(
         node.place,
-        f"operator '{node.operator}' cannot be imported",
+        f"operator '{node.operator}' of {domain} cannot be imported",
         "operators that the documentation lists",
-        "export the model with other operators",
+        f"{remedy}{node.cut}",
     )
 
 

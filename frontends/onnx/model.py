@@ -11,9 +11,12 @@ import torch
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.onnx.cut import cut
 from tvm_sparse.frontends.onnx.dimensions import examples
 from tvm_sparse.frontends.onnx.network import Network
-from tvm_sparse.frontends.onnx.reader import take_weights
+from tvm_sparse.frontends.onnx.reader import read_onnx
+from tvm_sparse.frontends.onnx.weights import take_weights
+from tvm_sparse.frontends.part import Part
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -74,14 +77,13 @@ def _renamed(model: Model, network: Network) -> Model:
     )
 
 
-def load_onnx(path: Path) -> Model:
-    """Import the ONNX file ``path``; symbolic dimensions stay symbolic.
+def load_onnx(path: Path, part: Part | None = None) -> Model:
+    """Import the ONNX file ``path``, or a part of it; symbolic dimensions stay symbolic.
 
     Raises
     ------
     InputError
         ``onnx`` is not installed, the file is missing or damaged, or an operator is unknown.
     """
-    from tvm_sparse.frontends.onnx.reader import read_onnx
-
-    return to_model(read_onnx(path), str(path))
+    proto = read_onnx(path)
+    return to_model(cut(proto, part) if part else proto, str(path))

@@ -11,6 +11,7 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx import converters
+from tvm_sparse.frontends.onnx.checker import IMPLIED
 from tvm_sparse.frontends.onnx.functions import Functions
 from tvm_sparse.frontends.onnx.known import Known, is_small
 from tvm_sparse.frontends.onnx.scope import Scope, Value, as_tensor, look_up
@@ -39,33 +40,37 @@ class Network(nn.Module):
     proto
         A checked ``ModelProto``.
     weights
-        Its initializers by name.
+        What :func:`~tvm_sparse.frontends.onnx.weights.take_weights` took out of it.
     """
 
     def __init__(self, proto: Any, weights: Mapping[str, np.ndarray]) -> None:
         super().__init__()
-        opsets = {
+        opsets = IMPLIED | {
             ("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import
         }
-        scope = Scope(opsets, Functions(proto.functions))
         self.input_names = tuple(value.name for value in proto.graph.input)
         self.output_names = tuple(value.name for value in proto.graph.output)
         self.weight_names = dict(zip(map("w{}".format, range(len(weights))), weights, strict=True))
+        self._places = {name: buffer for buffer, name in self.weight_names.items()}
+        self._initializers = [tensor.name for tensor in proto.graph.initializer]
         self._arrays = dict(weights)
         for buffer, name in self.weight_names.items():
             self.register_buffer(buffer, to_tensor(weights[name]))
+        given = frozenset((*self.input_names, *self._initializers, *_constants(proto)))
+        scope = Scope(opsets, Functions(proto.functions), given=given, weight=self._weight)
         self.node_names = {}
         for i, node in enumerate(proto.graph.node):
             self.add_module(f"n{i}", Step(scope, node))
             self.node_names[f"n{i}"] = scope.node(node, {}).name
 
+    def _weight(self, name: str) -> Value:
+        tensor, array = self.get_buffer(self._places[name]), self._arrays[name]
+        return Known(array, tensor) if is_small(array) else tensor
+
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the outputs in the graph's order."""
         env: dict[str, Value] = dict(zip(self.input_names, inputs, strict=True))
-        for buffer, name in self.weight_names.items():
-            tensor = self.get_buffer(buffer)
-            array = self._arrays[name]
-            env[name] = Known(array, tensor) if is_small(array) else tensor
+        env.update((name, self._weight(name)) for name in self._initializers)
         for step in self.children():
             step(env)
         outputs = []
@@ -76,3 +81,7 @@ class Network(nn.Module):
                 raise InputError(place, "is left out", "a tensor")
             outputs.append(value)
         return tuple(outputs)
+
+
+def _constants(proto: Any) -> list[str]:
+    return [name for node in proto.graph.node if node.op_type == "Constant" for name in node.output]

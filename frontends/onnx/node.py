@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm_sparse.errors import InputError, UnsupportedError
@@ -25,6 +26,8 @@ class Node:
         Names of its values; an empty name is one that is left out.
     attributes
         By name: numbers, strings, lists of these, ``TensorProto`` or ``GraphProto``.
+    computed
+        Inputs that nodes before it compute, by names that a user can give: in the whole graph only.
     run
         Runs a subgraph of this node; see :class:`~tvm_sparse.frontends.onnx.scope.Scope`.
     """
@@ -36,12 +39,26 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(repr=False)
+    computed: tuple[str, ...] = ()
     run: Callable[[Any, Sequence[Any]], list[Any]] | None = field(default=None, repr=False)
 
     @property
     def place(self) -> str:
         """Where an error of this node is."""
         return f"node '{self.name}'"
+
+    @property
+    def cut(self) -> str:
+        """Advice to compile what comes before this node, behind another advice; empty for none."""
+        if not self.computed:
+            return ""
+        options = " ".join(f"--outputs {shlex.quote(name)}" for name in self.computed)
+        names = ", ".join(f"'{name}'" for name in self.computed)
+        return f", or cut here: outputs=[{names}] ({options}) compiles what comes before it"
+
+    def with_outputs(self, count: int) -> Node:
+        """Return this node with its first outputs only, for a converter of a part of it."""
+        return replace(self, outputs=self.outputs[:count])
 
     def refuse(self, found: str, expected: str = "", remedy: str = "") -> UnsupportedError:
         """Return the error that this node, sound as it is, is not imported."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from tvm_sparse.frontends.onnx.known import Known, Series
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import Converter, find
 from tvm_sparse.frontends.onnx.types import to_array
+from tvm_sparse.frontends.onnx.weights import label, weight_of
 
 Value: TypeAlias = torch.Tensor | Known | Series | None
 """A value of a graph; None is an optional one that is left out."""
@@ -39,23 +40,27 @@ class Scope:
         What the attributes of a function's body refer to.
     depth
         Functions and subgraphs around this one.
+    given
+        Names of the whole graph's inputs and weights, which no node computes.
+    weight
+        Returns a weight that was taken out of the graph, by its name.
     """
 
     opsets: Mapping[str, int]
     functions: Functions
     outer: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
+    given: frozenset[str] = frozenset()
+    weight: Callable[[str], Value] = field(default=lambda name: None, repr=False)
 
     def node(self, proto: Any, env: MutableMapping[str, Value]) -> Node:
         """Return the node that ``proto`` describes, its subgraphs reading ``env``."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
-        first = next((name for name in proto.output if name), "")
-        label = proto.name or f"{proto.op_type} of '{first}'".replace("'", "")
         node = Node(
             proto.op_type,
             domain,
             self.opsets.get(domain, 0),
-            label,
+            label(proto),
             tuple(proto.input),
             tuple(proto.output),
             self._attributes(proto),
@@ -72,7 +77,7 @@ class Scope:
             raise node.unsound(f"its graph takes {len(graph.input)} inputs", f"{len(inputs)}")
         local: dict[str, Value] = {}
         for tensor in graph.initializer:
-            local[tensor.name] = Known(to_array(tensor, f"constant '{tensor.name}'"))
+            local[tensor.name] = self._constant(tensor, f"constant '{tensor.name}'")
         local.update(zip((value.name for value in graph.input), inputs, strict=True))
         scope = replace(self, depth=self.depth + 1)
         inner = ChainMap(local, env)
@@ -94,6 +99,8 @@ class Scope:
         """
         node = self.node(proto, env)
         inputs = [look_up(env, name, node.place) if name else None for name in node.inputs]
+        if not self.depth:
+            node = replace(node, computed=self._computed(node, inputs))
         try:
             outputs = self._outputs(node, inputs)
         except SparseError:
@@ -105,13 +112,19 @@ class Scope:
             ) from error
         env.update(zip(node.outputs, outputs, strict=False))
 
+    def _computed(self, node: Node, inputs: list[Value]) -> tuple[str, ...]:
+        """Return the names of inputs that other nodes compute when the graph runs."""
+        pairs = dict(zip(node.inputs, inputs, strict=True)).items()
+        found = (name for name, value in pairs if isinstance(value, torch.Tensor))
+        return tuple(name for name in found if name not in self.given)
+
     def _outputs(self, node: Node, inputs: list[Value]) -> Sequence[Value]:
         if all(x is None or isinstance(x, Known) for x in inputs) and inputs:
             value = known.compute(node, [x for x in inputs if x is None or isinstance(x, Known)])
             if value is not None:
                 return [value]
         converter = find(node.operator, node.domain, node.opset)
-        if converter is not None:
+        if converter is not None and not self.functions.has(node):
             result = _convert(converter, node, inputs)
             return result if isinstance(result, tuple | list) else [result]
         return self._expand(node, inputs)
@@ -124,17 +137,25 @@ class Scope:
         padded = [*inputs, *[None] * len(body.input)][: len(body.input)]
         env: dict[str, Value] = dict(zip(body.input, padded, strict=True))
         opsets = {**self.opsets, **{o.domain: o.version for o in body.opset_import}}
-        inner = Scope(opsets, self.functions, {**defaults, **node.attributes}, self.depth + 1)
+        outer = {**defaults, **node.attributes}
+        inner = replace(self, opsets=opsets, outer=outer, depth=self.depth + 1)
         inner.run(body.node, env)
         wanted = body.output[: len(node.outputs)]
         names = zip(wanted, node.outputs, strict=True)
         return [look_up(env, name, node.place) if used else None for name, used in names]
 
+    def _constant(self, tensor: Any, place: str) -> Value:
+        """Return a constant of a graph, which may have been taken out of it."""
+        taken = weight_of(tensor)
+        return self.weight(taken) if taken else Known(to_array(tensor, place))
+
     def _attributes(self, proto: Any) -> dict[str, Any]:
         found = {}
         for attribute in proto.attribute:
             if not attribute.ref_attr_name:
-                found[attribute.name] = attribute_value(attribute)
+                taken = attribute.type == attribute.TENSOR and weight_of(attribute.t)
+                value = self.weight(taken) if taken else attribute_value(attribute)
+                found[attribute.name] = value
             elif attribute.ref_attr_name in self.outer:
                 found[attribute.name] = self.outer[attribute.ref_attr_name]
         return found
@@ -195,5 +216,6 @@ def _static(node: Node, name: str, value: Value) -> np.ndarray | None:
     raise node.refuse(
         f"its input '{name}' is computed or given at run time",
         "a constant, or what follows from constants and shapes",
-        "make it an initializer before the export",
+        "make it an initializer before the export, or fix the input that decides it: "
+        "constants={'NAME': number} (--constant NAME=NUMBER)",
     )

@@ -1,8 +1,10 @@
 import numpy as np
+import onnx
 import pytest
 import torch
 
 import tvm_sparse_runtime
+from tests.frontends.onnx.graphs import branching, detecting
 from tvm_sparse.selection import choose
 
 
@@ -153,3 +155,24 @@ def test_what_another_precision_costs_is_shown(call, call_json, here, pt2):
 def test_a_precision_that_cannot_be_is_refused(call, here, pt2, precision, target, message):
     options = ["--dry-run", "--precision", precision, "--target", target]
     assert message in call("compile", pt2, *options, status=1).stderr
+
+
+def test_a_graph_is_compiled_up_to_named_values(call, call_json, here):
+    onnx.save(detecting(np.ones((8, 6), np.float32)), here / "detector.onnx")
+    error = call("compile", "detector.onnx", "--dry-run", status=1).stderr
+    assert "--outputs scores" in " ".join(error.split())
+    options = ["--outputs", "scores", "--outputs", "boxes", "--no-measure", "--check"]
+    printed = call_json("compile", "detector.onnx", *options, "-o", "out.tvms")
+    assert printed["check"]["error"] < 1e-5
+    outputs = tvm_sparse_runtime.load("out.tvms").outputs
+    assert [spec.name for spec in outputs] == ["scores", "boxes"]
+    rows = call_json("inspect", "detector.onnx", "--outputs", "boxes")["layers"]
+    assert [row["layer"] for row in rows] == ["w"]
+
+
+def test_an_input_is_fixed(call, here):
+    onnx.save(branching(), here / "voice.onnx")
+    call("compile", "voice.onnx", "--constant", "rate=16000", "--no-measure", "-o", "out.tvms")
+    assert [spec.name for spec in tvm_sparse_runtime.load("out.tvms").inputs] == ["x"]
+    error = call("compile", "voice.onnx", "--constant", "rat=1", "--dry-run", status=1).stderr
+    assert "'rate'" in error

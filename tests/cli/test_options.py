@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import typer
 
-from tvm_sparse.cli.options import InputShape, example_inputs, parse_shape, random_array
+from tvm_sparse.cli.options import (
+    InputShape,
+    constants,
+    example_inputs,
+    parse_shape,
+    random_array,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +57,22 @@ def test_shapes_and_files_exclude_each_other(tmp_path):
 
 def test_random_arrays_repeat():
     np.testing.assert_array_equal(random_array((5,), "float32"), random_array((5,), "float32"))
+
+
+def test_constants_are_numbers_lists_or_files(tmp_path):
+    np.save(tmp_path / "t.npy", np.ones((1, 2), np.float32))
+    found = constants(["rate=16000", "a=b=0.5", "on=true", "row=[1, 2]", f"t={tmp_path}/t.npy"])
+    assert {name: value.tolist() for name, value in found.items()} == {
+        "rate": 16000,
+        "a=b": 0.5,
+        "on": True,
+        "row": [1, 2],
+        "t": [[1.0, 1.0]],
+    }
+    assert constants(None) is None
+
+
+@pytest.mark.parametrize("text", ["rate", "=1", "rate=", "rate=high", "rate=null", "rate=[1, [2]]"])
+def test_other_constants_are_usage_errors(text):
+    with pytest.raises(typer.BadParameter, match="is not like rate=16000"):
+        constants([text])

@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from safetensors.torch import save_file
 
+from tests.frontends.onnx.graphs import branching, detecting
 from tvm_sparse.tuning.database import default_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -40,6 +42,8 @@ def files(here, pt2, tmp_path_factory, monkeypatch):
     exec(MODELS, names)
     save_file(names["resnet"]().state_dict(), here / "resnet.safetensors")
     np.save(here / "x.npy", np.ones((3, 64), np.float32))
+    onnx.save(detecting(np.ones((8, 6), np.float32)), here / "detector.onnx")
+    onnx.save(branching(), here / "voice.onnx")
     return here
 
 

@@ -60,7 +60,9 @@ def test_an_unknown_operator_is_named_with_its_node(tmp_path):
     proto.opset_import.append(onnx.helper.make_opsetid("own", 1))
     proto.graph.node[0].op_type, proto.graph.node[0].domain = "Mystery", "own"
     onnx.save(proto, str(path))
-    with pytest.raises(InputError, match=r"node 'first': operator 'Mystery' cannot be imported"):
+    with pytest.raises(
+        InputError, match=r"node 'first': operator 'Mystery' of domain 'own' cannot be imported"
+    ):
         load_onnx(path)
 
 

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tvm_sparse.cli import console, outputs, tables
+from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import (
+    Constants,
     Debug,
     Examples,
     Json,
+    Outputs,
     Shapes,
     Source,
     Weights,
+    constants,
     example_inputs,
 )
+from tvm_sparse.cli.outputs import check_file
 from tvm_sparse.extras import require
 from tvm_sparse.progress import bars
 
@@ -47,6 +51,8 @@ def compile_command(
     shape: Shapes = None,
     input: Examples = None,
     weights: Weights = None,
+    outputs: Outputs = None,
+    constant: Constants = None,
     dynamic_batch: Annotated[
         bool, typer.Option("--dynamic-batch", help="Leave the first extent of the inputs open.")
     ] = False,
@@ -101,11 +107,18 @@ def compile_command(
         _refuse_ignored(source, shape, input, check or rounds)
         from tvm_sparse import frontends
 
-        examples = example_inputs(shape, input)
+        examples, fixed = example_inputs(shape, input), constants(constant)
         with warnings.catch_warnings(), bars() as progress:
             warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)  # the summary has it
             progress("importing", 0, 1)
-            model = frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch)
+            model = frontends.load(
+                source,
+                examples,
+                weights=weights,
+                dynamic_batch=dynamic_batch,
+                outputs=outputs,
+                constants=fixed,
+            )
             progress("importing", 1, 1)
             library = ts.compile(
                 model,
@@ -123,8 +136,9 @@ def compile_command(
         checked = None
         if check:
             from tvm_sparse.comparison.beside import beside_source
+            from tvm_sparse.frontends.part import part_of
 
-            checked = beside_source(library, source, input, weights)
+            checked = beside_source(library, source, input, weights, part_of(outputs, fixed))
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force, sign=sign)
@@ -142,7 +156,7 @@ def _look_first(output: Path | None, report: Path | None, force: bool) -> None:
 
     if report is not None:
         require("report", "--report")
-        outputs.check_file(report)
+        check_file(report)
     if output is not None:
         check_place(output.absolute(), force)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tvm_sparse.cli import console
-from tvm_sparse.cli.options import Debug, Json, Weights
+from tvm_sparse.cli.options import Constants, Debug, Json, Outputs, Weights, constants
 from tvm_sparse.progress import bars
 
 
@@ -21,6 +21,8 @@ def inspect_command(
     ],
     *,
     weights: Weights = None,
+    outputs: Outputs = None,
+    constant: Constants = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -29,7 +31,13 @@ def inspect_command(
         import tvm_sparse as ts
 
         with bars() as progress:
-            report = ts.inspect(source, weights=weights, progress=progress)
+            report = ts.inspect(
+                source,
+                weights=weights,
+                outputs=outputs,
+                constants=constants(constant),
+                progress=progress,
+            )
         if json:
             console.show_json(report.to_json())
         else:

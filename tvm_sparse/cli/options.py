@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,37 @@ Examples = Annotated[
         "--input", metavar="FILE", help="An example input, a .npy file; once for each input."
     ),
 ]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outputs",
+        metavar="NAME",
+        help="Compile an .onnx file up to this value; once for each.",
+    ),
+]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constant",
+        metavar="NAME=NUMBER",
+        help="Fix this input of an .onnx file; once for each. NUMBER may be a .npy file.",
+    ),
+]
+
+
+def constants(texts: list[str] | None) -> dict[str, np.ndarray] | None:
+    """Read values like ``rate=16000`` or ``table=table.npy`` by their names."""
+    found: dict[str, np.ndarray] = {}
+    for text in texts or ():
+        name, equals, value = text.rpartition("=")
+        try:
+            number: np.ndarray | None = np.asarray(json.loads(value))
+        except ValueError:
+            number = read_array(Path(value)) if value.endswith(".npy") else None
+        if not (name and equals) or number is None or number.dtype.kind not in "biuf":
+            raise typer.BadParameter(f"'{text}' is not like rate=16000 or table=table.npy")
+        found[name] = number
+    return found or None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 from tvm_sparse.comparison import programs, reference
 from tvm_sparse.comparison.latency import race
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.part import Part
 from tvm_sparse.targets import parse_target
 
 
@@ -27,8 +28,9 @@ def beside_source(
     source: str,
     files: Sequence[Path] | None = None,
     weights: Path | None = None,
+    part: Part | None = None,
 ) -> Beside:
-    """Run ``source`` itself beside ``library``, on the inputs in ``files`` or on random ones.
+    """Run ``source``, or its ``part``, beside ``library`` on inputs in ``files`` or random ones.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def beside_source(
         raise InputError("--check", "code for another machine does not run here", "this machine")
     inputs = programs.inputs_for(library, files)
     ours = partial(programs.call, library, inputs)
-    theirs = reference.reference(source, inputs, weights)
+    theirs = reference.reference(source, inputs, weights, part)
     error = reference.largest_error(ours(), theirs())
     rounding = library.decisions.rounding
     # The same rounding costs other inputs somewhat more or less.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import open_source
+from tvm_sparse.frontends.part import Part
 
 Program = Callable[[], list[np.ndarray]]
 """Runs a model on inputs that it already has, and returns all its outputs."""
@@ -59,8 +61,13 @@ def arrays(outputs: Any) -> list[np.ndarray]:
     return [x.detach().numpy() for x in pytree.tree_leaves(outputs) if hasattr(x, "detach")]
 
 
-def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = None) -> Program:
-    """Return the program whose outputs count as right.
+def reference(
+    source: Any,
+    inputs: Sequence[np.ndarray],
+    weights: Path | None = None,
+    part: Part | None = None,
+) -> Program:
+    """Return the program whose outputs count as right, that of a ``part`` of an ONNX file if given.
 
     Raises
     ------
@@ -75,7 +82,13 @@ def reference(source: Any, inputs: Sequence[np.ndarray], weights: Path | None = 
             "cannot be run beside the compiled model: onnxruntime is not installed",
             todo="pip install onnxruntime",
         )
-    return onnxruntime_session(str(source), inputs, threads=1)
+    if not part:
+        return onnxruntime_session(str(source), inputs, threads=1)
+    from tvm_sparse.frontends.onnx.cut import write_cut
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_cut(Path(source), part, Path(folder))
+        return onnxruntime_session(str(path), inputs, threads=1)
 
 
 def onnxruntime_session(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tvm_sparse.frontends.layers import LayerWeight, module_layers
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.nncf import without_hooks
+from tvm_sparse.frontends.part import Part, part_of
 from tvm_sparse.frontends.quantised_layers import is_quantised, quantised_layers
 from tvm_sparse.inspection.report import BYTES, FLOATS, Report, Row
 from tvm_sparse.passes.weight_steps import find_steps
@@ -26,7 +27,12 @@ Progress = Callable[[str, int, int], None]
 
 
 def inspect(
-    model: Any, *, weights: str | Path | None = None, progress: Progress | None = None
+    model: Any,
+    *,
+    weights: str | Path | None = None,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Return which sparsity pattern each layer of ``model`` has, from its weights alone.
 
@@ -38,6 +44,8 @@ def inspect(
         the index of several or their folder, or a factory ``"pkg.module:function"``.
     weights
         For a factory: the safetensors to fill its module with.
+    outputs, constants
+        For an ONNX file: the part to look at, as :func:`~tvm_sparse.frontends.load.load` takes it.
     progress
         Called as ``progress("inspecting", done, total)`` after every layer.
 
@@ -46,7 +54,7 @@ def inspect(
     InputError
         The model cannot be read, or a weight has a value that is not finite.
     """
-    name, layers, notes = _layers(model, weights)
+    name, layers, notes = _layers(model, weights, part_of(outputs, constants))
     rows = []
     for done, layer in enumerate(layers, 1):
         rows.append(_row(layer, notes.get(layer.name, "")))
@@ -56,18 +64,18 @@ def inspect(
 
 
 def _layers(
-    model: Any, weights: str | Path | None
+    model: Any, weights: str | Path | None, part: Part
 ) -> tuple[str, list[LayerWeight], Mapping[str, str]]:
     """Return a name for ``model``, its layers, and what it says of them."""
     from tvm_sparse.inspection.graph import graph_layers
 
-    if weights is None and is_checkpoint(model):
+    if weights is None and not part and is_checkpoint(model):
         from tvm_sparse.inspection.tensors import tensor_layers
 
         return str(model), tensor_layers(Path(model)), {}
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     name = "model" if isinstance(model, Model) else name
-    opened = open_source(model, weights)
+    opened = open_source(model, weights, part)
     if is_quantised(opened):
         return name, quantised_layers(opened), {}
     if isinstance(opened, torch.nn.Module):

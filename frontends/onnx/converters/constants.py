@@ -23,7 +23,10 @@ def _constant(
     value_int: int | None = None,
     value_ints: Any = None,
     node: Node,
-) -> Known:
+) -> Known | Tensor:
+    """``value`` is a message, or the weight that was taken out of it."""
+    if isinstance(value, Known | Tensor):
+        return value
     if value is not None:
         return Known(to_array(value, node.place))
     if value_float is not None or value_floats is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tvm_sparse.errors import SparseError
 from tvm_sparse.frontends.onnx.known import Known
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -29,7 +30,7 @@ def _branch(condition: Any, *, then_branch: Any, else_branch: Any, node: Node) -
     """Take a known branch; otherwise compute both and choose, which no operator here forbids."""
     if isinstance(condition, Known):
         return _run(node, then_branch if bool(condition.array) else else_branch, [])
-    pairs = zip(_run(node, then_branch, []), _run(node, else_branch, []), strict=True)
+    pairs = zip(_computed(node, then_branch), _computed(node, else_branch), strict=True)
     chosen = []
     for a, b in ((_tensor(a), _tensor(b)) for a, b in pairs):
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
@@ -40,6 +41,20 @@ def _branch(condition: Any, *, then_branch: Any, else_branch: Any, node: Node) -
             )
         chosen.append(torch.where(condition.reshape(()), a, b))
     return chosen
+
+
+def _computed(node: Node, branch: Any) -> list[Any]:
+    """Return the results of a branch that may not be taken, but has to fit all the same."""
+    try:
+        return _run(node, branch, [])
+    except SparseError as error:
+        condition = node.inputs[0]
+        raise node.refuse(
+            f"its condition '{condition}' is known at run time only, so both branches are computed,"
+            f" and '{branch.name}' cannot be ({error.found})",
+            "branches that both fit, or a known condition",
+            "fix the input that decides it: constants={'NAME': number} (--constant NAME=NUMBER)",
+        ) from error
 
 
 @converter("Loop", raw=True)

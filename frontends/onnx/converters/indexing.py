@@ -22,7 +22,8 @@ def _bounded(indices: Tensor, extent: int) -> Tensor:
 
 
 @converter("Gather")
-def _gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    """Return the elements of ``x`` along ``axis`` that ``indices``, of any shape, name."""
     axis %= x.dim()
     found = x.index_select(axis, wrapped(indices, x.shape[axis]).reshape(-1))
     return found.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])

@@ -107,7 +107,7 @@ def _check_precision(node: Node, x: Tensor, stash_type: int) -> None:
 
 
 @converter("LayerNormalization")
-def _layer_norm(
+def layer_norm(
     x: Tensor,
     scale: Tensor,
     bias: Tensor | None = None,
@@ -117,6 +117,7 @@ def _layer_norm(
     stash_type: int = 1,
     node: Node,
 ) -> Any:
+    """Normalise the axes from ``axis`` on, with mean and variance, which are outputs, too."""
     _check_precision(node, x, stash_type)
     axis %= x.dim()
     shape = x.shape[axis:]
@@ -130,7 +131,7 @@ def _layer_norm(
 
 
 @converter("RMSNormalization")
-def _rms_norm(
+def rms_norm(
     x: Tensor,
     scale: Tensor,
     *,
@@ -139,6 +140,7 @@ def _rms_norm(
     stash_type: int = 1,
     node: Node,
 ) -> Tensor:
+    """Divide the axes from ``axis`` on by the root of their mean square."""
     _check_precision(node, x, stash_type)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     axes = list(range(axis % x.dim(), x.dim()))

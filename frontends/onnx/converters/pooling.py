@@ -24,13 +24,14 @@ _AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 @converter("MaxPool", reads=WINDOWS)
-def _max_pool(
+def max_pool(
     x: Tensor,
     *,
     kernel_shape: Sequence[int],
     storage_order: int = 0,
     node: Node,
 ) -> Any:
+    """Return the largest element of each window, and its place where a second output asks."""
     place = windows(x, kernel_shape, node)
     lowest = -torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
     if len(node.outputs) > 1 and node.outputs[1]:

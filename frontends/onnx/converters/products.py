@@ -14,7 +14,7 @@ def _multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 @converter("Gemm")
-def _general(
+def general_product(
     a: Tensor,
     b: Tensor,
     c: Tensor | None = None,

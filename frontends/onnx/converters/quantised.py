@@ -27,7 +27,7 @@ def _placed(x: Tensor, parameter: Tensor, axis: int, block_size: int) -> Tensor:
 
 
 @converter("QuantizeLinear", since=10)
-def _quantise(
+def quantise(
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
@@ -53,7 +53,7 @@ def _quantise(
 
 
 @converter("DequantizeLinear", since=10)
-def _dequantise(
+def dequantise(
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
@@ -63,6 +63,7 @@ def _dequantise(
     output_dtype: int = 0,
     node: Node,
 ) -> Tensor:
+    """Return what integers mean, by one scale, by those of an axis or of blocks along it."""
     dtype = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
     placed = _placed(x, scale, axis, block_size).to(torch.float32)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
@@ -132,7 +133,7 @@ def _convolve(
 
 
 @converter("QLinearConv", reads=ATTRIBUTES)
-def _quantised_convolution(  # noqa: PLR0917 (as many as the operator has)
+def quantised_convolution(  # noqa: PLR0917 (as many as the operator has)
     x: Tensor,
     x_scale: Tensor,
     x_zero: Tensor,
@@ -147,6 +148,7 @@ def _quantised_convolution(  # noqa: PLR0917 (as many as the operator has)
     group: int = 1,
     node: Node,
 ) -> Tensor:
+    """Convolve integers exactly; multiply once by all scales, round and saturate."""
     sums = _convolve(
         x, weight, x_zero, weight_zero, kernel_shape=kernel_shape, group=group, node=node
     )

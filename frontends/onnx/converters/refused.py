@@ -32,7 +32,8 @@ _TRAINED = ("Adagrad", "Adam", "Gradient", "Momentum")
 def _enter(operator: str, reason: str, domain: str) -> None:
     @converter(operator, raw=True, any_attributes=True, domain=domain)
     def refuse(*values: Any, node: Node) -> None:
-        raise node.refuse(reason, "operators on tensors of known shapes", "export without it")
+        expected = "operators on tensors of known shapes"
+        raise node.refuse(reason, expected, f"export without it{node.cut}")
 
 
 for _reason, _operators in _REASONS.items():

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tvm_sparse.frontends.onnx.network import Network
-from tvm_sparse.frontends.onnx.reader import take_weights
+from tvm_sparse.frontends.onnx.weights import take_weights
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -49,6 +49,35 @@ def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> Any:
     given = ["" if name == "-" else name for name in inputs.split()]
     results = outputs.split()
     return helper.make_node(operator, given, results, name=results[0], **attributes)
+
+
+def detecting(weight: np.ndarray) -> Any:
+    """Return a graph whose values ``boxes`` and ``scores`` come before an operator we refuse."""
+    nodes = [
+        node("MatMul", "x w", "features"),
+        node("Sigmoid", "features", "scores"),
+        node("Relu", "features", "boxes"),
+        node("NonZero", "scores", "found"),
+        node("Gather", "boxes found", "y"),
+    ]
+    weights = {"w": weight, "unread": weight}
+    return graph(nodes, {"x": ["n", len(weight)]}, ["y"], weights, opset=17)
+
+
+def branching() -> Any:
+    """Return a graph that multiplies ``x`` by another weight for each ``rate``, 16000 fits."""
+
+    def branch(extent: int, name: str) -> Any:
+        weight = numpy_helper.from_array(np.ones((extent, 4), np.float32), name)
+        output = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, [1, 4])
+        product = node("MatMul", f"x {name}", f"{name}_y")
+        return helper.make_graph([product], name, [], [output], [weight])
+
+    either = {"then_branch": branch(9, "high"), "else_branch": branch(5, "low")}
+    nodes = [node("Equal", "rate known", "same"), node("If", "same", "y", **either)]
+    made = graph(nodes, {"x": [1, 9], "rate": []}, ["y"], {"known": np.array(16000)}, opset=17)
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    return made
 
 
 def eager(model: Any, *inputs: np.ndarray) -> list[np.ndarray]:

@@ -9,7 +9,8 @@ import pytest
 from tests.frontends.onnx.graphs import graph, node
 from tvm_sparse.errors import SparseError
 from tvm_sparse.frontends.onnx import load_onnx
-from tvm_sparse.frontends.onnx.reader import read_onnx, take_weights
+from tvm_sparse.frontends.onnx.reader import read_onnx
+from tvm_sparse.frontends.onnx.weights import take_weights
 
 WEIGHT = np.arange(6, dtype=np.float32).reshape(3, 2)
 

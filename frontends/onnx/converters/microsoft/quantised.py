@@ -9,11 +9,10 @@ from torch import Tensor
 
 from tvm_sparse.frontends.affine_bytes import centred, meant, quantised
 from tvm_sparse.frontends.onnx.converters.activations import of_matrix, softmax
+from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
-
-DOMAIN = "com.microsoft"
 
 
 def _meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
