@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.encodings import Encoding, encodings
 
@@ -97,7 +97,7 @@ def _in_folder(folder: Path) -> Path:
 def _index(path: Path) -> dict[str, str]:
     """Return the file that holds each tensor, from an index."""
     try:
-        shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+        shards = json_text.parsed(path.read_text(encoding="utf-8"))["weight_map"]
         sound = all(type(s) is str and Path(s).name == s for s in shards.values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(str(path), f"is no index ({error})", _EXPECTED) from error

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from tvm_sparse import json_text
+
 LEFT_FLOAT = "tvm_sparse.left_float"
 """Where a program has them, with their losses in bytes: the ``meta`` of its graph module, and the
 ``custom`` metadata of its first operator, which files keep."""
@@ -50,10 +52,10 @@ def vetted_custom(text: Any) -> str:
     It is empty if nothing is.
     """
     try:
-        found = json.loads(text)[LEFT_FLOAT]
+        found = json_text.parsed(text)[LEFT_FLOAT]
         tolerance, losses = float(found[_TOLERANCE]), dict(found[_LOSSES])
         plain = all(_NAME.fullmatch(n) and math.isfinite(float(v)) for n, v in losses.items())
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError):
         return ""
     if not plain or not math.isfinite(tolerance):
         return ""

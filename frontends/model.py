@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.names import printable
 from tvm_sparse_runtime.spec import TensorSpec
 from tvm_sparse_runtime.structure import Structure
 
@@ -100,7 +101,7 @@ def build(
     result.update_func(result.get_global_var("main"), trimmed)
     return Model(
         result,
-        dict(weights[p.name] for p in rest),
+        {printable(name): value for name, value in (weights[p.name] for p in rest)},
         tuple(_spec(p.name, p.ty, "input") for p in inputs),
         tuple(_spec(n, t, "output") for n, t in zip(output_names, fields, strict=True)),
     )
@@ -110,7 +111,7 @@ def _spec(name: str, type_: Any, role: str) -> TensorSpec:
     if not isinstance(type_, relax.TensorType) or type_.shape is None:
         raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known shape")
     shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else _symbol(d) for d in type_.shape)
-    return TensorSpec(name, shape, str(type_.dtype))
+    return TensorSpec(printable(name), shape, str(type_.dtype))
 
 
 def _symbol(extent: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.ao.quantization.fx._decomposed
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.pt2_payload import vetted_payload
 from tvm_sparse.frontends.pt2_program import vetted
@@ -115,7 +116,7 @@ def _checked(name: str, data: bytes, sizes: dict[str, int], where: str) -> bytes
     if not name.endswith(".json"):
         return data
     try:
-        content = json.loads(data)
+        content = json_text.parsed(data)
         if name == "models/model.json":
             content = vetted(content, where)
         else:

@@ -7,11 +7,11 @@ names. So only names, operators and expressions of a known form may pass.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.left_float import vetted_custom
 from tvm_sparse.frontends.pt2_expression import is_expression
@@ -70,13 +70,13 @@ def _vet_object(node: dict[str, Any], where: str, key: str) -> dict[str, Any]:
 def _is_tree(text: str) -> bool:
     """Whether a tree specification holds plain keys only, so that reading it imports nothing."""
     try:
-        return _plain_tree(json.loads(text)[1])
+        return _plain_tree(json_text.parsed(text)[1])
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return False
 
 
 def _plain_tree(spec: dict[str, Any]) -> bool:
-    context = json.loads(spec["context"]) if spec["context"] is not None else None
+    context = json_text.parsed(spec["context"]) if spec["context"] is not None else None
     keys = context if isinstance(context, list) else [context]
     plain = all(not isinstance(item, (dict, list)) for item in keys)
     return plain and all(_plain_tree(child) for child in spec["children_spec"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvm_sparse.extras import require
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.part import Part
 from tvm_sparse.table import Table
@@ -62,6 +63,7 @@ def _open_onnx(source: Any, _weights: Path | None) -> Any:
 
 
 def _open_part_of_onnx(source: Any, part: Part) -> Any:
+    require("onnx", str(source))
     from tvm_sparse.frontends.onnx import load_onnx
 
     return load_onnx(Path(source), part)

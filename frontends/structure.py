@@ -70,6 +70,21 @@ def restored(structure: Structure, spec: Any, tensors: Sequence[Any]) -> Any:
     return pytree.tree_unflatten([value(leaf, tensors) for leaf in leaves(structure.output)], spec)
 
 
+def plain_spec(spec: Any) -> Any:
+    """Return ``spec`` as classes and lists, which travel between processes; None for a leaf."""
+    if spec is None or spec.is_leaf():
+        return None
+    return spec.type, spec.context, [plain_spec(child) for child in spec.children()]
+
+
+def spec_of(plain: Any) -> pytree.TreeSpec:
+    """Undo :func:`plain_spec`."""
+    if plain is None:
+        return pytree.tree_structure(0)
+    kind, context, children = plain
+    return pytree.TreeSpec(kind, context, [spec_of(child) for child in children])
+
+
 def tree_of(spec: pytree.TreeSpec, given: Iterator[Any]) -> Any:
     """Return the tree of ``spec``, whose leaves are taken from ``given``."""
     if spec.is_leaf():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.line_files import open_lines
+from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.selection.times import FILE as TIMES
 from tvm_sparse.selection.times import Times
 from tvm_sparse.tuning.database import FILE as RECORDS
@@ -73,3 +73,13 @@ def test_lines_that_are_no_records_are_skipped(tmp_path):
     (tmp_path / RECORDS).write_bytes(b"\n".join([deep, good, huge, *odd, b""]))
     database = Database(tmp_path)
     assert (len(database), database.skipped) == (0, 8)
+
+
+def test_a_place_that_cannot_be_written_is_one_error(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "x.jsonl", Path("/proc/nothing/x.jsonl")):
+        with pytest.raises(InputError, match="cannot be written"), appending(place):
+            pass
+    with appending(tmp_path / "new" / "x.jsonl") as file:
+        file.write(b"1\n")
+    assert (tmp_path / "new" / "x.jsonl").read_bytes() == b"1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_sparse.names import layer_of, layer_of_array, plain_name
+from tvm_sparse.names import layer_of, layer_of_array, matches, plain_name, printable
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,26 @@ def test_layer_ofs():
 )
 def test_the_layer_of_an_array(name, layer):
     assert layer_of_array(name) == layer
+
+
+def test_a_glob_covers_names_and_a_name_itself():
+    assert matches("a.0", "a.*")
+    assert matches("a[0]", "a[0]")
+    assert matches("a0", "a[0]")
+    assert not matches("b", "a[0]")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a [b] :c: é日", "a [b] :c: é日"),
+        ("\x1b[31m", r"\x1b[31m"),
+        ("a\nb", r"a\nb"),
+        ("\u202e", r"\u202e"),
+        ("\udcff", r"\udcff"),
+        ("\x00\x7f\x9b", r"\x00\x7f\x9b"),
+    ],
+)
+def test_printable_names(text, shown):
+    assert printable(text) == shown
+    assert printable(text, kept=text) == text

@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse_runtime import array_files
+from tvm_sparse_runtime.errors import SparseRuntimeError
 
 
 def read_array(path: Path) -> np.ndarray:
-    """Return the array in the ``.npy`` file ``path``; pickled objects are refused."""
-    if not path.is_file():
-        raise InputError(f"input '{path}'", "no such file", "a .npy file")
+    """Return the array in the ``.npy`` file ``path``; pickled objects are refused.
+
+    Raises
+    ------
+    InputError
+        It is no such file, or memory does not hold what it claims.
+    """
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(
-            f"input '{path}'", f"cannot be read ({error})", "a .npy file", "use numpy.save"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"input '{path}'", "holds several arrays", "a .npy file with one")
-    return array
+        return array_files.read_array(path)
+    except SparseRuntimeError as error:
+        where = f"input '{path}'"
+        raise InputError(where, error.found, error.expected, error.todo) from error

@@ -125,7 +125,8 @@ def _caches() -> Iterator[Finding]:
     for name, path in (("cache", cache_directory()), ("tuning records", default_path())):
         size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
         found = f"{path}, {size / 1024:.0f} KiB"
-        writable = os.access(_existing(path), os.W_OK)
+        above = _existing(path)
+        writable = above.is_dir() and os.access(above, os.W_OK)
         todo = "" if writable else "make it writable, or set XDG_CACHE_HOME and XDG_DATA_HOME"
         yield Finding(name, "ok" if writable else "problem", found, todo)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.names import matches
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 """What layers of floats may multiply."""
@@ -79,10 +79,10 @@ class Config:
 
     def ignored(self, layer: str) -> bool:
         """Whether ``layer`` stays dense."""
-        return any(fnmatchcase(layer, glob) for glob in self.ignore)
+        return any(matches(layer, glob) for glob in self.ignore)
 
     def forced(self, layer: str) -> str | None:
         """Return the storage that the user asked for in ``layer``, if any."""
         if self.ignored(layer):
             return "dense"
-        return next((v for glob, v in self.force.items() if fnmatchcase(layer, glob)), None)
+        return next((v for glob, v in self.force.items() if matches(layer, glob)), None)

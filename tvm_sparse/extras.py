@@ -8,6 +8,7 @@ from tvm_sparse.errors import InputError
 
 _MODULES = {
     "demo": "sklearn",
+    "onnx": "onnx",
     "quantize": "torchao",
     "report": "jinja2",
     "rpc": "cloudpickle",

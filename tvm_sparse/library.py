@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tvm.target import Target
 
+from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.artifact.pristine import Pristine
+from tvm_sparse.errors import ArtifactError
 from tvm_sparse.frontends.effective import to_numpy
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.structure import plain, restored
+from tvm_sparse.frontends.structure import plain, plain_spec, restored, spec_of
 from tvm_sparse.kernel import Kernel
 from tvm_sparse.profile import profile
 from tvm_sparse.refresh import Recipe
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.targets import spelled
+from tvm_sparse_runtime.host import cpu_features
+
+_MAKERS = ("apache-tvm", "apache-tvm-ffi", "tvm-sparse")
+"""Distributions whose releases read each other's compiled programs only."""
 
 
 class Library:
@@ -29,6 +37,9 @@ class Library:
     with DLPack, zero copy where memory is aligned); it returns what the model returns.
     :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
     torch. ``slow`` says which kernels have no operator of ours and take long.
+
+    It can be copied, pickled and saved with ``torch.save``: another process with the same releases
+    runs it, on a CPU that has what it was compiled for.
     """
 
     def __init__(
@@ -95,6 +106,8 @@ class Library:
         from tvm_sparse_runtime.session import Session
         from tvm_sparse_runtime.threads import settle
 
+        if hasattr(self, "_made_with"):
+            self._check_host()
         settle()
         weights = list(self.weights.values())
         vm = start(self.executable.mod)
@@ -114,6 +127,35 @@ class Library:
 
         with tempfile.TemporaryDirectory() as place:
             return load(self.export(Path(place, "model.tvms")), verify=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy, or another process, makes an equal library of."""
+        made = {name: version(name) for name in _MAKERS}
+        state = {**vars(self), "executable": None, "_session": None, "_made_with": made}
+        return {**state, "_output_spec": plain_spec(self._output_spec)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the library of a state.
+
+        Raises
+        ------
+        ArtifactError
+            It was made with another release, whose code this one cannot run.
+        """
+        for name, made in state["_made_with"].items():
+            if made != version(name):
+                found, todo = f"made with {name} {made}, here it is {version(name)}", "use export()"
+                raise ArtifactError("pickled library", found, "the same version", todo)
+        vars(self).update(state)
+        self._output_spec = spec_of(self._output_spec)
+        self.executable = self._pristine.executable()
+
+    def _check_host(self) -> None:
+        """Refuse to run here what came from elsewhere, for a machine that has more."""
+        lacking = set(required_cpu_features(self.target)) - cpu_features()
+        if machine(self.target) != platform.machine() or lacking:
+            found = f"made for {spelled(self.target)}, which this machine is not"
+            raise ArtifactError("pickled library", found, "that machine", "compile it again here")
 
     def profile(self, *inputs: Any, repeat: int = 10, **named: Any) -> list[Kernel]:
         """Run on this machine and return every kernel in call order with its median time."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
+
+from filelock import FileLock
 
 from tvm_sparse.errors import InputError
 
@@ -37,6 +41,24 @@ def open_lines(path: Path, mode: Literal["rb", "a+b"]) -> BinaryIO:
         os.close(descriptor)
         raise _refusal(path)
     return os.fdopen(descriptor, mode)
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """Open ``path`` to append, alone among all processes; a missing directory is made.
+
+    Raises
+    ------
+    InputError
+        As :func:`open_lines`, or the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"), open_lines(path, "a+b") as file:
+            yield file
+    except OSError as error:
+        found, todo = f"cannot be written ({error.strerror or error})", "name a place that can be"
+        raise InputError(str(path), found, "a file of lines", todo) from error
 
 
 def _refusal(path: Path) -> InputError:

@@ -13,7 +13,6 @@ ReportProgress = Callable[[str, int, int], None]
 @contextlib.contextmanager
 def bars() -> Iterator[ReportProgress]:
     """Yield a function that keeps one bar a task on stderr."""
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -22,9 +21,11 @@ def bars() -> Iterator[ReportProgress]:
         TimeElapsedColumn,
     )
 
-    console = Console(stderr=True)
+    from tvm_sparse import terminal
+
+    console = terminal.console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -35,7 +36,7 @@ def bars() -> Iterator[ReportProgress]:
 
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
+                tasks[what] = progress.add_task(terminal.printable(what), total=total)
             progress.update(tasks[what], completed=done, total=total)
 
         yield report

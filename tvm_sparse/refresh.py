@@ -20,6 +20,7 @@ import tvm
 import tvm_ffi
 from tvm.target import Target
 
+from tvm_sparse import json_text
 from tvm_sparse.artifact.rewrite import rewritten
 from tvm_sparse.config import Config, Precision
 from tvm_sparse.errors import ArtifactError, InputError
@@ -131,7 +132,7 @@ def refresh(artifact: Path, weights: Path, output: Path, *, force: bool = False)
         if (maker := old.versions["tvm_sparse"]) != (here := version("tvm-sparse")):
             found = f"made with tvm-sparse {maker}, here it is {here}"
             raise ArtifactError(str(artifact), found, "the same version", AGAIN)
-        recipe = Recipe(**json.loads(document))
+        recipe = Recipe(**json_text.parsed(document))
         model = _model(recipe, weights, old)
         arrays, code = recipe.packed(model)
         held = [(weight.name, weight.dtype, weight.shape) for weight in old.weights]

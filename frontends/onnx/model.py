@@ -18,6 +18,7 @@ from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.weights import take_weights
 from tvm_sparse.frontends.part import Part
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.names import printable
 
 
 def to_model(proto: Any, source: str) -> Model:
@@ -71,9 +72,9 @@ def _renamed(model: Model, network: Network) -> Model:
         model,
         structure=None,  # ONNX has tensors in and out only
         output_spec=None,
-        weights={names.get(name, name): value for name, value in model.weights.items()},
-        inputs=tuple(replace(spec, name=name) for spec, name in inputs),
-        outputs=tuple(replace(spec, name=name) for spec, name in outputs),
+        weights={printable(names.get(name, name)): v for name, v in model.weights.items()},
+        inputs=tuple(replace(spec, name=printable(name)) for spec, name in inputs),
+        outputs=tuple(replace(spec, name=printable(name)) for spec, name in outputs),
     )
 
 

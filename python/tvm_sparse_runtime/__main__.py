@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .array_files import read_array, write_array
 from .errors import SparseRuntimeError, shown
 from .library import Library, load
 
@@ -67,9 +68,11 @@ def _run(options: argparse.Namespace) -> str:
     lines = [f"{library.path}", *(f"  input  {spec}" for spec in library.inputs)]
     lines += [f"  output {spec}" for spec in library.outputs]
     if options.input:
-        results, times = _timed(library, [_read(name) for name in options.input], options.repeat)
+        results, times = _timed(
+            library, [read_array(name) for name in options.input], options.repeat
+        )
         for name, result in zip(options.output, results, strict=False):
-            _write(name, result)
+            write_array(name, result)
         record["runs"] = len(times)
         record["median_ms"] = float(np.median(times))
         record["p99_ms"] = float(np.percentile(times, 99))
@@ -78,26 +81,6 @@ def _run(options: argparse.Namespace) -> str:
             f"median {record['median_ms']:.3f} ms, p99 {record['p99_ms']:.3f} ms"
         )
     return json.dumps(record) if options.json else "\n".join(lines)
-
-
-def _read(name: str) -> np.ndarray:
-    """Read one array; never runs code from the file."""
-    try:
-        array = np.load(name, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SparseRuntimeError(
-            name, f"cannot be read ({shown(str(error), 120)})", "a .npy file"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise SparseRuntimeError(name, "several arrays", "a .npy file")
-    return array
-
-
-def _write(name: str, array: np.ndarray) -> None:
-    try:
-        np.save(name, array)
-    except OSError as error:
-        raise SparseRuntimeError(name, f"cannot be written ({error.strerror})") from error
 
 
 def _timed(

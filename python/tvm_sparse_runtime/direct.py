@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .spec import TensorSpec, nbytes
-from .tensors import is_plain_torch
+from .tensors import address_of, is_plain_torch
 
 
 class Direct:
@@ -44,8 +44,8 @@ class Direct:
         for value, (dtype, shape, size, alignment) in zip(values, self._kinds):
             if not is_plain_torch(value, torch, dtype) or value.shape != shape:
                 return None
-            address = value.data_ptr()
-            if address % alignment:
+            address = address_of(value)
+            if not address or address % alignment:
                 return None
             found.append((address, size))
         return found

@@ -27,6 +27,10 @@ class SparseRuntimeError(Exception):
             parts.append(todo)
         super().__init__("; ".join(parts) + ".")
 
+    def __reduce__(self) -> tuple[type[SparseRuntimeError], tuple[str, str, str, str]]:
+        """Return what makes an equal error in another process."""
+        return type(self), (self.where, self.found, self.expected, self.todo)
+
 
 class RuntimeArtifactError(SparseRuntimeError):
     """An artifact that is damaged, foreign, or made for another machine or version."""

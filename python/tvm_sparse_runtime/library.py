@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import numpy as np
 from . import engine, gpu, trust, verification
 from .errors import RuntimeArtifactError, SparseRuntimeError, shown
 from .fields import DAMAGED
-from .manifest import WEIGHTS_SYMBOL, Manifest, Weight
+from .manifest import FILE_NAME, WEIGHTS_SYMBOL, Manifest, Weight
 from .session import Session
 from .spec import TensorSpec
 from .threads import choose as choose_threads
@@ -28,6 +31,13 @@ class Library(Session):
         The artifact's directory.
     manifest
         What it says about itself.
+    place
+        The temporary folder that the artifact lies in, if it came from another process.
+
+    Notes
+    -----
+    Copies share code and weights. Pickled, the artifact's files travel; like an artifact, what is
+    unpickled runs code.
     """
 
     def __init__(self, path: Path, manifest: Manifest, executable: Any, weights: list[Any]) -> None:
@@ -45,12 +55,62 @@ class Library(Session):
             unaligned=manifest.unaligned,
         )
         self.path, self.manifest = path, manifest
+        self.place: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes it anew: from a copy of the artifact's files.
+
+        Raises
+        ------
+        RuntimeArtifactError
+            The artifact is not there any more, or another one is in its place.
+        """
+        return unpacked, (packed(self.path, self.manifest), self.threads)
 
     def __repr__(self) -> str:
         def listed(specs: tuple[TensorSpec, ...]) -> str:
             return ", ".join(map(str, specs))
 
         return f"Library({str(self.path)!r}: {listed(self.inputs)} -> {listed(self.outputs)})"
+
+
+def packed(directory: Path, manifest: Manifest) -> dict[str, bytes]:
+    """Return the content of an artifact's files by name."""
+    if verification.read_manifest(directory) != manifest:
+        found = "another artifact is there than the one that was loaded"
+        raise RuntimeArtifactError(str(directory), found, "the same", "load it again")
+    names = [FILE_NAME, *manifest.files, trust.SIGNATURE_FILE]
+    try:
+        return {n: (directory / n).read_bytes() for n in names if (directory / n).exists()}
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+        raise RuntimeArtifactError(str(directory), found, "the artifact as it was") from error
+
+
+def unpacked(files: Mapping[str, bytes], threads: int | None) -> Library:
+    """Return the library in files of an artifact, which lie in a temporary folder while it lives.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        As :func:`load`.
+    """
+    place = _Folder()
+    directory = Path(place.name, "model.tvms")
+    directory.mkdir()
+    for name, content in files.items():
+        (directory / Path(name).name).write_bytes(content)
+    library = load(directory)
+    library.threads, library.place = threads, place
+    return library
+
+
+class _Folder:
+    """A temporary folder that goes with the last library in it."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="tvm-sparse-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
 def device_of(manifest: Manifest) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -105,10 +104,23 @@ class Session:
             raise SparseRuntimeError("session", "made of one virtual machine", "a loaded library")
         if threads is not None and threads < 1:
             raise SparseRuntimeError("threads", shown(threads), "at least 1")
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other.threads = threads
         other._begin(self._restart())
         return other
+
+    def __copy__(self: Self) -> Self:
+        """Return a :meth:`clone`."""
+        return self.clone(threads=self.threads)
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        """Return a :meth:`clone`: nobody writes to what it shares."""
+        return self.clone(threads=self.threads)
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled: only a loaded library has files that another process can load."""
+        raise SparseRuntimeError("session", "cannot be pickled", "a loaded library")
 
     def _begin(self, vm: Any) -> None:
         """Take the virtual machine that the calls of this session alone run on."""

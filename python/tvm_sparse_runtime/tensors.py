@@ -64,7 +64,8 @@ def _is_plain(value: Any, dtype: str) -> bool:
     if type(value) is np.ndarray:
         return value.dtype is _NUMPY_TYPES.get(dtype) and value.flags.c_contiguous
     torch = sys.modules.get("torch")
-    return torch is not None and is_plain_torch(value, torch, getattr(torch, dtype, None))
+    plain = torch is not None and is_plain_torch(value, torch, getattr(torch, dtype, None))
+    return plain and (address_of(value) != 0 or 0 in value.shape)
 
 
 def is_plain_torch(value: Any, torch: Any, dtype: Any) -> bool:
@@ -77,7 +78,16 @@ def is_plain_torch(value: Any, torch: Any, dtype: Any) -> bool:
         and value.is_contiguous()
         and not value.requires_grad
         and not value.is_neg()
+        and not value.is_nested
     )
+
+
+def address_of(tensor: Any) -> int:
+    """Return where a tensor of torch begins; 0 if it has no memory, as in ``vmap`` and the like."""
+    try:
+        return int(tensor.data_ptr())
+    except RuntimeError:
+        return 0
 
 
 def exporter(example: Any, device: str = "cpu") -> Callable[[Any], Any]:
@@ -124,12 +134,32 @@ def _refuse_kinds(value: Any, where: str, device: str) -> None:
     if not hasattr(value, "__dlpack__"):
         found = f"a {type(value).__name__}"
         raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        _refuse_torch(value, torch, where)
     masked = sys.modules.get("numpy.ma")  # NumPy imports it when it is asked for
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise TensorError(where, "an array with a mask", "all values", "fill it first")
     place, _ = value.__dlpack_device__()
     if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
         raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
+
+
+def _refuse_torch(value: Any, torch: Any, where: str) -> None:
+    """Refuse tensors that are more or less than numbers in memory."""
+    if value.is_nested:
+        raise TensorError(where, "a nested tensor", "one of a single shape", "pad it first")
+    if value.layout is not torch.strided:
+        found = f"a tensor of the layout {value.layout}"
+        raise TensorError(where, found, "torch.strided", "call to_dense() first")
+    if value.is_quantized:
+        raise TensorError(where, "a quantised tensor", "numbers", "call int_repr() or dequantize()")
+    if value.is_meta:
+        raise TensorError(where, "a tensor without values (meta)", "values in memory")
+    if value.is_cpu and value.numel() and not address_of(value):
+        found = f"a {type(value).__name__} inside a transform of functions, which has no memory"
+        expected = "a plain tensor"
+        raise TensorError(where, found, expected, "call it outside of vmap, grad and the like")
 
 
 def _compact(value: Any) -> Any:

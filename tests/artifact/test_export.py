@@ -167,3 +167,12 @@ def test_manifest_is_plain_json(linear_artifact):
     body = json.loads((linear_artifact / FILE_NAME).read_text())
     assert body["format_version"] == 2
     assert body["decisions"] == [{"layer": "fc", "chosen": "dense"}]
+
+
+@pytest.mark.parametrize("place", ["/", "//", "/../..", "x\0y", "\udcff.tvms", "\udcff/a.tvms"])
+def test_places_that_are_none(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArtifactError) as caught:
+        linear().export(Path(place))
+    assert str(caught.value).isprintable()
+    assert list(tmp_path.iterdir()) == []

@@ -108,3 +108,12 @@ def test_exports_at_the_same_time_leave_each_other_alone(tmp_path):
             write(second, "2")
         assert tree(tmp_path / "a") == {"file": "2"}
     assert tree(tmp_path) == {"a/file": "1"}
+
+
+@pytest.mark.parametrize("name", ["a[1].tvms", "*", "?", "[!x]", "a b", "-f"])
+def test_what_a_killed_export_left_is_removed_whatever_the_name(tmp_path, name):
+    (tmp_path / f".{name}.partial-0123").mkdir()
+    (tmp_path / ".other.partial-0123").mkdir()
+    with staged(tmp_path / name) as place:
+        write(place, "1")
+    assert {path.name for path in tmp_path.iterdir()} == {name, ".other.partial-0123"}

@@ -47,3 +47,32 @@ def test_damaged_files_are_one_error(sound, tmp_path):
         except InputError:
             refused += 1
     assert refused > 350
+
+
+INDEXES = {
+    "deep": "[" * 100_000,
+    "deep inside": '{"weight_map": ' * 100_000,
+    "list": "[]",
+    "number": '{"weight_map": 1}',
+    "nested": '{"weight_map": {"a": ["b"]}}',
+    "elsewhere": '{"weight_map": {"a": "../w.safetensors"}}',
+    "bytes": b"\xff\xfe",
+    "empty": "",
+    "long number": "1" * 10_000,
+    "missing": '{"weight_map": {"a": "none.safetensors"}}',
+}
+
+
+@pytest.mark.parametrize("case", INDEXES)
+def test_damaged_indexes_are_one_error(case, tmp_path):
+    path, content = tmp_path / "w.safetensors.index.json", INDEXES[case]
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(InputError):
+        load_factory("tests.frontends.networks:pair", path)
+
+
+def test_a_deep_header_is_one_error(tmp_path):
+    header = b"[" * 100_000
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(InputError):
+        load_factory("tests.frontends.networks:pair", tmp_path / "w.safetensors")

@@ -70,3 +70,20 @@ def test_decisions_name_the_costs(cache, source):
     decisions = Decisions()
     Chooser(HERE, Config(measure=False, cache=cache), decisions)
     assert decisions.costs.startswith(source)
+
+
+DAMAGED = [
+    "[" * 100_000,
+    "{}",
+    "[]",
+    "1",
+    "\x00",
+    '{"key": 1, "costs": {"source": "", "entry": 1e999}}',
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED, ids=range(len(DAMAGED)))
+def test_lines_that_are_no_costs_are_skipped(line, tmp_path):
+    keep(HERE, replace(costs_of(HERE), source="fitted"))
+    (tmp_path / fitted.FILE).write_text(f"{line}\n{(tmp_path / fitted.FILE).read_text()}{line}\n")
+    assert costs_of(HERE).source == "fitted"

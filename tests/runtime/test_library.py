@@ -1,8 +1,13 @@
+import copy as standard
 import dataclasses
+import gc
+import multiprocessing
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +296,56 @@ def test_two_clones_use_two_cores(linear_artifact):
 def test_a_clone_needs_a_thread(linear_artifact):
     with pytest.raises(SparseRuntimeError, match="threads: 0; expected at least 1"):
         load(linear_artifact).clone(threads=0)
+
+
+def test_copies_and_pickles_compute_the_same(linear_artifact):
+    loaded = load(linear_artifact)
+    for other in (
+        standard.copy(loaded),
+        standard.deepcopy(loaded),
+        reborn(loaded),
+        reborn(reborn(loaded)),
+    ):
+        assert other.manifest == loaded.manifest
+        for found, wanted in zip(other(X), loaded(X), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def reborn(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def test_what_was_unpickled_leaves_no_files(linear_artifact):
+    other = reborn(load(linear_artifact))
+    place = other.path
+    assert place.exists()
+    other(X)
+    del other
+    gc.collect()
+    assert not place.exists()
+
+
+def test_another_process_runs_it(linear_artifact):
+    loaded = load(linear_artifact)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        outputs = pool.submit(loaded, X).result(timeout=120)
+    for found, wanted in zip(outputs, loaded(X), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_pickle_needs_the_artifact(copy):
+    loaded = load(copy)
+    edit(copy, lambda manifest: dataclasses.replace(manifest, threads=3))
+    with pytest.raises(RuntimeArtifactError, match="another artifact is there"):
+        pickle.dumps(loaded)
+    shutil.rmtree(copy)
+    with pytest.raises(RuntimeArtifactError, match="there is no such directory"):
+        pickle.dumps(loaded)
+
+
+def test_a_pickle_with_damaged_files_is_refused(linear_artifact):
+    content = pickle.dumps(load(linear_artifact))
+    code = bytearray(content)
+    code[len(code) // 2] ^= 1
+    with pytest.raises((RuntimeArtifactError, pickle.UnpicklingError)):
+        pickle.loads(bytes(code))

@@ -56,7 +56,7 @@ def assert_refused(capsys, arguments, message):
 
 def test_refusals(linear_artifact, npy, tmp_path, capsys):
     assert_refused(capsys, [tmp_path / "none"], "no such directory")
-    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "none.npy"], "cannot be read")
+    assert_refused(capsys, [linear_artifact, "--input", tmp_path / "none.npy"], "no such file")
     assert_refused(
         capsys, [linear_artifact, "--input", npy, "--output", "y.npy"], "1 names; expected 2"
     )

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from tests.runtime.arrays import aligned
 from tvm_sparse_runtime import engine, tensors
@@ -127,8 +128,8 @@ def test_scalars_stay_scalars():
         ({"x": 1}, "a dict"),
         ("x", "a str"),
         (torch.zeros(2, 4, dtype=torch.bfloat16), "dtype bfloat16"),
-        (torch.zeros(2, 4).to_sparse(), "DLPack"),
-        (torch.zeros(2, 4, device="meta"), "DLPack"),
+        (torch.zeros(2, 4).to_sparse(), "layout torch.sparse_coo"),
+        (torch.zeros(2, 4, device="meta"), "without values"),
         (np.zeros(4, "float32"), r"shape \(4,\); expected 2 dimensions, x: float32\[n, 4\]"),
         (np.zeros((2, 5), "float32"), r"shape \(2, 5\); expected 4 on axis 1"),
     ],
@@ -263,3 +264,47 @@ def test_empty_plain_values_are_made_anew(wrap):
     tensor = accepted(wrap(np.zeros((0, 4), "float32")), TensorSpec("x", (0, 4), "float32"))
     assert isinstance(tensor, engine.ffi().Tensor)
     assert tensor.strides == engine.empty((0, 4), "float32").strides
+
+
+def refusal(value) -> str:
+    with pytest.raises(TensorError) as caught:
+        accepted(value)
+    return str(caught.value)
+
+
+ZEROS = torch.zeros(2, 4)
+RAGGED = [torch.zeros(1, 4), torch.zeros(2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (lambda: torch.nested.nested_tensor(RAGGED), "a nested tensor"),
+        (lambda: torch.nested.nested_tensor(RAGGED, layout=torch.jagged), "a nested tensor"),
+        (ZEROS.to_sparse, "layout torch.sparse_coo"),
+        (ZEROS.to_sparse_csr, "layout torch.sparse_csr"),
+        (ZEROS.to_mkldnn, "layout torch._mkldnn"),
+        (lambda: ZEROS.to("meta"), "without values (meta)"),
+        (lambda: FakeTensorMode().from_tensor(ZEROS), "FakeTensor"),
+    ],
+    ids=["nested", "jagged", "coo", "csr", "mkldnn", "meta", "fake"],
+)
+@pytest.mark.filterwarnings("ignore:.*(nested|Sparse).*:UserWarning")
+def test_tensors_without_plain_memory(value, words):
+    assert words in refusal(value())
+
+
+TRANSFORMS = {
+    "vmap": lambda call: torch.vmap(call)(torch.zeros(3, 2, 4)),
+    "grad": lambda call: torch.func.grad(call)(ZEROS),
+    "jvp": lambda call: torch.func.jvp(call, (ZEROS,), (ZEROS,)),
+    "jacrev": lambda call: torch.func.jacrev(call)(ZEROS),
+    "functionalize": lambda call: torch.func.functionalize(call)(ZEROS),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_functions_have_no_memory(name):
+    """Their tensors say that they are plain; that of functionalize lies at address 0."""
+    with pytest.raises(TensorError, match="inside a transform of functions, which has no memory"):
+        TRANSFORMS[name](accepted)

@@ -18,6 +18,7 @@ from tvm_sparse.artifact import cpu, staging
 from tvm_sparse.artifact.link import Program, link
 from tvm_sparse.artifact.weights import shared_section
 from tvm_sparse.errors import ArtifactError
+from tvm_sparse.names import printable
 from tvm_sparse.targets import cuda_archs
 from tvm_sparse_runtime import trust, verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
@@ -199,7 +200,11 @@ def written(directory: Path) -> Iterator[Path]:
 
 def check_place(directory: Path, force: bool) -> None:
     """Refuse a place where something else lies, or where nothing may be written."""
-    above = next(p for p in directory.parents if p.exists())
+    if not _is_text(str(directory)):
+        raise ArtifactError(printable(str(directory)), "no text in UTF-8", "a path that is one")
+    if not directory.name:  # the root, which has nothing above it
+        raise ArtifactError(str(directory), "it is no place of its own", "a new directory")
+    above = next(p for p in directory.parents if os.path.lexists(p))
     try:
         with tempfile.TemporaryDirectory(dir=above):
             pass
@@ -223,6 +228,11 @@ def check_place(directory: Path, force: bool) -> None:
         raise ArtifactError(
             str(directory), "there is an artifact already", "a new directory", "or use force"
         )
+
+
+def _is_text(path: str) -> bool:
+    """Whether TVM, which takes paths in UTF-8, and the system can take ``path``."""
+    return "\0" not in path and not any("\ud800" <= letter <= "\udfff" for letter in path)
 
 
 def _artifact_files(directory: Path) -> set[str]:

@@ -73,7 +73,7 @@ def _try_lock(path: Path) -> int | None:
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
     """Remove what killed exports to the same place have left."""
-    for path in parent.glob(f"{prefix}*"):
+    for path in [path for path in parent.iterdir() if path.name.startswith(prefix)]:
         descriptor = _try_lock(path)
         if descriptor is not None:
             shutil.rmtree(path, ignore_errors=True)

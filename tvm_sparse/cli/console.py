@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from rich.console import Console
 
+from tvm_sparse import terminal
 from tvm_sparse.errors import SparseError
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
@@ -24,9 +24,9 @@ INTERRUPTED = 130
 
 def show(*renderables: Any) -> None:
     """Print results to stdout."""
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    console = terminal.console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     for renderable in renderables:
-        console.print(renderable)
+        console.print(terminal.plain(renderable) if isinstance(renderable, str) else renderable)
 
 
 def show_json(value: Any) -> None:
@@ -36,7 +36,7 @@ def show_json(value: Any) -> None:
 
 def note(message: str) -> None:
     """Print a remark to stderr, where it does not disturb a pipe."""
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(message)
+    terminal.console(stderr=True, soft_wrap=True).print(terminal.plain(message))
 
 
 def log(verbosity: int) -> None:
@@ -53,8 +53,8 @@ def log(verbosity: int) -> None:
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
     """Show a spinner on stderr while the block runs; nothing is drawn without a terminal."""
-    console = Console(stderr=True)
-    with console.status(what) if console.is_terminal else contextlib.nullcontext():
+    console = terminal.console(stderr=True)
+    with console.status(terminal.plain(what)) if console.is_terminal else contextlib.nullcontext():
         yield
 
 

@@ -15,6 +15,7 @@ from tvm_sparse.array_files import read_array
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json, random_array
 from tvm_sparse.errors import InputError
+from tvm_sparse_runtime.array_files import write_array
 
 WARM_UP = 3
 
@@ -70,7 +71,7 @@ def _save(outputs: list[np.ndarray], files: list[Path]) -> None:
     if files and len(files) != len(outputs):
         raise InputError("--output", f"given {len(files)} times", f"{len(outputs)}, one an output")
     for array, file in zip(outputs, files, strict=False):
-        np.save(file, array)
+        write_array(file, array)
 
 
 def timed(call: Callable[[], object], repeat: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
+from tvm_sparse import terminal
 from tvm_sparse.selection.decisions import Decision
 
 DECISION_COLUMNS = ("layer", "pattern", "sparsity", "dense us", "sparse us", "chosen", "reason")
@@ -30,13 +31,13 @@ def decision_table(decisions: Iterable[Decision], title: str = "") -> Table:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Table:
     """Return a table whose first column is text and whose numbers stand to the right."""
-    result = Table(title=title or None, title_justify="left", title_style="bold")
+    result = terminal.table(title)
     rows = list(rows)
     for position, column in enumerate(columns):
         numbers = all(_is_number(row[position]) for row in rows)
         result.add_column(column, justify="right" if rows and numbers else "left", overflow="fold")
     for row in rows:
-        result.add_row(*row)
+        terminal.add_row(result, row)
     return result
 
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
+from tvm_sparse import terminal
 from tvm_sparse.cli.console import note
 from tvm_sparse.cli.tables import table
 
@@ -28,7 +28,7 @@ ROWS = 20
 @contextlib.contextmanager
 def watch() -> Iterator[Callable[[TuningSession], None]]:
     """Yield a function to call with the session at every step."""
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     if not console.is_terminal:
         yield lambda session: note(line(session))
         return
@@ -82,7 +82,7 @@ def best_table(records: Sequence[Record]) -> Table:
 def _live(session: TuningSession) -> Group:
     rows = [_row(state) for state in session.states[:ROWS]]
     more = f" ({len(session.states) - ROWS} more)" if len(session.states) > ROWS else ""
-    return Group(table(COLUMNS, rows), Text(line(session) + more))
+    return Group(table(COLUMNS, rows), terminal.plain(line(session) + more))
 
 
 def _row(state: TaskState) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse import json_text
 from tvm_sparse.comparison.latency import race
 from tvm_sparse.demo import digits, fresh
 from tvm_sparse.demo.iterative import STEPS, StepResult, prune_iteratively
@@ -207,7 +207,7 @@ def load_afresh(artifact: Path, images: Images, folder: Path) -> tuple[Images, d
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise SparseError("fresh process", f"failed ({last[0]})", "predictions")
-    found = json.loads(done.stdout)
+    found = json_text.parsed(done.stdout)
     for intruder in ("torch", "compiler"):
         if found[intruder]:
             raise SparseError("fresh process", f"loaded {intruder}", "the runtime alone")

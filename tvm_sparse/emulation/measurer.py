@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
+from tvm_sparse import json_text
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.counted_time import launch_seconds
@@ -118,7 +119,7 @@ def build(module: tvm.IRModule, target: Target, path: str) -> str:
 
 
 def _resources(library: str) -> dict[str, KernelResources]:
-    content = json.loads(_beside(library).read_text(encoding="utf-8"))
+    content = json_text.parsed(_beside(library).read_text(encoding="utf-8"))
     return {name: KernelResources(**one) for name, one in content.items()}
 
 

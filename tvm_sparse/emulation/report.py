@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from tvm_sparse import json_text
 
 Triple = tuple[int, int, int]
 
@@ -100,7 +101,7 @@ class EmulationReport:
     @classmethod
     def parse(cls, text: str | bytes) -> EmulationReport:
         """Return what the executor wrote as JSON."""
-        content = json.loads(text)
+        content = json_text.parsed(text)
         return cls(
             tuple(_made(Launch, one) for one in content["launches"]),
             tuple(_made(Finding, one) for one in content["findings"]),

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from tvm_sparse import terminal
 from tvm_sparse.markup import html_table
 from tvm_sparse.patterns.base import Fit
 
@@ -118,7 +118,7 @@ class Report:
         """Return the table that :mod:`rich` prints."""
         count = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'}"
         title = f"{self.model}: {count}, {_percent(self.sparsity)} zeros"
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = terminal.table(title)
         for column in ("layer", "kind", "shape"):
             table.add_column(column, overflow="fold")
         table.add_column("sparsity", justify="right", no_wrap=True)
@@ -126,9 +126,8 @@ class Report:
             table.add_column(column, overflow="fold")
         for row in self.rows:
             shape = "x".join(str(extent) for extent in row.shape)
-            table.add_row(
-                row.layer, _kind(row), shape, _percent(row.sparsity), row.pattern, _remarks(row)
-            )
+            facts = (row.layer, _kind(row), shape, _percent(row.sparsity), row.pattern)
+            terminal.add_row(table, (*facts, _remarks(row)))
         return table
 
     def __repr__(self) -> str:
@@ -146,7 +145,7 @@ class Report:
 
     def __str__(self) -> str:
         text = io.StringIO()
-        Console(file=text, width=_TEXT_WIDTH, color_system=None, highlight=False).print(self)
+        terminal.console(file=text, width=_TEXT_WIDTH, color_system=None).print(self)
         return text.getvalue().rstrip("\n")
 
 

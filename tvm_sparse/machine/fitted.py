@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
-from filelock import FileLock
 from tvm.target import Target
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
-from tvm_sparse.line_files import open_lines
+from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.registry import chip_of, machine_of
 from tvm_sparse.targets import parse_target
@@ -56,9 +56,8 @@ def fitted_costs(allowed: bool) -> Iterator[None]:
 def keep(target: Target, costs: Costs) -> Path:
     """Keep ``costs`` for ``target`` on this machine and return the file; the last ones count."""
     path = cache_directory() / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps({"key": _key(target), "costs": costs.to_json()}) + "\n"
-    with FileLock(f"{path}.lock"), open_lines(path, "a+b") as file:
+    with appending(path) as file:
         file.write(line.encode())
     return path
 
@@ -88,7 +87,7 @@ def _parsed(path: Path, stamp: tuple[int, int]) -> dict[str, Costs]:
     except (OSError, InputError):
         return found
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            record = json.loads(line)
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            record = json_text.parsed(line)
             found[str(record["key"])] = Costs.from_json(record["costs"])
     return found

@@ -6,7 +6,6 @@ import difflib
 import inspect
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.names import matches
 from tvm_sparse.pruning.masks import find_mask, original_parameter
 from tvm_sparse.pruning.unmaskable import why_not
 
@@ -160,9 +160,9 @@ def select(
     skipped = _other_layers(model, names)
     owner: dict[int, str] = {}
     for layer in found:
-        if not any(fnmatchcase(layer.name, g) for g in include):
+        if not any(matches(layer.name, g) for g in include):
             skipped[layer.name] = "not in include"
-        elif any(fnmatchcase(layer.name, g) for g in ignore):
+        elif any(matches(layer.name, g) for g in ignore):
             skipped[layer.name] = "in ignore"
         elif layer.sort not in sorts:
             skipped[layer.name] = f"a {layer.sort}; the method prunes {', '.join(sorts)}"
@@ -227,7 +227,7 @@ def _parameter(layer: PrunableLayer) -> nn.Parameter:
 
 
 def _check_glob(pattern: str, names: Sequence[str]) -> None:
-    if any(fnmatchcase(name, pattern) for name in names):
+    if any(matches(name, pattern) for name in names):
         return
     near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.4)
     raise InputError(

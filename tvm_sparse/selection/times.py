@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -12,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tvm_ffi
-from filelock import FileLock
 from tvm import tirx, transform
 from tvm.target import Target
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
-from tvm_sparse.line_files import open_lines
+from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.machine.fitted import cache_directory
 
 FILE = "times.jsonl"
@@ -47,12 +48,9 @@ class Times:
         """Remember ``times``, here and in the file."""
         self._known[key] = dict(times)
         line = json.dumps({"key": key, "times": dict(times)}) + "\n"
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self.path}.lock"), open_lines(self.path, "a+b") as file:
+        with contextlib.suppress(InputError):  # a read-only home: the next process measures again
+            with appending(self.path) as file:
                 file.write(line.encode())
-        except (OSError, InputError):
-            return  # a read-only home: the next process measures again
 
 
 def key_of(functions: Mapping[str, tirx.PrimFunc], target: Target) -> str:
@@ -87,10 +85,10 @@ def _read(path: Path) -> dict[str, dict[str, float]]:
         return known
     for line in lines:
         try:
-            record = json.loads(line)
+            record = json_text.parsed(line)
             times = {str(name): float(us) for name, us in record["times"].items()}
             key = str(record["key"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             continue
         if all(math.isfinite(us) and us > 0 for us in times.values()):
             known[key] = times

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
-from filelock import FileLock
 from pydantic import ValidationError
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.line_files import open_lines
+from tvm_sparse.errors import InputError
+from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.tuning.record import MEASURED, Record, Source, anchor_key
 from tvm_sparse.tuning.space import Space, space_of
@@ -41,7 +41,7 @@ class Database:
     Raises
     ------
     InputError
-        The file is a link, a pipe, a device or a directory.
+        The file is a link, a pipe, a device or a directory, or cannot be read.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -63,8 +63,11 @@ class Database:
         """Read what has been appended to the file since the last look."""
         try:
             file = open_lines(self.path, "rb")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as error:
+            found = f"cannot be read ({error.strerror or error})"
+            raise InputError(str(self.path), found, "a file of records", "name another") from error
         with file:
             file.seek(self._offset)
             for line in file:
@@ -88,8 +91,7 @@ class Database:
         lines = b"".join(r.model_dump_json(exclude_none=True).encode() + b"\n" for r in records)
         if not lines:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{self.path}.lock"), open_lines(self.path, "a+b") as file:
+        with appending(self.path) as file:
             file.write((b"\n" if _torn(file) else b"") + lines)
         self.refresh()
 

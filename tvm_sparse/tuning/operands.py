@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from tvm import tirx
 
+from tvm_sparse import json_text
 from tvm_sparse.numerics import HALVES, is_float, samples
 
 LARGEST = 4
@@ -92,7 +93,7 @@ def save(directory: Path, inputs: list[np.ndarray], outputs: list[Spec]) -> None
 
 def load(directory: Path) -> tuple[list[np.ndarray], list[Spec]]:
     """Return the inputs, and shape and dtype of the outputs."""
-    specs = json.loads((directory / SPECS).read_text(encoding="utf-8"))
+    specs = json_text.parsed((directory / SPECS).read_text(encoding="utf-8"))
     inputs = [read(directory / f"input{i}.npy", t) for i, t in enumerate(specs["inputs"])]
     return inputs, [(tuple(shape), dtype) for shape, dtype in specs["outputs"]]
 

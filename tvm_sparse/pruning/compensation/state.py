@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from tvm_sparse import json_text
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.layer import Pruned
 from tvm_sparse.pruning.methods.base import Proposal
@@ -40,8 +41,8 @@ class State:
             _replace(path, json.dumps(settings, indent=1).encode())
             return
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError, RecursionError) as error:
+            kept = json_text.parsed(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
             raise InputError(
                 str(path), "cannot be read", "settings of a run", "delete it"
             ) from error
@@ -61,7 +62,7 @@ class State:
             return None
         try:
             with safe_open(path, "pt") as file:
-                notes = json.loads(file.metadata()["notes"])
+                notes = json_text.parsed(file.metadata()["notes"])
                 found, mask = file.get_tensor("weight"), file.get_tensor("mask")
             proposal = Proposal(mask.bool().numpy(), *notes["proposal"])
             loss = float(notes["loss"])

@@ -1,0 +1,114 @@
+"""Whatever is imported is a declared dependency, or of an extra that is asked for by name."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import declared
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILER = ("tvm_sparse", "frontends", "schedules")
+RUNTIME = ("python/tvm_sparse_runtime",)
+LEAVES = ("compat.deepsparse", "demo.", "frontends.onnx", "report.")
+FREE = {"torch"}
+"""What the runtime has to do with only where the user has imported it."""
+
+
+def project(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def dependencies(name: str) -> list[str]:
+    """Return what an installation of the distribution asks for."""
+    own = project(ROOT / "python")["project"]["dependencies"]
+    if name == "tvm-sparse-runtime":
+        return list(own)
+    template = project(ROOT)["tool"]["scikit-build"]["metadata"]["dependencies"]["result"]
+    return [*own, *(r for r in template if not r.startswith("tvm-sparse-runtime"))]
+
+
+def extras(name: str) -> list[str]:
+    folder = ROOT / "python" if name == "tvm-sparse-runtime" else ROOT
+    found = project(folder)["project"]["optional-dependencies"].values()
+    return [r for extra in found for r in extra if not r.startswith("tvm-sparse")]
+
+
+def imported(folders: tuple[str, ...]) -> Iterator[tuple[Path, str, bool]]:
+    """Yield file, top-level name and whether the import runs with the module itself."""
+    for path in (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                plain = isinstance(node, ast.ImportFrom) and not node.level
+                names = [node.module or ""] if plain else []
+            for name in names:
+                top = name.partition(".")[0]
+                if top not in sys.stdlib_module_names and not top.startswith("tvm_sparse"):
+                    yield path, top, node in tree.body
+
+
+@pytest.mark.parametrize(
+    ("name", "folders"), [("tvm-sparse", COMPILER), ("tvm-sparse-runtime", RUNTIME)]
+)
+def test_every_import_is_declared(name, folders):
+    own = set(declared.modules_of(dependencies(name)))
+    optional = {*declared.modules_of(extras(name)), "openvino"} | (FREE if "run" in name else set())
+    found = list(imported(folders))
+    assert len(found) > 5
+    undeclared = {(str(path), top) for path, top, _ in found if top not in own | optional}
+    assert undeclared == set()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> Path:
+    """Both packages beside the dependencies that they declare, and nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    declared.link(declared.closure(dependencies("tvm-sparse")), folder)
+    declared.link_ours(ROOT, folder)
+    return folder
+
+
+def test_every_module_can_be_imported_without_extras(bare):
+    missing = declared.missing_modules(bare)
+    assert set(missing.values()) <= set(declared.modules_of(extras("tvm-sparse")))
+    # What needs an extra is a leaf, which is imported once the extra has been asked for.
+    places = {name.removeprefix("tvm_sparse.") for name in missing}
+    assert {p for p in places if not p.startswith(LEAVES)} == set()
+
+
+COMMANDS = """
+import contextlib, io, sys
+from tvm_sparse.cli.app import app
+for words in (["doctor"], ["compile", "x.onnx", "-o", "x.tvms"], ["tune", "x.pt2"], ["demo"]):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        try:
+            app(words, standalone_mode=False)
+        except BaseException as error:
+            print(type(error).__name__)
+    print(words[0], "|", " ".join(text.getvalue().split()))
+"""
+
+
+def test_commands_say_which_extra_they_need(bare):
+    (bare / "x.onnx").touch()
+    done = declared.run(bare, "-c", COMMANDS)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = dict(line.split(" | ") for line in done.stdout.splitlines())
+    assert "No module named" not in done.stdout
+    assert "nothing stands in the way" in told["doctor"]
+    assert "pip install 'tvm-sparse[onnx]'" in told["compile"]
+    assert "pip install 'tvm-sparse[demo]'" in told["demo"]
