@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from tvm_sparse import json_text
 from tvm_sparse.array_files import read_array
 from tvm_sparse.errors import InputError
 
@@ -64,7 +64,7 @@ def constants(texts: list[str] | None) -> dict[str, np.ndarray] | None:
     for text in texts or ():
         name, equals, value = text.rpartition("=")
         try:
-            number: np.ndarray | None = np.asarray(json.loads(value))
+            number: np.ndarray | None = np.asarray(json_text.parsed(value))
         except ValueError:
             number = read_array(Path(value)) if value.endswith(".npy") else None
         if not (name and equals) or number is None or number.dtype.kind not in "biuf":
