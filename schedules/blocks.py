@@ -132,15 +132,31 @@ def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
     """Inline every element-wise block into its consumers, except ``keep`` and the outputs.
 
     A chain whose every step reads the one before twice would double at each: it is cut. So is one
-    of bfloat16, whose every step is rounded: TVM's passes take twice as long for each.
+    of bfloat16, whose every step is rounded: TVM's passes take twice as long for each. A number
+    with variables of its own that all elements read is computed once: TVM makes no vectors of
+    variables that are bound in others' values.
     """
     for block in all_blocks(sch):
-        if sch.get(block).name_hint in keep or is_reduction(sch, block) or _grows(sch, block):
+        if sch.get(block).name_hint in keep or is_reduction(sch, block):
+            continue
+        if _grows(sch, block) or _is_shared_number(sch, block):
             continue
         try:
             sch.compute_inline(block)
         except s_tir.ScheduleError:
             continue  # an output, or not element-wise: it stays a loop of its own
+
+
+def _is_shared_number(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether a block is one number, with variables of its own, that many elements read."""
+    if not nodes(sch.get(block).body, tirx.Let) or not _is_one_point(sch, block):
+        return False
+    return not all(_is_one_point(sch, reader) for reader in sch.get_consumers(block))
+
+
+def _is_one_point(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    extents = [v.dom.extent for v in sch.get(block).iter_vars]
+    return all(hasattr(e, "value") and int(e) == 1 for e in extents)
 
 
 def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:

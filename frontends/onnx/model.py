@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.experimental import _config as fx_config
 
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.exported import from_exported
@@ -38,7 +39,9 @@ def to_model(proto: Any, source: str) -> Model:
     """
     network = Network(proto, take_weights(proto)).eval()
     tensors, shapes, symbols = examples(proto.graph)
-    with quiet(), torch.no_grad():
+    # Else whether an extent is one, which nothing here asks for, is a condition of the program.
+    oblivious = fx_config.patch(backed_size_oblivious=True)
+    with quiet(), torch.no_grad(), oblivious:
         try:
             program = torch.export.export(
                 network, tuple(tensors), dynamic_shapes=(tuple(shapes),) if tensors else None

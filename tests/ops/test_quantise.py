@@ -94,6 +94,18 @@ def test_bounded_bytes_are_taken_apart(scale, bound):
         assert found.small == (bound < SMALL)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_extrema_of_places_are_none_of_bytes(dtype):
+    table = te.placeholder((50, 16), dtype, "T")
+    rows, x = te.placeholder((8,), "int64", "R"), te.placeholder((8, 16), "float32", "X")
+    taken = te.compute((8, 16), lambda i, j: table[tirx.min(tirx.max(0, rows[i]), 49), j], "taken")
+    steps = te.compute((8, 16), lambda i, j: x[tirx.min(tirx.max(0, rows[i]), 7), j], "steps")
+    rounded = quantised(steps, Scale(dtype, 1.0, 3), bound=1e6)
+    for tensors, bytes_ in (([table, rows, taken], False), ([x, rows, rounded], True)):
+        stores = nodes(te.create_prim_func(tensors).body, tirx.BufferStore)
+        assert (Parts.of(stores[-1].value) is not None) == bytes_
+
+
 def test_others_are_not():
     x = te.placeholder((16,), "float32", "X")
     inner = whole_steps(x, Scale("int8", 1.0, 3), 1e6)

@@ -85,6 +85,17 @@ def test_symbolic_batch():
         np.testing.assert_allclose(y, exact(model, x)[:batch], atol=2e-5)
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_functions_of_one_symbol_keep_it(layers):
+    """Bordered and plain kernels of one loop nest, with buffers of the open batch inside."""
+    steps = [nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()) for _ in range(layers)]
+    model = nn.Sequential(*steps, nn.MaxPool2d(2)).eval()
+    x = torch.rand(2, 32, 32, 32)
+    library = ts.compile(ts.load(model, (x,), dynamic_batch=True), config=CONFIG)
+    for batch in (1, 2):
+        np.testing.assert_allclose(library(x[:batch]), exact(model, x)[:batch], atol=2e-5)
+
+
 def test_same_numbers_as_with_copies(monkeypatch):
     model = Chain(nn.Conv2d(16, 32, 1), nn.Conv2d(32, 16, 3, padding=1)).eval()
     x = torch.randn(1, 16, 9, 9)

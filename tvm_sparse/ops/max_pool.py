@@ -40,7 +40,7 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
     low, high = [0] * len(shape), [0] * len(shape)
     for axis in axes:
         low[axis.axis] = axis.border
-        high[axis.axis] = max(0, int(axis.touched() - axis.border - axis.extent))
+        high[axis.axis] = axis.most_beyond()
     source = x
     if any(low) or any(high):
         source = topi.nn.pad(x, low, high, lowest(str(x.dtype)), name="pad")

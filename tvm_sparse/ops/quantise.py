@@ -186,6 +186,8 @@ class Parts:
         tops: list[Any] = []
         if dtype in ("uint8", "int8"):
             tvm_ffi.structural_walk(byte, (tirx.Max, tops.append))
+        # Others are of floats, or of indices: where an element is read may have extrema, too.
+        tops = [top for top in tops if str(top.ty.dtype) == INTEGER_SUMS]
         for top, number in itertools.product(tops, (WHOLE, _SMALL_WHOLE)):
             if tvm_ffi.structural_equal(_byte_with_bits(top.a, dtype, number), byte):
                 bits, zero = top.a, tirx.const(0, "int32")

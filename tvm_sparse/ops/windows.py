@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
+from tvm.sym import Analyzer
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.axis import power_of_two
@@ -53,6 +54,13 @@ class Axis:
     def reaches_beyond(self) -> bool:
         """Whether the last window has places behind the last element."""
         return int(self.touched()) - self.border > int(self.extent)
+
+    def most_beyond(self) -> int:
+        """Return how many places behind the last element windows have; at most, of open extents."""
+        beyond = Analyzer().simplify(self.touched() - self.border - self.extent)
+        if hasattr(beyond, "value"):
+            return max(0, int(beyond))
+        return (self.size - 1) * self.dilation  # the last window begins before the last element
 
     def first(self, window: Any) -> Any:
         """Return the first element of a window of neighbours."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, te
+from tvm.sym import Analyzer
 
 from tvm_sparse.passes.convolution import CONVOLUTIONS
-from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, static_shape
+from tvm_sparse.passes.rewrite import Rewriter, op_name, rewrite, shape_of, static_shape
 
 TRANSPOSED = {f"{name}_transpose": form for name, form in CONVOLUTIONS.items()}
 """The forms of plain convolutions, by the names of transposed ones."""
@@ -37,19 +38,33 @@ class Phase:
 
 @dataclass(frozen=True)
 class Axis:
-    """One spatial axis of a transposed convolution."""
+    """One spatial axis of a transposed convolution.
 
-    extent: int
+    ``further`` are the outputs beyond ``stride`` for each of the inputs, whose ``extent`` may be
+    symbolic.
+    """
+
+    extent: Any
     kernel: int
     stride: int
     dilation: int
     before: int
-    output: int
+    further: int
 
     @property
-    def steps(self) -> int:
+    def output(self) -> Any:
+        """Outputs."""
+        return self.extent * self.stride + self.further
+
+    @property
+    def longer(self) -> int:
+        """How many outputs each phase has more than there are inputs."""
+        return -(-self.further // self.stride)
+
+    @property
+    def steps(self) -> Any:
         """Outputs of each phase; those behind the last output are cut off."""
-        return -(-self.output // self.stride)
+        return self.extent + self.longer
 
     def phase(self, number: int) -> Phase:
         """Return the phase of the outputs ``number``, ``number + stride`` and so on.
@@ -68,7 +83,7 @@ class Axis:
             step=self.stride // common,
             dilation=self.dilation // common,
             before=last - shift,
-            after=self.steps - 1 + shift - first - (self.extent - 1),
+            after=self.longer + shift - first,
         )
 
 
@@ -77,23 +92,38 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None
     form, attrs = TRANSPOSED[op_name(call)], call.attrs
     axes = form.data[1:-1]
-    shapes = [static_shape(a) for a in (*call.args, call)]
+    x, output = shape_of(call.args[0]), shape_of(call)
+    weight = static_shape(call.args[1])
     plain = (str(attrs.data_layout), str(attrs.kernel_layout)) == (f"NC{axes}", f"IO{axes}")
-    if not plain or None in shapes:
+    if not plain or x is None or weight is None or output is None:
         return None
-    return _Layer(sweep, call, *shapes).lowered()
+    further = [
+        _difference(n, m, int(stride))
+        for n, m, stride in zip(output[2:], x[2:], attrs.strides, strict=True)
+    ]
+    known = [n for n in further if n is not None]
+    return _Layer(sweep, call, x[2:], weight, known).lowered() if known == further else None
+
+
+def _difference(output: Any, extent: Any, stride: int) -> int | None:
+    """Return ``output - stride * extent``, ``None`` if it is no number."""
+    found = output - extent * stride
+    found = found if isinstance(found, int) else Analyzer().simplify(found)
+    return int(found) if isinstance(found, int) or hasattr(found, "value") else None
 
 
 class _Layer:
-    """One transposed convolution of static shape."""
+    """One transposed convolution of ``extents``, and ``further`` outputs an axis."""
 
-    def __init__(self, sweep: Rewriter, call: relax.Call, x: Any, weight: Any, output: Any) -> None:
+    def __init__(
+        self, sweep: Rewriter, call: relax.Call, extents: Any, weight: Any, further: Sequence[int]
+    ) -> None:
         self.sweep, self.call, self.weight = sweep, call, weight
         self.form, attrs = TRANSPOSED[op_name(call)], call.attrs
-        self.groups, self.rank = int(attrs.groups), len(x) - 2
+        self.groups, self.rank = int(attrs.groups), len(extents)
         lists = (attrs.strides, attrs.dilation, list(attrs.padding)[: self.rank])
         numbers = ([int(v) for v in values] for values in lists)
-        found = zip(x[2:], weight[2:], *numbers, output[2:], strict=True)
+        found = zip(extents, weight[2:], *numbers, further, strict=True)
         self.axes = [Axis(*values) for values in found]
 
     def lowered(self) -> Any:
@@ -128,10 +158,10 @@ class _Layer:
 
     def _convolution(self, x: Any, weight: Any, phase: Sequence[Phase]) -> Any:
         begins = [max(0, -p.before) for p in phase]
-        ends = [a.extent - max(0, -p.after) for a, p in zip(self.axes, phase, strict=True)]
-        if any(begins) or ends != [axis.extent for axis in self.axes]:
-            axes = list(range(1, self.rank + 1))
-            x = self._emit(relax.op.strided_slice(x, axes, begins, ends))
+        behind = [max(0, -p.after) for p in phase]
+        if any(begins) or any(behind):
+            ends = [axis.extent - n for axis, n in zip(self.axes, behind, strict=True)]
+            x = self._emit(self._cut(x, begins, ends))
         padding = [max(0, p.before) for p in phase] + [max(0, p.after) for p in phase]
         return self._emit(
             self.form.operator(
@@ -175,11 +205,26 @@ class _Layer:
             joined = self._emit(relax.op.permute_dims(self._emit(split), order))
         whole = [s * n for s, n in zip(strides, steps, strict=True)]
         tiles = relax.op.reshape(joined, [batch, *whole, features])
-        outputs = [axis.output for axis in self.axes]
-        if whole == outputs:
+        if all(axis.longer * axis.stride == axis.further for axis in self.axes):
             return tiles
-        axes = list(range(1, self.rank + 1))
-        return relax.op.strided_slice(self._emit(tiles), axes, [0] * self.rank, outputs)
+        outputs = [axis.output for axis in self.axes]
+        return self._cut(self._emit(tiles), [0] * self.rank, outputs)
+
+    def _cut(self, x: Any, begins: list[int], ends: list[Any]) -> Any:
+        """Return channels-last ``x`` from ``begins`` to ``ends``, which are inside."""
+        if all(isinstance(end, int) for end in ends):
+            return relax.op.strided_slice(x, list(range(1, self.rank + 1)), begins, ends)
+        # TVM's slice has extents of minima and maxima where bounds are symbolic.
+        first = [0, *begins, 0]
+
+        def cut(t: te.Tensor) -> te.Tensor:
+            inside = [end - begin for begin, end in zip(begins, ends, strict=True)]
+            shape = [t.shape[0], *inside, t.shape[-1]]
+            return te.compute(
+                shape, lambda *i: t(*(a + b for a, b in zip(i, first, strict=True))), "cut"
+            )
+
+        return self.sweep.builder_.call_te(cut, x, primfunc_name_hint="cut")
 
     def _emit(self, expr: relax.Expr) -> Any:
         return self.sweep.emit(expr)
@@ -193,7 +238,7 @@ def _where(phase: Sequence[Phase]) -> list[tuple[int, ...]]:
 @tvm.transform.module_pass(opt_level=0, name="TransposedConvolution")
 @dataclass(frozen=True)
 class TransposedConvolution:
-    """Write transposed convolutions of static shape with plain ones, channels last.
+    """Write transposed convolutions with plain ones, channels last.
 
     before: ``conv2d_transpose(x, w, strides=2)``
     after:  ``tiles(concat(conv2d(x, w0), conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)))``

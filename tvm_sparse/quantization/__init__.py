@@ -39,6 +39,7 @@ def quantize(
     activations: str = "static",
     ignore: Sequence[str] = (),
     tolerance: float | None = None,
+    dynamic_shapes: Any = None,
 ) -> torch.export.ExportedProgram:
     """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
 
@@ -57,8 +58,8 @@ def quantize(
         A trained, perhaps pruned, model. It is not changed.
     batches
         Inputs that are like those in use: each a tensor, a sequence of positional arguments or a
-        mapping of keyword ones. The program takes the shapes of the first. Some hundred images are
-        usual.
+        mapping of keyword ones. The program takes the shapes of the first, but for open extents.
+        Some hundred images are usual.
     activations
         ``"static"``, or ``"dynamic"`` for the inputs of linear layers.
     ignore
@@ -68,6 +69,9 @@ def quantize(
         weight were bytes, and all before them float (root of mean squares, on the calibration
         data). ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses, which files
         of the program keep, and reports show.
+    dynamic_shapes
+        Which extents stay open, as :func:`torch.export.export` takes it. The first batch has at
+        least two of each.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def quantize(
     with quiet(), torch.no_grad():
         dynamic = activations == "dynamic"
         whole = inference_copy(model)
-        plain, left = traced(WHERE, whole, calls[0]), dict[str, float]()
+        plain, left = traced(WHERE, whole, calls[0], dynamic_shapes), dict[str, float]()
         try:
             prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             if tolerance is not None:
@@ -98,7 +102,8 @@ def quantize(
                 left = {n: loss for n, loss in found.items() if loss > tolerance and n in free}
             if left:
                 ignore = [*ignore, *left]
-                prepared = _prepared(traced(WHERE, whole, calls[0]), calls, ignore, dynamic=dynamic)
+                plain = traced(WHERE, whole, calls[0], dynamic_shapes)
+                prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             result = converted(prepared)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -107,7 +112,7 @@ def quantize(
         _name_weights(result)
         if dynamic:
             quantise_rows(result, ignore)
-        program = torch.export.export(result, *calls[0])
+        program = torch.export.export(result, *calls[0], dynamic_shapes=dynamic_shapes)
         keep_left_float(program, left, tolerance)
         return program
 

@@ -39,17 +39,22 @@ _SOURCES: dict[Any, Any] = {
 """By operator: the module that torchao's patterns know it by."""
 
 
-def traced(where: str, model: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+def traced(
+    where: str, model: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]], shapes: Any = None
+) -> Any:
     """Return the graph of ``model``, each operator of which says what torchao calls it.
+
+    ``shapes`` says which extents stay open, as :func:`torch.export.export` takes it.
 
     The strict exporter says so, too, but takes several times as long: it checks the shape of each
     parameter. It traces the few models that the other one cannot.
     """
     try:
-        graph = torch.export.export(model, *call).module()
+        graph = torch.export.export(model, *call, dynamic_shapes=shapes).module()
     except Exception:
         try:
-            graph = torch.export.export(model, *call, strict=True).module()
+            program = torch.export.export(model, *call, dynamic_shapes=shapes, strict=True)
+            graph = program.module()
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(where, f"the model cannot be traced ({reason})") from error

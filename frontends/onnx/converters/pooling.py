@@ -41,7 +41,7 @@ def max_pool(
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
     if not (place.symmetric and fits):
         return _largest(place.pad(x, lowest, overhang=True), place, [0] * len(place.begin))
-    return _largest(x, place, place.begin, ceil=max(place.overhang) > 0)
+    return _largest(x, place, place.begin, ceil=place.ceil)
 
 
 def _largest(x: Tensor, place: Windows, padding: Sequence[int], *, ceil: bool = False) -> Tensor:

@@ -26,6 +26,8 @@ class Windows:
         Padding before and after each axis.
     outputs
         Number of windows along each axis.
+    ceil
+        Whether the last window may pass the padded end.
     """
 
     extents: tuple[Any, ...]
@@ -35,6 +37,7 @@ class Windows:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     outputs: tuple[Any, ...]
+    ceil: bool = False
 
     @property
     def symmetric(self) -> bool:
@@ -43,7 +46,9 @@ class Windows:
 
     @property
     def overhang(self) -> tuple[int, ...]:
-        """Elements by which the last window passes the padded end; negative if it ends before."""
+        """Elements by which the last window passes the padded end; at most zero if it does not."""
+        if not self.ceil:
+            return (0,) * len(self.kernel)
         spans = zip(self.outputs, self.strides, self._reach, strict=True)
         ends = [(n - 1) * stride + reach for n, stride, reach in spans]
         padded = zip(self.extents, self.begin, self.end, strict=True)
@@ -98,7 +103,7 @@ def windows(x: Tensor, kernel: Sequence[int], node: Node) -> Windows:
         outputs.append(count)
     if any(isinstance(n, int) and n < 1 for n in outputs):
         raise node.unsound(f"its windows do not fit into an input of {list(x.shape)}")
-    return Windows(extents, tuple(kernel), steps, gaps, begin, end, tuple(outputs))
+    return Windows(extents, tuple(kernel), steps, gaps, begin, end, tuple(outputs), ceil)
 
 
 def _padding(

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto
 
+import tvm_sparse as ts
 from tests.frontends.onnx.graphs import eager, expected, graph, node
 from tests.quantised_networks import typed
 from tvm_sparse.frontends.onnx import load_onnx
@@ -83,3 +84,22 @@ def test_the_largest_byte_of_each_window(rank, pads, ceil_mode):
     model = graph(nodes, {"x": shape}, ["y"], opset=22)
     session = onnxruntime.InferenceSession(typed(model, 2 + rank).SerializeToString())
     np.testing.assert_array_equal(eager(model, x)[0], session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize("places", ["even", "uneven", "tiles"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_largest_of_windows_on_open_planes(rank, places, tmp_path):
+    attributes = {
+        "even": {"kernel_shape": [3] * rank, "strides": [2] * rank, "pads": [1] * 2 * rank},
+        "uneven": {"kernel_shape": [3] * rank, "strides": [2] * rank, "pads": [1, 0] * rank},
+        "tiles": {"kernel_shape": [2] * rank, "strides": [2] * rank},
+    }[places]
+    shape = ("n", 4, *("h", "w", "d")[:rank])
+    model = typed(graph([node("MaxPool", "x", "y", **attributes)], {"x": shape}, ["y"]), 2 + rank)
+    onnx.save(model, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    library = ts.compile(tmp_path / "model.onnx", config=ts.Config(measure=False, tuned=False))
+    rng = np.random.default_rng(1)
+    for extents in ((17, 20, 5), (4, 3, 8), (9, 2, 2)):
+        x = rng.standard_normal((2, 4, *extents[:rank]), np.float32)
+        np.testing.assert_array_equal(library(x), session.run(None, {"x": x})[0])

@@ -103,6 +103,24 @@ def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
     assert len(steps) == 2
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_an_lstm_of_bytes_takes_any_batch(direction, tmp_path):
+    rng, several = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
+    shapes = {"w": (several, 24, 8), "r": (several, 24, 6), "b": (several, 48)}
+    parts = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    layer = node("LSTM", "x w r b", "y", hidden_size=6, direction=direction)
+    x, found = rng.standard_normal((3, 2, 8), np.float32), []
+    for batch in (2, "n"):
+        made = graph([layer], {"x": (3, batch, 8)}, ["y"], parts, opset=17)
+        onnx.save(typed(made, 4), tmp_path / "plain.onnx")
+        quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "model.onnx")
+        config = ts.Config(measure=False, tuned=False)
+        found.append(ts.compile(tmp_path / "model.onnx", config=config))
+    np.testing.assert_allclose(found[0](x), found[1](x), atol=1e-6)
+    alone = by_onnxruntime(tmp_path / "model.onnx", x[:, :1])
+    np.testing.assert_allclose(found[1](x[:, :1]), alone, atol=1e-5)
+
+
 def _with_lengths(folder, direction, lengths):
     """Write an LSTM of bytes over sequences of given lengths, of four steps at most."""
     rng, several = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
