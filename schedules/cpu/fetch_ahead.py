@@ -13,6 +13,7 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.machine.record import Caches
+from tvm_sparse.ops.loop_nest import IMPORT
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, map_functions, nodes
@@ -35,8 +36,22 @@ SYMBOLIC = 8
 ACTIVATIONS = "matmul"
 """The operator whose right operand no layer stores: it is in a cache already."""
 
+FETCH = "ts_fetch"
+"""Name of the function below."""
+
 SECOND_CACHE = 2
 """LLVM's ``locality`` of what is fetched into the second cache."""
+
+_CODE = f"""
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+define void @{FETCH}(ptr %line) alwaysinline {{
+  call void @llvm.prefetch.p0(ptr %line, i32 0, i32 {SECOND_CACHE}, i32 1) #0
+  ret void
+}}
+attributes #0 = {{ nounwind memory(inaccessiblemem: readwrite) }}
+"""
+"""Asks for a line, and says that this reads nothing: else LLVM, which does not know in the body of
+a parallel loop that weights are no sums, would store the sums in each step (four times as slow)."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="FetchAhead")
@@ -110,8 +125,7 @@ class _Stream:
         """Ask for the line of the element ``at``."""
         first = [_const(0)] * (len(self.buffer.shape) - 1)
         address = tirx.address_of(self.buffer[(*first, at)])
-        call = tirx.call_intrin("void", "tirx.prefetch", address, 0, SECOND_CACHE, 1)
-        return tirx.Evaluate(call)
+        return tirx.Evaluate(tirx.call_extern("void", FETCH, address))
 
 
 class _Nest:
@@ -189,6 +203,7 @@ def _with_fetches(func: tirx.PrimFunc, at: Any, ahead: list[_Stream]) -> tirx.Pr
         if not loop.loop_var.same_as(at.loop_var):
             return loop
         body, var = tirx.SeqStmt([*fetches, loop.body]), loop.loop_var
+        body = tirx.AttrStmt(_const(0), IMPORT, ir.StringImm(_CODE), body)
         thread, notes = loop.thread_binding, loop.annotations
         return tirx.For(var, loop.min, loop.extent, loop.kind, body, thread, notes, loop.step)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from tvm_sparse.ops.contraction import Contraction, reference
 from tvm_sparse.ops.dense import dense, dense_format
 from tvm_sparse.schedules.blocks import VECTORIZED, nodes
 from tvm_sparse.schedules.build import build_function, scheduled
-from tvm_sparse.schedules.cpu.fetch_ahead import LINE, FetchAhead
+from tvm_sparse.schedules.cpu.fetch_ahead import FETCH, LINE, FetchAhead
+from tvm_sparse.targets import parse_target
 
 ROWS = Contraction((16,), 128, 128)
 WINDOW = Contraction((1, 8, 4), 64, 128, (1, 2), (1, 1), (1, 1), padded=(8, 5))
@@ -81,7 +83,8 @@ class Program:
         around = (x for x in scalar if update in nodes(x, s_tir.SBlockRealize))
         self.loops = sorted(around, key=lambda loop: -len(nodes(loop.body, tirx.For)))
         calls = [node.value for node in nodes(body, tirx.Evaluate)]
-        self.fetches = [call.args[0].args[0] for call in calls if call.op.name == "tirx.prefetch"]
+        fetches = [c for c in calls if getattr(c.args[0], "value", None) == FETCH]
+        self.fetches = [call.args[1].args[0] for call in fetches]
         self.lanes = [x for x in nodes(body, tirx.For) if int(x.kind) == VECTORIZED]
         self.update = update
 
@@ -167,6 +170,19 @@ def test_products_of_activations_do_not():
 def test_machine_code_fetches():
     code = build_function(balanced_layer(Contraction((40,), 1024, 96)), host())
     assert "prefetch" in code.inspect_source("asm")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_sums_stay_in_registers_whoever_shares_the_layer(threads, monkeypatch):
+    """Where LLVM thinks that a fetch may read the sums, it stores all of them in each step."""
+    monkeypatch.setenv("TVM_NUM_THREADS", str(threads))
+    target = parse_target("cpu:znver4").target
+    layer = Contraction((128,), 768, 3072)
+    func = dense(layer, dense_format(layer, target), target)
+    code = build_function(func, target).inspect_source("asm")
+    assert "prefetch" in code
+    products, stores = (len(re.findall(f"{name}.*zmm", code)) for name in ("vfmadd", "vmovups"))
+    assert stores < products
 
 
 def test_results_are_the_same():

@@ -18,6 +18,7 @@ from tvm_sparse.ops.planes import planes_shapes
 from tvm_sparse.ops.quantise import padded
 from tvm_sparse.ops.recurrence import recurrence
 from tvm_sparse.passes.channels_first import before_transpositions, first_to_last, planes_of
+from tvm_sparse.passes.computed_kernels import computed_convolution
 from tvm_sparse.passes.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -129,7 +130,7 @@ class _Lower:
         weight = sweep.constant(call.args[1])
         name = op_name(call).removeprefix("nn.")
         if weight is None or shape_of(call) is None:
-            return None
+            return None if self._on_gpu else computed_convolution(sweep, call, self.chooser.target)
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
         integers = self._integers(sweep, call, layer_name(weight), value)
         if integers is None and self._numerics(call, weight, name) is None:
