@@ -10,11 +10,11 @@ import tvm
 from tvm import relax, te, tirx, topi
 
 from tvm_sparse.ops.scan import scan
-from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter
+from tvm_sparse.ops.scatter import REDUCTIONS, gather, scatter, scatter_rows
 from tvm_sparse.ops.sort import argsort, position_type
 from tvm_sparse.ops.top import FEW, top
 from tvm_sparse.passes.known_places import Take
-from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite
+from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite, same_shape, shape_of
 
 
 def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
@@ -69,14 +69,61 @@ def _scan(sweep: Rewriter, call: relax.Call) -> Any:
 
 def _gather(sweep: Rewriter, call: relax.Call) -> Any:
     axis = int(call.attrs.axis)
-    return _called(sweep, "gather", lambda x, i: gather(x, i, axis), *call.args)
+    x, indices = call.args
+    rows = _of_rows(sweep, indices, axis % len(x.ty.shape))
+    shape = list(indices.ty.shape.values)
+    given = indices if rows is None else rows
+    return _called(sweep, "gather", lambda x, i: gather(x, i, axis, shape), x, given)
 
 
 def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
-    axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
+    reduction = str(call.attrs.reduction)
     if reduction not in REDUCTIONS:
         return None
-    return _called(sweep, "scatter", lambda x, i, u: scatter(x, i, u, axis, reduction), *call.args)
+    x, indices, updates = call.args
+    axis = int(call.attrs.axis) % len(x.ty.shape)
+    rows, shape, theirs = _of_rows(sweep, indices, axis), shape_of(x), shape_of(updates)
+    if rows is None or shape is None or theirs is None or not _are_rows(shape, theirs, axis):
+        define, given = scatter, indices
+    else:
+        define, given = scatter_rows, rows
+    return _called(
+        sweep, "scatter", lambda x, i, u: define(x, i, u, axis, reduction), x, given, updates
+    )
+
+
+def _are_rows(ours: list[Any], theirs: list[Any], axis: int) -> bool:
+    """Whether a tensor has the rows of another one, of known extents behind ``axis``."""
+    inside = ours[axis + 1 :]
+    if not all(isinstance(extent, int) for extent in inside) or inside != theirs[axis + 1 :]:
+        return False
+    return same_shape(ours[:axis], theirs[:axis])
+
+
+def _of_rows(sweep: Rewriter, indices: Any, axis: int) -> Any | None:
+    """Return what ``indices`` are before they were repeated along all axes behind ``axis``.
+
+    before: ``broadcast_to(i: (9, 1), (9, 64))`` --> ``i``
+    """
+    value, types = sweep.resolve(indices), []
+    while op_name(value) == "astype":
+        types.append(str(value.ty.dtype))
+        value = sweep.resolve(value.args[0])
+    if op_name(value) != "broadcast_to":
+        return None
+    source, rank = value.args[0], len(indices.ty.shape)
+    extents = shape_of(source)
+    if extents is None:
+        return None
+    extents = [1] * (rank - len(extents)) + extents
+    inside = extents[axis + 1 :]
+    if not inside or any(not isinstance(e, int) or e != 1 for e in inside):
+        return None
+    if len(extents) > len(shape_of(source) or ()):
+        source = sweep.emit(relax.op.reshape(source, extents))
+    for dtype in reversed(types):
+        source = sweep.emit(relax.op.astype(source, dtype))
+    return source
 
 
 def _called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
