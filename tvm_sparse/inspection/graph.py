@@ -70,17 +70,22 @@ def _product(call: Any, shapes: dict[str, tuple[int, ...]]) -> LayerWeight | Non
 def _matrix(
     weight: Any, shapes: dict[str, tuple[int, ...]], *, transpose: bool
 ) -> LayerWeight | None:
-    """Return the layer of a matrix that is a named constant."""
+    """Return the layer of a matrix, or of several side by side, that is a named constant."""
     if not isinstance(weight, GenericConst) or not name_of(weight):
         return None
-    if len(weight.value.shape) != 2:
+    if len(weight.value.shape) < 2:
         return None
     layer_type = matrix_type(plain_name(name_of(weight)), shapes)
     return _made(name_of(weight), layer_type, _reader(weight, transpose=transpose))
 
 
 def _reader(weight: GenericConst, *, transpose: bool) -> Callable[[], np.ndarray]:
-    return lambda: weight.value.numpy().T if transpose else weight.value.numpy()
+    def read() -> np.ndarray:
+        value = weight.value.numpy()
+        value = value.swapaxes(-1, -2) if transpose else value
+        return value if value.ndim == 2 else value.reshape(-1, value.shape[-1])
+
+    return read
 
 
 def _made(stored: str, layer_type: str, read: Callable[[], np.ndarray]) -> LayerWeight:

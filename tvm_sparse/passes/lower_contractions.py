@@ -29,7 +29,7 @@ from tvm_sparse.passes.convolution import (
 )
 from tvm_sparse.passes.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.padding import pad, sides
-from tvm_sparse.passes.products import LAYOUTS, Products
+from tvm_sparse.passes.products import LAYOUTS, Products, constant_operands
 from tvm_sparse.passes.quantised import (
     Integers,
     integers_of,
@@ -100,6 +100,8 @@ class _Lower:
         weight = sweep.constant(call.args[1])
         x_shape = shape_of(call.args[0])
         if weight is None or len(shape_of(weight) or ()) != 2:
+            for name, matrix, reason in constant_operands(sweep, call):
+                self.chooser.leave(name, "linear", matrix, reason)
             return None if self._on_gpu else self.products.lower(sweep, call)
         if x_shape is None:
             return None

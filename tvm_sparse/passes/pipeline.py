@@ -27,6 +27,7 @@ from tvm_sparse.passes.fuse_tables import AnnotateLookUps, FuseTables
 from tvm_sparse.passes.group_products import GroupProducts
 from tvm_sparse.passes.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.join_phases import JoinPhases
+from tvm_sparse.passes.left_products import LeftProducts
 from tvm_sparse.passes.lift_weights import LiftWeights
 from tvm_sparse.passes.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower_contractions import LowerContractions
@@ -91,7 +92,7 @@ def lower(chooser: Chooser) -> list[Pass]:
     smaller, parts = [], []
     on_gpu = chooser.target.kind.name == "cuda"
     if chooser.config.sparse:
-        products = [] if on_gpu else [GroupProducts(chooser.notes)]
+        products = [] if on_gpu else [GroupProducts(chooser.notes), LeftProducts(chooser.notes)]
         apart = on_gpu or not set(DENSE).isdisjoint(chooser.config.force.values())
         joined = [] if apart else [JoinPhases(chooser.notes), HoistElementwise()]
         smaller = [*products, *joined, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]

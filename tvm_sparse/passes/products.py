@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
 import tvm
 from tvm import relax
 
 from tvm_sparse.engine.registry import supported_singly
+from tvm_sparse.memory import array_of
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.passes.byte_products import byte_product
 from tvm_sparse.passes.convolution import numerics_of
+from tvm_sparse.passes.group_products import ZEROS
+from tvm_sparse.passes.left_products import MATRIX
 from tvm_sparse.passes.rewrite import (
     Rewriter,
     call_function,
+    layer_name,
+    name_of,
     op_name,
     shape_of,
     static_shape,
 )
+from tvm_sparse.passes.unfold_lines import MOST_COLUMNS
 from tvm_sparse.passes.views import seen, step_of
 
 LAYOUTS = ("reshape", "permute_dims")
@@ -70,3 +78,21 @@ class Products:
         if not output.keeps_rows():
             return None
         return self._product(sweep, call, (left, right, output), list(product.args[1].fields))
+
+
+def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:
+    """Yield the named constants that a product reads where they lie, and why no storage has them.
+
+    These are the layer's name and its matrices, features first.
+    """
+    for place, side in enumerate(("left operand", "matrices of a batch")):
+        weight = sweep.constant(call.args[place])
+        if weight is None or not name_of(weight) or len(shape_of(weight) or ()) < MATRIX:
+            continue
+        value = array_of(weight)
+        value = value if place == 0 else value.swapaxes(-1, -2)
+        zeros = 1 - np.count_nonzero(value) / value.size
+        short = "writing its result takes as long as multiplying"
+        odd = short if value.shape[-1] <= MOST_COLUMNS else "no convolution has its extents"
+        why = "few zeros" if zeros < ZEROS else odd
+        yield layer_name(weight), value, f"{side}, {why}: multiplied as activations are"

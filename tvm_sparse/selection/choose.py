@@ -126,8 +126,9 @@ class Chooser:
         if any(d.layer == name for d in self.decisions):
             return
         sparsity = zeros(weight)
+        pattern = "not examined" if sparsity else "dense"
         self.decisions.add(
-            Decision(name, operator, tuple(weight.shape), sparsity, "not examined", "dense", reason)
+            Decision(name, operator, tuple(weight.shape), sparsity, pattern, "dense", reason)
         )
 
     def _why_dense(self, layer: Layer) -> str:
