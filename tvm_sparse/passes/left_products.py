@@ -124,12 +124,11 @@ def _vector_product(sweep: Rewriter, call: relax.Call) -> Any | None:
     if op_name(product) != "multiply" or bool(call.attrs.keepdims) or call.attrs.axis is None:
         return None
     weight, x = sweep.constant(product.args[0]), product.args[1]
-    shapes = [static_shape(operand) for operand in (*product.args, product)]
-    if weight is None or not name_of(weight) or sweep.constant(x) is not None or None in shapes:
+    if weight is None or not name_of(weight) or sweep.constant(x) is not None:
         return None
-    whole, vector, result = shapes
+    whole, vector = static_shape(weight) or (), static_shape(x)
     along = [int(axis) % MATRIX for axis in call.attrs.axis] == [1]
-    if len(whole) != MATRIX or whole != result or vector != whole[1:] or not along:
+    if len(whole) != MATRIX or whole != static_shape(product) or vector != whole[1:] or not along:
         return None
     return _linear(x, weight) if is_float(str(call.ty.dtype)) else None
 

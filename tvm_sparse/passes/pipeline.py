@@ -57,6 +57,7 @@ from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.unfold_lines import UnfoldLines
 from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
 from tvm_sparse.passes.view_reshapes import ViewReshapes
+from tvm_sparse.passes.widen_products import WidenProducts
 from tvm_sparse.passes.write_padding import WritePadding
 from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
 from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
@@ -106,6 +107,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         *smaller,
         *parts,
         *([FuseDepthwise(chooser)] if on_gpu else _quantised(chooser.target)),
+        *([] if on_gpu else [WidenProducts(chooser.target, chooser.note)]),
         *_rounded(chooser),
         LowerContractions(chooser),
         MergePermutes(),
