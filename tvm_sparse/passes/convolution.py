@@ -122,6 +122,9 @@ def numerics_of(call: relax.Call) -> Numerics:
     return replace(Numerics.uniform(right, str(call.ty.dtype)), activation=left)
 
 
-def extent(value: relax.Expr) -> Any:
-    """Return a static extent, or a fresh symbol: operators need a plain variable each."""
-    return value if isinstance(value, int) else tirx.Var("n", "int64")
+def extent(value: Any) -> Any:
+    """Return a static extent, a fresh symbol for a symbol, or an expression of some as it is.
+
+    Operators bind a plain variable each; those of expressions are handed to them.
+    """
+    return tirx.Var("n", "int64") if isinstance(value, tirx.Var) else value

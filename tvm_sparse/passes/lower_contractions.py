@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_sparse.engine.registry import known, supported
 from tvm_sparse.memory import array_of, give_back
@@ -113,10 +113,6 @@ class _Lower:
                 sweep.emit(self._linear(sweep, sweep.resolve(product))), call.ty.shape
             )
         value = array_of(weight)
-        if not all(isinstance(e, int | tirx.Var) for e in x_shape[:-1]):
-            reason = "rows are computed from symbols: operators of ours take a number or a symbol"
-            self.chooser.leave(layer_name(weight), "linear", value.T, reason)
-            return None
         columns, features = value.shape
         lead = tuple(extent(e) for e in x_shape[:-1])
         integers = self._integers(sweep, call, layer_name(weight), value.T)

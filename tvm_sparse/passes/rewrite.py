@@ -83,8 +83,28 @@ def add_function(builder: relax.BlockBuilder, func: tirx.PrimFunc, hint: str) ->
 
 
 def call_function(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str) -> Any:
-    """Add ``func`` under a fresh name like ``hint``, and return its call on ``args``."""
-    return relax.call_tir(add_function(sweep.builder_, func, hint), args, out_ty=ty)
+    """Add ``func`` under a fresh name like ``hint``, and return its call on ``args``.
+
+    Symbols that extents are computed from become parameters behind the inputs.
+    """
+    symbols, inputs = _unbound(func), len(args)
+    if symbols:
+        params = [*func.params[:inputs], *symbols, *func.params[inputs:]]
+        func = tirx.PrimFunc(params, func.body, func.ret_type, attrs=func.attrs)
+    name = add_function(sweep.builder_, func, hint)
+    return relax.call_tir(name, [*args, *symbols], out_ty=ty)
+
+
+def _unbound(func: tirx.PrimFunc) -> list[tirx.Var]:
+    """Return the variables in the shapes of parameters that are no extent of their own."""
+    extents = [e for p in func.params for e in (shape_of_type(p.ty) or ())]
+    bound = {e for e in extents if isinstance(e, tirx.Var)}
+    found: dict[tirx.Var, None] = {}
+    for extent in extents:
+        if isinstance(extent, tirx.Var | int):
+            continue
+        tvm_ffi.structural_walk(extent, (tirx.Var, found.setdefault))
+    return [var for var in found if var not in bound]
 
 
 def same_extent(x: Any, y: Any) -> bool:
