@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo.exc import UserError
 from torch.fx.experimental import _config as fx_config
 
 from tvm_sparse.errors import InputError, SparseError
@@ -39,23 +40,18 @@ def to_model(proto: Any, source: str) -> Model:
     """
     network = Network(proto, take_weights(proto)).eval()
     tensors, shapes, symbols = examples(proto.graph)
-    # Else whether an extent is one, which nothing here asks for, is a condition of the program.
-    oblivious = fx_config.patch(backed_size_oblivious=True)
-    with quiet(), torch.no_grad(), oblivious:
-        try:
-            program = torch.export.export(
-                network, tuple(tensors), dynamic_shapes=(tuple(shapes),) if tensors else None
-            )
-        except SparseError:
-            raise
-        except Exception as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise InputError(
-                source,
-                f"cannot be traced ({lines[0]})",
-                "shapes that follow from the shapes of the inputs",
-                "export the model again, with static extents where it needs them",
-            ) from error
+    try:
+        program = _traced(network, tensors, shapes)
+    except SparseError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(
+            source,
+            f"cannot be traced ({lines[0]})",
+            "shapes that follow from the shapes of the inputs",
+            "export the model again, with static extents where it needs them",
+        ) from error
     for node in program.graph.nodes:
         stack = node.meta.get("nn_module_stack")
         if stack:
@@ -64,6 +60,38 @@ def to_model(proto: Any, source: str) -> Model:
                 for key, (path, kind) in stack.items()
             }
     return _renamed(from_exported(program, symbols), network)
+
+
+def _traced(
+    network: Network, tensors: list[torch.Tensor], shapes: list[dict[int, Any]]
+) -> torch.export.ExportedProgram:
+    """Return the program of ``network``.
+
+    Its free extents are as small as its windows let them be: where that is more than one, the
+    exporter finds the bounds, which it may not if they are given.
+    """
+    # Else whether an extent is one, which nothing here asks for, is a condition of the program.
+    oblivious = fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+
+    def exported(open_: list[dict[int, Any]]) -> torch.export.ExportedProgram:
+        given = (tuple(open_),) if tensors else None
+        return torch.export.export(network, tuple(tensors), dynamic_shapes=given)
+
+    with quiet(), torch.no_grad(), oblivious:
+        try:
+            return exported(shapes)
+        except UserError:
+            bounded = exported([dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in shapes])
+            if _open_axes(bounded) != [sorted(axes) for axes in shapes]:
+                raise
+            return bounded
+
+
+def _open_axes(program: torch.export.ExportedProgram) -> list[list[int]]:
+    """Return the axes of each input whose extent is a symbol."""
+    inputs = set(program.graph_signature.user_inputs)
+    values = (node.meta["val"] for node in program.graph.nodes if node.name in inputs)
+    return [[i for i, n in enumerate(v.shape) if not isinstance(n, int)] for v in values]
 
 
 def _renamed(model: Model, network: Network) -> Model:
