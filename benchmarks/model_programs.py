@@ -78,12 +78,13 @@ class Options:
     """How programs are made.
 
     ``measure`` candidates of our layers, or believe the cost model; write torch.compile's program
-    (``inductor``), which takes minutes.
+    (``inductor``), which takes minutes. ``only`` names levels; all without any.
     """
 
     precision: str = "float32"
     measure: bool = True
     inductor: bool = True
+    only: tuple[str, ...] = ()
 
 
 def prepare(network: str, batch: int, place: Path, options: Options) -> None:
@@ -98,6 +99,8 @@ def prepare(network: str, batch: int, place: Path, options: Options) -> None:
             write(model, x, place / file)
     del model
     for level, prune in levels(network, batch, options.precision).items():
+        if options.only and level not in options.only:
+            continue
         folder = place / level.replace(" ", "")
         if not (folder / FACTS).exists():
             pruned, x = build(network, batch)

@@ -14,7 +14,6 @@ import time
 from benchmarks.gpu import device, prepare
 from benchmarks.gpu.jobs import PARTS, Job, buildable, jobs
 from benchmarks.gpu.results import Results, tell
-from benchmarks.gpu.timing import gpu_works, missing_gpu
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,12 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     failed = _build(options)
     if options.build:
         return 1 if failed else 0
-    reason = missing_gpu()
+    reason = device.missing()
     if reason:
         tell(f"built, but not measured: {reason}")
         return 2
     for part in options.parts:
-        results = Results(part)
+        results = Results(f"gpu_{part}")
         for job in jobs(part, results.done, options):
             if job.name in options.skip:
                 failed += 1
@@ -49,7 +48,7 @@ def _measured(job: Job, results: Results, options: argparse.Namespace) -> bool:
     # One failure must not take the machine's time from all that follows.
     except Exception as error:
         results.fail(job.name, error)
-        if not gpu_works():
+        if not device.current().works():
             _restart(job, options)
         return True
     return False

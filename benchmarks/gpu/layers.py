@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import tvm
 
-from benchmarks.gpu import libraries
+from benchmarks.gpu import device, libraries
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.prepare import Kernel, load
 from benchmarks.gpu.timing import Timer
@@ -29,30 +29,21 @@ def measure(
     ArithmeticError
         If one of our kernels differs from the fp32 reference by more than rounding allows.
     """
-    c = case.contraction
-    generator = torch.Generator("cuda").manual_seed(0)
-    dtype = getattr(torch, c.dtype)
-    x = torch.randn(c.input_shape, generator=generator, device="cuda").to(dtype)
-    weight = torch.from_numpy(case.weight()).cuda()
-    expected, magnitude = reference(case, x, weight)
+    layer = Layer(case)
+    x, weight, expected, magnitude = layer.x, layer.weight, layer.expected, layer.magnitude
     programs, records, errors = {}, {}, {}
     for kernel in kernels:
-        func, arrays, records[kernel.storage] = load(kernel, target)
-        program, out = ours(func, arrays, x, c.output_shape)
-        program()
-        torch.cuda.synchronize()
-        share = errors[kernel.storage] = error_share(case, out, expected, magnitude)
-        if share > 1:
-            raise ArithmeticError(f"{kernel.name}: {share:.3g} times the allowed error")
+        program, record, share = layer.ours(kernel, target)
         programs[f"ours {kernel.storage}"] = program
+        records[kernel.storage], errors[kernel.storage] = record, share
     found, missing = libraries.sparse(case, x, weight, tune=tune_libraries)
-    dense = libraries.dense(case, x, weight)
+    dense = libraries.working(libraries.dense(case, x, weight), missing)
     for name, program in {**dense, **found}.items():
         errors[name] = error_share(case, program(), expected, magnitude)
         programs[name] = program
     return {
         "case": case.name,
-        "rows": c.lead[0],
+        "rows": case.contraction.lead[0],
         "pattern": case.pattern,
         "sparsity": float((weight == 0).float().mean()),
         "dense_bytes": weight.numel() * weight.element_size(),
@@ -65,14 +56,43 @@ def measure(
     }
 
 
+class Layer:
+    """The operands of a case on the GPU, random ones from seeds, and what it must compute."""
+
+    def __init__(self, case: Case) -> None:
+        c, on, generator = case.contraction, device.current(), torch.Generator().manual_seed(0)
+        self.case = case
+        self.x = on.put(torch.randn(c.input_shape, generator=generator).to(getattr(torch, c.dtype)))
+        self.weight = on.put(torch.from_numpy(case.weight()))
+        self.expected, self.magnitude = reference(case, self.x, self.weight)
+
+    def ours(self, kernel: Kernel, target: str) -> tuple[libraries.Program, dict[str, Any], float]:
+        """Return the program of a kernel, its record, and its error as a share of the allowed one.
+
+        Raises
+        ------
+        ArithmeticError
+            It differs from the reference by more than rounding allows.
+        """
+        on = device.current()
+        func, arrays, record = load(kernel, target, ptx=on.ptx)
+        program, out = ours(func, arrays, self.x, self.case.contraction.output_shape)
+        program()
+        on.wait()
+        share = error_share(self.case, out, self.expected, self.magnitude)
+        if share > 1:
+            raise ArithmeticError(f"{kernel.name}: {share:.3g} times the allowed error")
+        return program, record, share
+
+
 def ours(
     func: Any, arrays: Sequence[np.ndarray], x: torch.Tensor, shape: tuple[int, ...]
 ) -> tuple[libraries.Program, torch.Tensor]:
     """Return a program that runs ``func`` on tensors that are on the GPU once, and its output."""
-    out = torch.full(shape, float("nan"), dtype=x.dtype, device=x.device)
-    device = tvm.cuda(0)
-    held = [tvm.runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
-    operands = [tvm.runtime.from_dlpack(x), *held, tvm.runtime.from_dlpack(out)]
+    on = device.current()
+    out = on.put(torch.full(shape, float("nan"), dtype=x.dtype))
+    held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda(0)) for a in arrays]
+    operands = [on.share(x), *held, on.share(out)]
 
     def program() -> torch.Tensor:
         func(*operands)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
+from benchmarks.gpu import device
 from benchmarks.gpu.cases import Case
 
 Program = Callable[[], torch.Tensor]
@@ -23,7 +24,7 @@ def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
     for blas in ("cublas", "cublaslt"):
         for precision in ("highest", "high") if x.dtype == torch.float32 else ("highest",):
             name = blas + (" tf32" if precision == "high" else "")
-            found[name] = _product(x, weight, blas, precision)
+            found[name] = product(x, weight, blas, precision)
     if len(x) == 1:
         row = x[0]
         found["mv"] = lambda: torch.mv(weight, row)[None]
@@ -43,22 +44,40 @@ def sparse(
         "cusparselt 2:4": _two_of_four,
         blocks: functools.partial(_triton_bsr, tune=tune),
     }
-    found, missing = {}, {}
+    found: Found = {}
+    missing: dict[str, str] = {}
     if case.contraction.depthwise or case.pattern == "none":
         return found, missing
     for name, make in makers.items():
         try:
-            program = make(case, x, weight)
-            program()
-            torch.cuda.synchronize()
-            found[name] = program
+            found[name] = make(case, x, weight)
         # Any of these libraries may be missing or refuse a shape, in its own way.
         except Exception as error:
-            missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
-    return found, missing
+            missing[name] = reason(error)
+    return working(found, missing), missing
 
 
-def _product(x: torch.Tensor, weight: torch.Tensor, blas: str, precision: str) -> Program:
+def working(programs: Found, missing: dict[str, str]) -> Found:
+    """Return the programs that run; write into ``missing`` why others do not."""
+    found = {}
+    for name, program in programs.items():
+        try:
+            program()
+            device.current().wait()
+            found[name] = program
+        except Exception as error:
+            missing[name] = reason(error)
+    return found
+
+
+def reason(error: Exception) -> str:
+    """Return an exception as one short line."""
+    return f"{type(error).__name__}: {str(error)[:160]}".splitlines()[0]
+
+
+def product(x: torch.Tensor, weight: torch.Tensor, blas: str, precision: str) -> Program:
+    """Return a dense product by ``blas``, in the ``precision`` that PyTorch calls so."""
+
     def program() -> torch.Tensor:
         torch.backends.cuda.preferred_blas_library(blas)
         torch.set_float32_matmul_precision(precision)

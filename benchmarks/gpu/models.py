@@ -12,7 +12,8 @@ import torch
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as rt
-from benchmarks.gpu import prepare
+from benchmarks.gpu import device, prepare
+from benchmarks.gpu.libraries import reason
 from benchmarks.gpu.timing import OwnGraphs, Timer
 from tvm_sparse.demo.separable import build_separable
 from tvm_sparse.patterns.balanced import Balanced
@@ -53,71 +54,96 @@ def perceptron() -> Built:
     return model, torch.randn(BATCH, 784)
 
 
-def mobile(name: str) -> Maker:
-    """Return a maker of a torchvision network that DEPrune-BH pruned, in half precision."""
+def zoo(name: str, batch: int) -> Maker:
+    """Return a maker of a pruned network in half precision: by DEPrune-BH, or 4 of 16 kept."""
 
     def make() -> Built:
         for package in ("torchvision", "pytest"):
             if importlib.util.find_spec(package) is None:
                 raise ImportError(f"{package} is not installed")
-        from benchmarks.networks import build, prune_deprune
+        from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune
 
-        model, x = build(name, BATCH)
-        prune_deprune(model, name)
+        model, x = build(name, batch)
+        if name in DEPRUNE:
+            prune_deprune(model, name)
+        else:
+            prune_balanced(model, keep=4)
         return model.half(), x.half()
 
     return make
 
 
+def tiny() -> Built:
+    """Return a network that the stand-in executes in seconds."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 8)
+    ).eval()
+    weight = model[0].weight.detach()
+    weight *= torch.from_numpy(Balanced(16, 4).project(weight.abs().numpy()))
+    return model, torch.randn(2, 64)
+
+
 NETWORKS: dict[str, Maker] = {
     "separable digits": digits,
     "perceptron": perceptron,
-    "mobilenet_v2 fp16": mobile("mobilenet_v2"),
-    "efficientnet_b0 fp16": mobile("efficientnet_b0"),
+    **{
+        f"{name} fp16, batch {batch}": zoo(name, batch)
+        for name in ("mobilenet_v2", "efficientnet_b0", "resnet50", "bert_base")
+        for batch in (1, BATCH)
+    },
 }
+TINY = {"tiny": tiny}
+"""For the stand-in."""
 
 
-def place(name: str, level: str) -> Path:
+def place(name: str, level: str, *, ptx: bool = False) -> Path:
     """Return the directory of a network's artifact."""
-    return prepare.BUILT / prepare.code_version(*CODE) / f"{name.replace(' ', '_')}_{level}.tvms"
+    file = f"{name.replace(' ', '_').replace(',', '')}_{level}{'_ptx' * ptx}.tvms"
+    return prepare.BUILT / prepare.code_version(*CODE) / file
 
 
-def build_artifacts(name: str, target: str) -> None:
+def build_artifacts(name: str, target: str, *, ptx: bool = False) -> None:
     """Compile a network sparse and dense; artifacts that are there stay."""
     for level, config in (("sparse", ts.Config()), ("dense", ts.Config(sparse=False))):
-        if not place(name, level).exists():
-            model, x = NETWORKS[name]()
-            path = place(name, level)
+        if not place(name, level, ptx=ptx).exists():
+            model, x = {**NETWORKS, **TINY}[name]()
+            path = place(name, level, ptx=ptx)
             path.parent.mkdir(parents=True, exist_ok=True)
-            ts.compile(model, (x,), target=target, config=config).export(path)
+            ts.compile(model, (x,), target=target, config=config).export(path, ptx=ptx)
 
 
-def rows(name: str, timer: Timer) -> Iterator[dict[str, Any]]:
-    """Yield times of a network, if it is built."""
-    if place(name, "sparse").exists():
-        model, x = NETWORKS[name]()
-        yield {"case": name, **_measured(name, model.cuda(), x.cuda(), timer)}
+def rows(name: str, timer: Timer, mode: str = "max-autotune") -> Iterator[dict[str, Any]]:
+    """Yield times of a network, if it is built; ``mode`` is torch.compile's, empty: without it."""
+    if place(name, "dense", ptx=device.current().ptx).exists():
+        model, x = {**NETWORKS, **TINY}[name]()
+        x = device.current().put(x)
+        yield {"case": name, **_measured(name, model.to(x.device), x, timer, mode)}
 
 
 @torch.inference_mode()
-def _measured(name: str, model: torch.nn.Module, x: torch.Tensor, timer: Timer) -> dict[str, Any]:
+def _measured(
+    name: str, model: torch.nn.Module, x: torch.Tensor, timer: Timer, mode: str
+) -> dict[str, Any]:
     expected = model(x)
     programs: dict[str, Callable[[], object]] = {"torch eager": lambda: model(x)}
     errors = {}
     for level in ("sparse", "dense"):
-        library = rt.load(place(name, level))
+        library = rt.load(place(name, level, ptx=device.current().ptx))
         error = float((library(x) - expected).abs().max() / expected.abs().max())
         errors[level] = error
         if not error <= TOLERANCE[x.dtype]:
             raise ArithmeticError(f"{name} {level}: outputs differ by {error:.2g}")
-        programs[f"ours {level}"] = lambda library=library: library(x)
+        programs[f"ours {level}"] = OwnGraphs(lambda library=library: library(x))
     missing = {}
     try:
+        if not mode:
+            raise NotImplementedError("not asked for")
         last = model.to(memory_format=torch.channels_last) if x.dim() == 4 else model
-        fast = torch.compile(last, mode="max-autotune")
+        fast = torch.compile(last, mode=mode)
         fast(x)
-        programs["torch.compile max-autotune"] = OwnGraphs(lambda: fast(x))
+        programs[f"torch.compile {mode}"] = OwnGraphs(lambda: fast(x))
     # Whatever keeps the compiler from working is a remark in the results.
     except Exception as error:
-        missing["torch.compile"] = f"{type(error).__name__}: {str(error)[:160]}"
+        missing["torch.compile"] = reason(error)
     return {"errors": errors, "missing": missing, **timer.row(programs)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 from torch.nn import functional
 from tvm.target import Target
 
-from benchmarks.gpu import layers, prepare
+from benchmarks.gpu import device, layers, prepare
 from benchmarks.gpu.cases import BATCHES, window
 from benchmarks.gpu.prepare import load
 from benchmarks.gpu.timing import Timer
@@ -86,6 +87,10 @@ class PairKernel:
             return pair_option(first, second, target)
         return options.dense(first if self.part == "depthwise" else second, target)
 
+    def chosen(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the compiler as it is."""
+        return contextlib.nullcontext()
+
     def arrays(self, storage: Any) -> list[np.ndarray]:
         """Return the packed weights; a fused kernel has a storage for each of two."""
         taps, weight = self.pair.weights()
@@ -143,16 +148,16 @@ def measure(pair: Pair, target: str, timer: Timer) -> dict[str, Any]:
     ArithmeticError
         If an output of ours differs from the float64 reference by more than rounding allows.
     """
-    generator = torch.Generator("cuda").manual_seed(0)
+    on, generator = device.current(), torch.Generator().manual_seed(0)
     dtype = getattr(torch, pair.first.dtype)
-    x = torch.randn(pair.first.input_shape, generator=generator, device="cuda").to(dtype)
+    x = on.put(torch.randn(pair.first.input_shape, generator=generator).to(dtype))
     kernels = [_kernel(pair, w) for w in pair.weights()]
     expected = convolved(pair, x.double(), [k.double() for k in kernels])
     magnitude = convolved(pair, x.double().abs(), [k.double().abs() for k in kernels])
     programs, records = {}, {}
     ready = {}
     for part in PARTS:
-        func, arrays, records[part] = load(PairKernel(pair, part), target)
+        func, arrays, records[part] = load(PairKernel(pair, part), target, ptx=on.ptx)
         ready[part] = (func, arrays)
     programs["ours fused"], _ = layers.ours(*ready["fused"], x, pair.second.output_shape)
     first, between = layers.ours(*ready["depthwise"], x, pair.first.output_shape)
@@ -203,4 +208,4 @@ def convolved(pair: Pair, x: torch.Tensor, kernels: list[torch.Tensor]) -> torch
 def _kernel(pair: Pair, weight: np.ndarray) -> torch.Tensor:
     """Return a matrix as the kernel of a convolution on the GPU."""
     taps = pair.first.taps if weight.shape == pair.first.matrix_shape else (1, 1)
-    return torch.from_numpy(weight).cuda().reshape(len(weight), -1, *taps)
+    return device.current().put(torch.from_numpy(weight)).reshape(len(weight), -1, *taps)

@@ -33,7 +33,9 @@ from tvm_sparse.selection.cuda import depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.targets import parse_target
 
-BUILT = Path(__file__).resolve().parents[2] / "build" / "gpu"
+BUILT = Path(
+    os.environ.get("GPU_BENCHMARK_BUILT", Path(__file__).resolve().parents[2] / "build" / "gpu")
+)
 REARRANGED = "rearranged"
 """The papers' sub-GEMMs, built for depthwise layers besides the storage of the pattern."""
 
@@ -63,6 +65,9 @@ class Buildable(Protocol):
 
     def arrays(self, storage: Any) -> list[np.ndarray]:
         """Return the packed weights, in the order in which the kernel takes them."""
+
+    def chosen(self) -> contextlib.AbstractContextManager[Any]:
+        """Return what the compiler is like while the kernel is built."""
 
 
 def place_of(definition: str) -> Path:
@@ -107,6 +112,10 @@ class Kernel:
         encoded = depthwise_options.diagonal(matrix) if self.storage == REARRANGED else matrix
         return list(storage.encode(encoded).values())
 
+    def chosen(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the compiler as it is."""
+        return contextlib.nullcontext()
+
 
 def kernels(cases: Iterable[Case]) -> list[Kernel]:
     """Return everything of ours that is measured: each case's storage, and sub-GEMMs."""
@@ -119,25 +128,25 @@ def kernels(cases: Iterable[Case]) -> list[Kernel]:
 
 
 def build_all(
-    wanted: Iterable[Buildable], target: str, workers: int, *, pack: bool
+    wanted: Iterable[Buildable], target: str, workers: int, *, pack: bool, ptx: bool = False
 ) -> Iterator[tuple[Buildable, str]]:
     """Build what is not there yet; yield each kernel with its error, or an empty text.
 
-    ``pack`` also packs the weights, which take far more room than the machine code.
+    ``pack`` also packs the weights, which take far more room than the machine code; ``ptx`` builds
+    for the stand-in.
     """
-    last = "arrays" if pack else "code"
+    parts = [code_of(ptx), *["arrays"] * pack]
     missing = []
     for kernel in wanted:
-        if (kernel.place(target) / last).exists():
+        if all((kernel.place(target) / part).exists() for part in parts):
             yield kernel, ""
         else:
             missing.append(kernel)
     if not missing:
         return
-    # Fresh processes: CUDA, once used, does not survive a fork.
-    with ProcessPoolExecutor(workers, initializer=_quiet, mp_context=_spawn()) as pool:
+    with ProcessPoolExecutor(workers, initializer=_quiet, mp_context=spawn()) as pool:
         waiting = {
-            pool.submit(build, kernel, target, kernel.place(target), pack=pack): kernel
+            pool.submit(build, kernel, target, kernel.place(target), pack=pack, ptx=ptx): kernel
             for kernel in missing
         }
         for done in as_completed(waiting):
@@ -145,14 +154,26 @@ def build_all(
             yield waiting[done], "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def build(kernel: Buildable, target: str, place: Path, *, pack: bool = True) -> None:
+def code_of(ptx: bool) -> str:
+    """Return the name of the directory with a kernel's library."""
+    return "ptx" if ptx else "code"
+
+
+def build(
+    kernel: Buildable, target: str, place: Path, *, pack: bool = True, ptx: bool = False
+) -> None:
     """Build one kernel into the directory ``place``, and pack its weights if asked to."""
-    if not (place / "code").exists():
+    code = place / code_of(ptx)
+    if not code.exists():
+        if ptx and tvm.cuda(0).exist:
+            raise RuntimeError(
+                f"{kernel.name}: not built before; where a driver is, TVM makes no PTX"
+            )
         resolved = parse_target(target).target
-        option = kernel.option(resolved)
-        with _whole(place / "code") as work:
+        with _whole(code) as work, kernel.chosen():
+            option = kernel.option(resolved)
             module = build_function(option.build(), resolved)
-            module.export_library(str(work / "kernel.so"), **packing(resolved))
+            module.export_library(str(work / "kernel.so"), **packing(resolved, ptx=ptx))
             (work / "storage").write_bytes(pickle.dumps(option.storage))
             record = {
                 "name": kernel.name,
@@ -163,21 +184,24 @@ def build(kernel: Buildable, target: str, place: Path, *, pack: bool = True) -> 
             (work / "kernel.json").write_text(json.dumps(record))
     if pack and not (place / "arrays").exists():
         # Written by this function, for the same code: no foreign pickle.
-        storage = pickle.loads((place / "code" / "storage").read_bytes())
+        storage = pickle.loads((code / "storage").read_bytes())
         with _whole(place / "arrays") as work:
             for i, array in enumerate(kernel.arrays(storage)):
                 np.save(work / f"{i}.npy", np.ascontiguousarray(array))
 
 
-def load(kernel: Buildable, target: str) -> tuple[Any, list[np.ndarray], dict[str, Any]]:
+def load(
+    kernel: Buildable, target: str, *, ptx: bool = False
+) -> tuple[Any, list[np.ndarray], dict[str, Any]]:
     """Return a built kernel's function, its arrays and its record; needs a GPU's driver."""
-    module = tvm.runtime.load_module(str(kernel.place(target) / "code" / "kernel.so"))
-    return module["main"], *packed(kernel.place(target))
+    place = kernel.place(target)
+    module = tvm.runtime.load_module(str(place / code_of(ptx) / "kernel.so"))
+    return module["main"], *packed(place, ptx=ptx)
 
 
-def packed(place: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
+def packed(place: Path, *, ptx: bool = False) -> tuple[list[np.ndarray], dict[str, Any]]:
     """Return the arrays of the kernel that was built in ``place``, and its record."""
-    record = json.loads((place / "code" / "kernel.json").read_text())
+    record = json.loads((place / code_of(ptx) / "kernel.json").read_text())
     count = len(list((place / "arrays").glob("*.npy")))
     arrays = [np.load(place / "arrays" / f"{i}.npy", mmap_mode="r") for i in range(count)]
     return arrays, {**record, "weight_bytes": sum(a.nbytes for a in arrays)}
@@ -226,7 +250,8 @@ def _quiet() -> None:
     os.environ.update(OMP_NUM_THREADS="1", TVM_FFI_DISABLE_TORCH_C_DLPACK="1")
 
 
-def _spawn() -> Any:
+def spawn() -> Any:
+    """Return how processes start: afresh, since CUDA, once used, does not survive a fork."""
     import multiprocessing
 
     return multiprocessing.get_context("spawn")

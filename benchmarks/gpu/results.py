@@ -9,13 +9,14 @@ import time
 from typing import Any
 
 from benchmarks import common
+from benchmarks.gpu import device
 
 
 class Results:
-    """The rows of one part, and the cases that failed when they were last tried."""
+    """The rows of one file of results, and the cases that failed when they were last tried."""
 
-    def __init__(self, part: str) -> None:
-        self.name = f"gpu_{part}"
+    def __init__(self, name: str) -> None:
+        self.name = name
         content = common.load(self.name)
         self.rows: list[dict[str, Any]] = content.get("rows", [])
         self.failed: dict[str, str] = content.get("failed", {})
@@ -25,10 +26,13 @@ class Results:
         """Names of the cases that are measured, and whose times are nobody's host's."""
         return {row["case"] for row in self.rows if "contaminated" not in row}
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Save one row with what a reader needs to believe it, in place of an older one."""
+    def add(self, row: dict[str, Any], where: dict[str, Any] | None = None) -> None:
+        """Save one row with what a reader needs to believe it, in place of an older one.
+
+        ``where`` it was measured: here and now if not given.
+        """
         self.rows = [one for one in self.rows if one["case"] != row["case"]]
-        self.rows.append({**row, "environment": environment()})
+        self.rows.append({**row, "environment": where or environment()})
         self.failed.pop(row["case"], None)
         self._save()
         tell(f"{self.name}: {row['case']}")
@@ -46,18 +50,15 @@ class Results:
 
 def environment() -> dict[str, Any]:
     """Return GPU, driver's CUDA, versions, date and how it was timed."""
-    import torch
-
     names = ("tvm-sparse", "apache-tvm", "torch", "triton")
-    versions = {}
+    versions, about = {}, device.current().about()
     for name in names:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "gpu": torch.cuda.get_device_name(0),
-        "cuda": torch.version.cuda,
+        **{name: about[name] for name in ("gpu", "cuda") if name in about},
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
         "timing": "CUDA events, graphs or calls behind a sleep, programs in turns",

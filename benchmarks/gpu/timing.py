@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.gpu import device
 from benchmarks.gpu.device import Device, Program
+from benchmarks.gpu.libraries import reason
 
 SECONDS = 0.25
 """Time that a slow program's calls take together, at most..."""
@@ -65,7 +65,7 @@ class Timed:
         # Whatever a program does that no graph can hold; it is then called behind a sleep.
         except Exception as error:
             device.wait()
-            self.refusal = f"{type(error).__name__}: {str(error)[:160]}".splitlines()[0]
+            self.refusal = reason(error)
 
     def call(self) -> None:
         """Call once; what the host was too slow for is called again, after a longer sleep."""
@@ -141,19 +141,3 @@ def gpu_times(
 def calls_of(seconds: float, repeats: int) -> int:
     """Return how often a program that takes ``seconds`` is called, ``repeats`` times at most."""
     return min(repeats, max(FEWEST, int(SECONDS / max(seconds, 1e-9))))
-
-
-def missing_gpu() -> str:
-    """Return why nothing can be measured here; empty where it can."""
-    if not torch.cuda.is_available():
-        return f"torch {torch.__version__} finds no NVIDIA GPU on this machine"
-    return ""
-
-
-def gpu_works() -> bool:
-    """Whether CUDA still takes calls: a wild access of a kernel ends them for the whole process."""
-    try:
-        torch.cuda.synchronize()
-    except (RuntimeError, AssertionError):
-        return False
-    return True

@@ -43,10 +43,16 @@ def rows(
     cases: Iterable[Case] | None = None,
     measure: Measure = LocalMeasurer,
     settings: Settings | None = None,
+    records: Path | None = None,
+    keep: Callable[[Path], Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each operator that is not ``done``, until ``deadline`` (monotonic)."""
+    """Yield a row for each operator that is not ``done``, until ``deadline`` (monotonic).
+
+    All trials go to the database in ``records``; ``keep`` takes it when an operator is tuned:
+    :func:`benchmarks.tuning.ship` puts the best into the package.
+    """
     resolved = parse_target(target).target
-    records = Database(prepare.BUILT / "records")
+    database = Database(records or prepare.BUILT / "records")
     settings = settings or Settings(trials=TRIALS, threads=workers)
     for case in papers() if cases is None else cases:
         if case.name in done or time.monotonic() > deadline:
@@ -58,15 +64,15 @@ def rows(
 
         with tempfile.TemporaryDirectory(prefix="tvm-sparse-tune-") as place:
             with measure(resolved, Path(place), workers) as measurer:
-                session = Tuner(measurer, records, settings, watch, stop).run(
+                session = Tuner(measurer, database, settings, watch, stop).run(
                     [task_of(case, resolved)]
                 )
         if session.skipped:
             raise RuntimeError(f"{case.name}: {session.skipped[case.name]}")
         if stop:
             return
-        ship(records.path)
-        yield _row(case, session.states[0], records, measurer.source)
+        (keep or ship)(database.path)
+        yield _row(case, session.states[0], database, measurer.source)
 
 
 def task_of(case: Case, target: Any) -> Task:

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import common
 from benchmarks.gpu import __main__ as run
-from benchmarks.gpu import jobs, metrics, prepare, results
+from benchmarks.gpu import device, jobs, metrics, prepare, results
 from benchmarks.gpu.cases import Case
 from tests.cuda.kernels import needs_nvrtc
 from tvm_sparse.numerics import Numerics
@@ -13,6 +13,13 @@ from tvm_sparse.ops.contraction import Contraction
 CASE = Case("tiny", Contraction((1,), 64, 32, numerics=Numerics.uniform("float16")), "none", 0.0)
 
 CHOSEN = ["--no-tune-libraries", "--repeats", "7", "--flush", "dirty"]
+
+
+class Chip:
+    """A device that takes calls or does not."""
+
+    def __init__(self, works):
+        self.works = lambda: works
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +33,8 @@ def places(tmp_path, monkeypatch):
 def pretended(monkeypatch):
     """A GPU that is there, and kernels that are built."""
     monkeypatch.setattr(prepare, "build_all", lambda *_, **__: [])
-    monkeypatch.setattr(run, "missing_gpu", lambda: "")
-    monkeypatch.setattr(run, "gpu_works", lambda: True)
+    monkeypatch.setattr(device, "missing", lambda: "")
+    monkeypatch.setattr(device, "current", lambda: Chip(works=True))
     monkeypatch.setattr(results, "environment", lambda: {"gpu": "none"})
 
 
@@ -43,7 +50,7 @@ def test_everything_is_built_without_a_gpu(capsys):
 
 def test_without_a_gpu_nothing_is_measured(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(prepare, "build_all", lambda *_, **__: [])
-    monkeypatch.setattr(run, "missing_gpu", lambda: "no GPU here")
+    monkeypatch.setattr(device, "missing", lambda: "no GPU here")
     assert run.main(["--parts", "grid"]) == 2
     assert "built, but not measured: no GPU here" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.json"))
@@ -114,7 +121,7 @@ def test_a_broken_process_is_replaced(monkeypatch, pretended):
         raise Replaced(command)
 
     measured(monkeypatch, crash)
-    monkeypatch.setattr(run, "gpu_works", lambda: False)
+    monkeypatch.setattr(device, "current", lambda: Chip(works=False))
     monkeypatch.setattr(run.os, "execv", replace)
     with pytest.raises(Replaced) as replaced:
         run.main(["--parts", "grid", *CHOSEN, "--skip", "x"])

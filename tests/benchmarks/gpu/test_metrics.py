@@ -15,4 +15,13 @@ def test_counters_of_our_kernels():
 
 def test_main_kernels():
     storages = [kernel.storage for kernel in metrics.main_kernels()]
-    assert storages == ["balanced", "balanced", "depthwise_taps"]
+    found = ["balanced"] * 3 + ["block"] * 2 + ["dense", "two_four", "depthwise_taps"]
+    assert storages == found
+    assert len({kernel.name for kernel in metrics.main_kernels()}) == len(storages)
+
+
+def test_what_is_not_counted_is_left_out():
+    assert metrics.parse(TEXT.replace("1,234", "n/a"))["main_kernel"] == {
+        "launch__registers_per_thread": 64.0
+    }
+    assert metrics.parse("==ERROR== Failed to find metric") == {}

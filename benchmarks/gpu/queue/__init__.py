@@ -1,0 +1,1 @@
+"""Everything that a GPU must decide, as one queue: ``benchmarks/gpu/run.sh --queue``."""

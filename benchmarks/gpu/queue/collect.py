@@ -1,0 +1,80 @@
+"""Bring the results of a run of the queue into the repository.
+
+    python -m benchmarks.gpu.queue.collect FOLDER      # with queue.jsonl in it
+
+Rows go to ``benchmarks/results/gpu_<part>.json``, those of CPUs to ``cpu_gpu_machine.json``; tuning
+records that gain go into the package; ``gpu_queue.json`` says what need not be run again.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import load, save
+from benchmarks.gpu.queue.store import FILE, Line, read
+from benchmarks.gpu.results import Results
+from benchmarks.gpu.stand_in import NAME
+from benchmarks.tuning import ship
+
+LEDGER = "gpu_queue"
+"""File of the results that says which pieces were run, by their keys."""
+
+OTHER_NAMES = {"cpu": "cpu_gpu_machine"}
+"""Parts that are not of a GPU."""
+
+
+def main(folder: Path) -> int:
+    """Collect; return 1 if there is nothing, or nothing of a GPU."""
+    lines = list(read(folder / FILE))
+    found = {(line["step"], line["piece"]): line for line in lines if "rows" in line}
+    if not found:
+        print(f"{folder / FILE} holds no rows")
+        return 1
+    if any(line["environment"]["gpu"] == NAME for line in found.values()):
+        print(f"{folder / FILE}: measured on the {NAME}, which is no GPU")
+        return 1
+    counts = collect(list(found.values()))
+    print(", ".join(f"{count} rows of {part}" for part, count in counts.items()))
+    return 0
+
+
+def collect(lines: list[Line]) -> dict[str, int]:
+    """Write the rows of ``lines`` into the results; return how many, by part."""
+    counts: dict[str, int] = {}
+    results: dict[str, Results] = {}
+    for line in lines:
+        part = line["part"]
+        name = OTHER_NAMES.get(part, f"gpu_{part}")
+        for row in line["rows"]:
+            kept = {key: value for key, value in row.items() if key != "records"}
+            results.setdefault(part, Results(name)).add(kept, line["environment"])
+            counts[part] = counts.get(part, 0) + 1
+            _ship(row.get("records", ()))
+    known = {(r["step"], r["piece"]): r for r in load(LEDGER).get("rows", [])}
+    known |= {(line["step"], line["piece"]): _entry(line) for line in lines}
+    save(LEDGER, {"rows": [known[key] for key in sorted(known)]})
+    return counts
+
+
+def _entry(line: Line) -> dict[str, Any]:
+    """Return what the ledger keeps of a line."""
+    kept = ("step", "piece", "key", "session")
+    late = [{"contaminated": r["contaminated"]} for r in line["rows"] if "contaminated" in r]
+    return {**{name: line[name] for name in kept}, **({"rows": late} if late else {})}
+
+
+def _ship(records: Any) -> None:
+    """Put the best of tuning records into the package."""
+    if not records:
+        return
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "records.jsonl")
+        path.write_text("".join(f"{text}\n" for text in records), encoding="utf-8")
+        ship(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,190 @@
+"""Steps 4 and 5: each change of a kernel, on and off, on the layers that it is for.
+
+A mend is a module's attribute with several values; while a kernel is built, the attribute has one
+of them. Whoever lands a mend fills in ``switch`` in :data:`MENDS`, ``"module:ATTRIBUTE"``. The
+attribute must be read through its module while kernels are built. Until then its pieces say
+"not built yet".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks.gpu import prepare
+from benchmarks.gpu.cases import SIZE, Case
+from benchmarks.gpu.layers import Layer
+from benchmarks.gpu.prepare import Kernel
+from benchmarks.gpu.queue.step import Piece, Plan, Row
+from benchmarks.gpu.timing import Timer
+from tvm_sparse.numerics import Numerics
+from tvm_sparse.ops.contraction import Contraction
+
+NOT_BUILT = "not built yet"
+
+BATCHES = (1, 8, 16, 32, 64)
+LARGE = (64, 256, 4096)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A pruned weight: ``(features, columns)``, dtype, pattern and share of zeros."""
+
+    layer: str
+    shape: tuple[int, int]
+    dtype: str
+    pattern: str
+    sparsity: float
+
+    def case(self, rows: int) -> Case:
+        """Return its product with so many rows of activations."""
+        numerics = Numerics.uniform(self.dtype)
+        c = Contraction((rows,), self.shape[1], self.shape[0], numerics=numerics)
+        return Case(self.layer, c, self.pattern, self.sparsity)
+
+
+SQUARE = Weight(f"{SIZE}x{SIZE}", (SIZE, SIZE), "float16", "balanced", 0.75)
+FC6 = Weight("VGG fc6", (4096, 25088), "float32", "balanced", 0.92)
+GATES = Weight("LSTM-PTB gates", (6000, 1500), "float16", "balanced", 0.8)
+BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
+DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
+QUADS = replace(SQUARE, pattern="2:4", sparsity=0.5)
+TINY = Weight("64x80", (64, 80), "float16", "balanced", 0.75)
+TINY_BLOCKS = Weight("128x256", (128, 256), "float16", "block 64x64", 0.75)
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A change of kernels: ``values`` of its switch by their names, and what it is tried on."""
+
+    name: str
+    values: Mapping[str, Any]
+    weights: tuple[Weight, ...]
+    batches: tuple[int, ...] = BATCHES
+    switch: str = ""
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be tried; empty where it can."""
+        module, _, attribute = self.switch.partition(":")
+        try:
+            found = hasattr(importlib.import_module(module), attribute) if module else False
+        except ImportError:
+            found = False
+        return "" if found else NOT_BUILT
+
+    def cases(self, plan: Plan) -> list[Case]:
+        """Return the layers that it is tried on."""
+        if plan.small:
+            return [TINY.case(16)]
+        return [weight.case(rows) for weight in self.weights for rows in self.batches]
+
+    def kernels(self, case: Case) -> dict[str, Switched]:
+        """Return the kernel of each value."""
+        return {
+            name: Switched(case, case.storage, self.switch, name, value)
+            for name, value in self.values.items()
+        }
+
+
+@dataclass(frozen=True)
+class Switched(Kernel):
+    """A kernel that is built while ``switch`` has ``value``, which is called ``label``."""
+
+    switch: str
+    label: str
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return f"{self.case.name}: {self.storage}, {self.switch.partition(':')[2]} {self.label}"
+
+    def place(self, target: str) -> Path:
+        """Return the directory of the built kernel; another value has another one."""
+        return prepare.place_of(f"{self.name} {self.case} {self.value} {target}")
+
+    def chosen(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the compiler with the value."""
+        module, _, attribute = self.switch.partition(":")
+        return mock.patch.object(importlib.import_module(module), attribute, self.value)
+
+
+ON_OFF = {"off": False, "on": True}
+
+MENDS = (
+    Mend(
+        "steps of 64 columns",
+        {"least padding": (64, 48, 32, 16), "64 alone": (64,)},
+        (FC6, GATES),
+        (16, 64),
+        "tvm_sparse.selection.cuda.tile_choice:COLUMNS",
+    ),
+    Mend("banks decoded through registers", ON_OFF, (SQUARE, GATES), (16, 32, 64)),
+    Mend("fp32 tiles without bank conflicts", ON_OFF, (FC6,), (8, 16, 32, 64)),
+    Mend("split-K", {str(n): n for n in (1, 2, 4, 8)}, (SQUARE, GATES, BLOCKS), (16, 32, 64)),
+    Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
+    Mend("streams in segments of K", ON_OFF, (FC6,), (1, 8)),
+    Mend("true counts of block rows", ON_OFF, (BLOCKS,)),
+    Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
+)
+"""Changes on ``mma.sync`` and multiply-adds."""
+
+HOPPER = (
+    Mend("wgmma, dense", ON_OFF, (DENSE,), LARGE),
+    Mend("wgmma, blocks", ON_OFF, (BLOCKS,), LARGE),
+    Mend("wgmma, banks", ON_OFF, (SQUARE,), (16, 32, 64)),
+    Mend("wgmma, 2:4", ON_OFF, (QUADS,), LARGE),
+)
+"""Tiles for Hopper's tensor cores."""
+
+
+def kernels(mends: Iterable[Mend], plan: Plan) -> list[Kernel]:
+    """Return the kernels of all mends that exist."""
+    there = [mend for mend in mends if not mend.missing]
+    return [k for m in there for case in m.cases(plan) for k in m.kernels(case).values()]
+
+
+def pieces(mends: Iterable[Mend], part: str, plan: Plan) -> Iterator[Piece]:
+    """Yield a piece for each mend and layer; a single one, skipped, for what does not exist."""
+    key = plan.key(*prepare.KERNEL_CODE, "selection")
+    for mend in mends:
+        if mend.missing:
+            yield Piece(mend.name, part, key, lambda: (), skip=mend.missing)
+            continue
+        for case in mend.cases(plan):
+            variants = mend.kernels(case)
+            run = partial(_measured, mend, case, variants, plan)
+            yield Piece(f"{mend.name}: {case.name}", part, key, run, tuple(variants.values()))
+
+
+def _measured(mend: Mend, case: Case, variants: Mapping[str, Switched], plan: Plan) -> list[Row]:
+    """Return the row of a layer: the time with each value of the switch, outputs verified."""
+    layer = Layer(case)
+    found = {name: layer.ours(kernel, plan.target) for name, kernel in variants.items()}
+    programs = {f"ours {name}": program for name, (program, _, _) in found.items()}
+    return [
+        {
+            "case": f"{mend.name}: {case.name}",
+            "mend": mend.name,
+            "rows": case.contraction.lead[0],
+            "kernels": {name: record for name, (_, record, _) in found.items()},
+            "errors": {name: share for name, (_, _, share) in found.items()},
+            **Timer(plan.repeats).row(programs),
+        }
+    ]
+
+
+def tells(rows: list[Row]) -> str:
+    """Say what each mend gains at best and at worst, over its first value."""
+    gains: dict[str, list[float]] = {}
+    for row in rows:
+        first, *others = (taken["median_us"] for taken in row["times"].values())
+        gains.setdefault(row["mend"], []).append(first / min(others))
+    return ", ".join(f"{n} {min(g):.2f} to {max(g):.2f}x" for n, g in gains.items())

@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from benchmarks import common
+from benchmarks.gpu.queue import collect
+from benchmarks.gpu.queue.store import Store
+from benchmarks.gpu.stand_in import NAME
+from tests.benchmarks.gpu.queue.chip import piece, queue, step
+
+HERE = {"gpu": "NVIDIA A1", "date": "2026-12-01"}
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_rows_replace_older_ones_and_say_where_they_were_measured(tmp_path, results):
+    results.mkdir()
+    old = [{"case": "c", "us": 1, "contaminated": {"a": "why"}}, {"case": "d", "us": 2}]
+    (results / "gpu_grid.json").write_text(json.dumps({"rows": old}))
+    store = Store(tmp_path, "s")
+    store.add("again", piece("c"), HERE, rows=[{"case": "c", "us": 3}])
+    store.add("again", piece("e"), HERE, failed="why")
+    assert collect.main(tmp_path) == 0
+    rows = common.load("gpu_grid")["rows"]
+    assert {row["case"]: row["us"] for row in rows} == {"d": 2, "c": 3}
+    assert rows[-1]["environment"] == HERE
+    assert "contaminated" not in rows[-1]
+
+
+def test_what_was_collected_is_not_run_again(tmp_path):
+    steps = step("s", piece("1"), piece("2", key="x"))
+    queue(tmp_path / "run", steps)
+    assert collect.main(tmp_path / "run") == 0
+    ledger = common.load(collect.LEDGER)["rows"]
+    again = step("s", piece("1"), piece("2", key="y"))
+    found = queue(tmp_path / "next", again, session="next", earlier=ledger)
+    assert [line["piece"] for line in found.store.lines] == ["2"]
+
+
+def test_the_stand_in_is_no_gpu(tmp_path, results, capsys):
+    Store(tmp_path, "s").add("s", piece("1"), {"gpu": NAME}, rows=[{"case": "c"}])
+    assert collect.main(tmp_path) == 1
+    assert "which is no GPU" in capsys.readouterr().out
+    assert not results.exists()
+
+
+def test_an_empty_run_is_said_to_be(tmp_path, capsys):
+    assert collect.main(tmp_path) == 1
+    assert "holds no rows" in capsys.readouterr().out
+
+
+def test_tuning_records_go_into_the_package_and_not_into_results(tmp_path, monkeypatch):
+    shipped = []
+    monkeypatch.setattr(collect, "ship", lambda path: shipped.append(path.read_text()))
+    row = {"case": "c", "ratio": 0.5, "records": ['{"a": 1}', '{"b": 2}']}
+    Store(tmp_path, "s").add("schedules", piece("c"), HERE, rows=[row])
+    assert collect.main(tmp_path) == 0
+    assert shipped == ['{"a": 1}\n{"b": 2}\n']
+    assert "records" not in common.load("gpu_grid")["rows"][0]

@@ -1,0 +1,94 @@
+"""The queue under the driver that executes PTX: kernels, peers, graphs, files, all really run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import prepare
+from benchmarks.gpu.queue import again, flushes, mends
+from benchmarks.gpu.queue.step import Plan
+from benchmarks.gpu.queue.store import read
+from tests.cuda.kernels import needs_nvrtc
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = Plan(small=True)
+
+
+def run(place, *arguments, whole=False):
+    """Run the queue on the stand-in in ``place``; what is built before is there."""
+    from tvm_sparse.emulation.executor import directory
+
+    entered = {
+        "LD_LIBRARY_PATH": str(directory()),
+        "FAKE_CUDA_LOG": os.devnull,
+        "GPU_BENCHMARK_STAND_IN": "1",
+    }
+    environment = {**os.environ, **({} if whole else entered)}
+    environment |= {"GPU_BENCHMARK_BUILT": str(place / "built"), "PYTHON": sys.executable}
+    command = ["benchmarks/gpu/run.sh", "--queue", "--stand-in", "--workers", "2"]
+    command += ["--out", str(place / "out"), *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    lines = {(line["step"], line["piece"]): line for line in read(place / "out" / "queue.jsonl")}
+    return done, lines
+
+
+@needs_nvrtc
+def test_kernels_run_and_what_fails_costs_itself_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "BUILT", tmp_path / "built")
+    kernels = [
+        *flushes.kernels(SMALL),
+        *again.kernels(SMALL),
+        *mends.kernels(mends.MENDS[:1], SMALL),
+    ]
+    for kernel in kernels:
+        prepare.build(kernel, SMALL.target, kernel.place(SMALL.target), ptx=True)
+    broken = kernels[-1].place(SMALL.target) / "ptx" / "kernel.so"
+    broken.write_bytes(broken.read_bytes()[:1000])
+    done, lines = run(tmp_path, "--steps", "flush", "mends", "again", "--minutes", "9")
+    assert done.returncode == 1, done.stderr
+    failed = [key for key, line in lines.items() if "failed" in line]
+    assert [step for step, _ in failed] == ["mends"]
+    (row,) = lines["flush", "flush clean"]["rows"]
+    ours = {name: taken for name, taken in row["times"].items() if name.startswith("ours")}
+    assert len(ours) == 3
+    assert {taken["how"] for taken in ours.values()} == {"graph"}
+    assert row["times"]["library dense"]["not_captured"].endswith("does not write its output")
+    (row,) = next(line["rows"] for (step, _), line in lines.items() if step == "again")
+    assert row["errors"]["block"] <= 1
+    assert "No module named 'triton'" in row["missing"]["triton bsr tuned"]
+    text = (tmp_path / "out" / "summary.txt").read_text()
+    assert "small layers on a CPU" in text
+    assert "mends (0.0 of 6 min): 1 failed, 7 not built yet" in text
+    # A second call does only what failed, and stops where no time is left.
+    done, after = run(tmp_path, "--steps", "flush", "mends", "--minutes", "0.1")
+    log = (tmp_path / "out" / "log.txt").read_text()
+    assert "signal 7 ended the process: on in a fresh one" in log
+    assert done.returncode == 3, done.stderr
+    assert after == lines
+    assert "time over" in (tmp_path / "out" / "summary.txt").read_text()
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_the_whole_queue(tmp_path):
+    done, lines = run(tmp_path, "--minutes", "20", whole=True)
+    assert done.returncode == 0, done.stderr
+    steps = {"sanity", "flush", "library", "mends", "again", "networks", "schedules", "cpu"}
+    assert {step for step, _ in lines} == steps
+    assert not [line["failed"] for line in lines.values() if "failed" in line]
+    summary = (tmp_path / "out" / "summary.txt").read_text().splitlines()
+    assert len(summary) <= 20
+    assert "profiler (0.0 of 4 min): 8 ncu (NVIDIA Nsight Compute) is not installed" in summary
+    assert "hopper (0.0 of 6 min): 4 not built yet" in summary
+    files = [path for path in (tmp_path / "out").iterdir() if path.is_file()]
+    assert len(files) <= 8
+    assert max(path.stat().st_size for path in files) < 16 << 20
+    json.loads((tmp_path / "out" / "queue.jsonl").read_text().splitlines()[0])
