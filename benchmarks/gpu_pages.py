@@ -20,8 +20,13 @@ PARTS = {
     "metrics": "counters of NVIDIA's profiler",
     "models": "whole networks against PyTorch",
     "tune": "schedules that tuning finds for the papers' shapes, against the defaults",
+    "flush": "what programs find in L2: written lines, read ones, their own",
+    "library": "dense libraries over rows, columns, features and dtypes",
+    "mends": "changes of the kernels, on and off",
+    "hopper": "tiles for Hopper's tensor cores, on and off",
+    "schedules": "random schedules, for the model of a chip",
 }
-"""Part of ``benchmarks/gpu/run.sh`` -> what it measures."""
+"""Part of the GPU benchmark -> what it measures."""
 
 
 def write(pages: Path) -> None:
@@ -106,10 +111,16 @@ def _usage() -> list[str]:
         "## Measure",
         "",
         "```sh",
-        "benchmarks/gpu/run.sh --build            # before: compile every kernel, needs no GPU",
+        "benchmarks/gpu/run.sh --queue --build    # before: compile and pack, needs no GPU",
+        "benchmarks/gpu/run.sh --queue --minutes 25",
+        "",
+        "benchmarks/gpu/run.sh --build            # the same for all layers, one after the other",
         "benchmarks/gpu/run.sh --minutes 9.5      # on the GPU machine; run it again to go on",
         "benchmarks/gpu/run.sh --parts models     # or some parts",
         "```",
+        "",
+        "The queue asks a GPU what decides most first, and goes on where it ended",
+        "([how](../design/cuda.md#from-a-gpu-run-to-a-commit)).",
         "",
         f"`--build` leaves machine code in `build/gpu` ({count} kernels of about 70 KB",
         "each, and the networks), which may be copied to the GPU machine together with the same",

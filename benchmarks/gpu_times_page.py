@@ -10,6 +10,8 @@ from benchmarks.gpu.ratios import ratio_of
 NOT_YET = "not yet"
 
 TIMED = ("grid", "papers", "depthwise", "models")
+SWITCHED = ("flush", "mends", "hopper")
+"""Parts whose rows compare contenders that are all ours, or one with itself."""
 
 
 def lines(measured: Mapping[str, dict[str, Any] | None], parts: Mapping[str, str]) -> list[str]:
@@ -22,6 +24,11 @@ def lines(measured: Mapping[str, dict[str, Any] | None], parts: Mapping[str, str
         if content["rows"]:
             title = parts[part][0].upper() + parts[part][1:]
             found += [f"### {title}", "", *_times(content["rows"])]
+    for part in SWITCHED:
+        content = measured.get(part)
+        if content and content["rows"]:
+            found += [f"### {parts[part][0].upper()}{parts[part][1:]}", ""]
+            found += _switched(content["rows"])
     tuned = measured["tune"]
     if tuned:
         found += [f"### {parts['tune'].capitalize()}", "", *_tuned(tuned["rows"])]
@@ -82,6 +89,15 @@ def _times(rows: list[dict[str, Any]]) -> list[str]:
             told += f" ({'without' if ratio.value else 'for'} {', '.join(ratio.left_out)})"
         cells.append([row["case"], first, second, told])
     return table(["case", "ours (us)", "best library (us)", "ratio"], cells)
+
+
+def _switched(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of the times of all contenders."""
+    cells = []
+    for row in rows:
+        times = (f"{name} {taken['median_us']:.1f}" for name, taken in row["times"].items())
+        cells.append([row["case"], ", ".join(times)])
+    return table(["case", "times (us)"], cells)
 
 
 def _tuned(rows: list[dict[str, Any]]) -> list[str]:

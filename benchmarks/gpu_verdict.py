@@ -116,8 +116,9 @@ def _networks(measured: Measured) -> str:
 def _never_run(measured: Measured) -> str:
     """Say what nobody has run."""
     run = {row["case"] for row in (measured["models"] or {"rows": []})["rows"]}
-    parts = [f"part `{part}`" for part, content in measured.items() if not content]
+    missing = [f"`{part}`" for part, content in measured.items() if not content]
+    parts = [f"the parts {' '.join(missing)} of the benchmark"] if missing else []
     networks = [name for name in NETWORKS if name not in run]
     rows = [row for part in TIMED if measured[part] for row in measured[part]["rows"]]
     gpus = ", ".join(sorted({row["environment"]["gpu"] for row in rows})) or "none"
-    return f"Never run: {', '.join([*networks, *parts, f'any GPU but {gpus}'])}."
+    return f"Never run: {'; '.join([*networks, *parts, f'any GPU but {gpus}'])}."

@@ -36,6 +36,7 @@ CAUSES = (
 
 UNCHANGED = ("--cache-control", "none", "--clock-control", "none")
 """Caches and clocks stay as in the benchmark."""
+OURS = ("--kernel-name", "regex:^main")
 
 
 def main_kernels() -> list[Kernel]:
@@ -75,7 +76,7 @@ def rows_of(kernel: Kernel, target: str) -> Iterator[dict[str, Any]]:
         raise FileNotFoundError("ncu (NVIDIA Nsight Compute) is not installed")
     code = f"from benchmarks.gpu.metrics import run; run({kernel.name!r}, {target!r})"
     for names in ((*METRICS, *CAUSES), METRICS):
-        asked = [program, "--csv", *UNCHANGED, "--metrics", ",".join(names)]
+        asked = [program, "--csv", *UNCHANGED, *OURS, "--metrics", ",".join(names)]
         command = [*asked, sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
         found = parse(done.stdout) if done.returncode == 0 else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,12 @@ def place(name: str, level: str, *, ptx: bool = False) -> Path:
 
 
 def build_artifacts(name: str, target: str, *, ptx: bool = False) -> None:
-    """Compile a network sparse and dense; artifacts that are there stay."""
-    for level, config in (("sparse", ts.Config()), ("dense", ts.Config(sparse=False))):
+    """Compile a network sparse and dense; artifacts that are there stay.
+
+    Nothing is measured for it: another process may be measuring on the same GPU.
+    """
+    sparse = ts.Config(measure=False)
+    for level, config in (("sparse", sparse), ("dense", replace(sparse, sparse=False))):
         if not place(name, level, ptx=ptx).exists():
             model, x = {**NETWORKS, **TINY}[name]()
             path = place(name, level, ptx=ptx)

@@ -37,7 +37,7 @@ def test_five_sentences_come_first():
     assert "blocks gain or lose (0.90 to 1.50x; 1 withdrawn), banks of 32 lose (0.50x)" in text
     assert "blocks lose (0.50x), banks of 32 have no figure (not yet), and unpruned" in text
     assert "any GPU but NVIDIA A1" in text
-    assert "part `models`, part `tune`" in text
+    assert "`metrics` `models` `tune` `flush`" in text
 
 
 def test_networks_are_named_with_their_ratio():
@@ -48,7 +48,7 @@ def test_networks_are_named_with_their_ratio():
     marks = {"contaminated": {"torch eager": "why"}}
     text = " ".join(told(models={"rows": [network | {"times": times} | marks]}))
     assert "perceptron (withdrawn, its times hold the host's)" in text
-    assert "Never run: separable digits, mobilenet" in text
+    assert "Never run: separable digits; mobilenet" in text
 
 
 def test_without_measurements_that_is_said():

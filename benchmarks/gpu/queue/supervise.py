@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TextIO
 
 LOG = "log.txt"
 LEAST = 5.0
@@ -40,15 +46,27 @@ def going_on(arguments: list[str], minutes: float, session: str) -> list[str]:
     return [*kept, "--minutes", f"{minutes:.3f}", "--session", session]
 
 
-def _logged(arguments: list[str], log: object) -> int:
+def _logged(arguments: list[str], log: TextIO) -> int:
     """Run a process whose messages go to the log, too."""
     command = [sys.executable, "-m", "benchmarks.gpu.queue", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:
-            _tell(line, log)
-    return process.returncode
+    options = {"stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, **options) as process:
+        reader = threading.Thread(target=_copied, args=(process.stderr, log))
+        reader.start()
+        try:
+            return process.wait()
+        finally:
+            # What it started outlives it, and would keep the pipe open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            reader.join()
 
 
-def _tell(line: str, log: object) -> None:
+def _copied(lines: Iterable[str], log: TextIO) -> None:
+    for line in lines:
+        _tell(line, log)
+
+
+def _tell(line: str, log: TextIO) -> None:
     print(line, end="", file=sys.stderr, flush=True)
     print(line, end="", file=log, flush=True)

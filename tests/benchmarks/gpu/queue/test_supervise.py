@@ -4,7 +4,8 @@ from benchmarks.gpu.queue import supervise
 from benchmarks.gpu.queue.supervise import going_on
 
 CODE = """
-import os, signal, sys
+import os, signal, subprocess, sys
+subprocess.Popen(["sleep", "600"])  # a worker that outlives its parent
 print("begun", *sys.argv[1:], file=sys.stderr, flush=True)
 place = sys.argv[sys.argv.index("--out") + 1] + "/twice"
 if not os.path.exists(place):
