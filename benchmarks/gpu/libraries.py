@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -87,7 +88,9 @@ def product(x: torch.Tensor, weight: torch.Tensor, blas: str, precision: str) ->
 
 
 def _csr(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
-    stored, columns = weight.to_sparse_csr(), x.t().contiguous()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR")  # it is in beta, PyTorch says
+        stored, columns = weight.to_sparse_csr(), x.t().contiguous()
 
     def program() -> torch.Tensor:
         return (stored @ columns).t()

@@ -11,13 +11,15 @@ from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.timing import Timer
 
-FEW = 9
-"""Every so many of the small cases for a small plan."""
+FEW, ROWS = 6, 5
+"""Every so many of the small cases, up to so many rows, for a small plan."""
 
 
 def cases(plan: Plan) -> list[Case]:
     """Return small layers of every operator."""
-    return list(small())[:: FEW if plan.small else 1]
+    if plan.small:
+        return [case for case in small() if case.contraction.lead[0] <= ROWS][::FEW]
+    return list(small())
 
 
 def kernels(plan: Plan) -> list[Kernel]:

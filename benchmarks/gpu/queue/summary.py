@@ -23,7 +23,8 @@ def summary(queue: Queue, minutes: float) -> str:
     used = sum(queue.spent.values()) / 60
     state = "time over: run it again to go on" if queue.over else "whole"
     lines = [
-        f"GPU queue on {about['gpu']}, {about['date']}: {used:.1f} of {minutes:g} minutes, {state}",
+        f"GPU queue on {about['gpu']}, {about['date']}: "
+        f"{used:.1f} of {minutes:.3g} minutes, {state}",
         f"{versions}; {where or NO_GPU}",
         *(_step(queue, step) for step in queue.steps),
     ]
@@ -50,6 +51,8 @@ def _step(queue: Queue, step: Step) -> str:
     told += [f"{kept} as before"] * bool(kept) + [f"{n} {why}" for why, n in skipped.items()]
     try:
         words = step.tells(rows) if rows else ""
+        # Ratios of a CPU to itself would be taken for those of a GPU.
+        words = "" if device.current().ptx else words
     except Exception as error:
         words = reason(error)
     spent = queue.spent.get(step.name, 0.0) / 60
