@@ -1,0 +1,100 @@
+"""Changes of what a compiled graph reads, where PyTorch counts a version and where it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+from tvm_sparse.dynamo.changes import SMALL, snapshot
+
+LOOSE = {"scale": torch.tensor([1.0, 2, 3])}
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Reads(nn.Module):
+    """Reads parameters, buffers, plain attributes, tensors of lists and of the module's globals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)
+        self.plain, self.listed = torch.randn(3, 1, 1), [torch.randn(3, 1, 1)]
+        self.register_buffer("table", torch.randn(3, 8, 8))
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.layer(x))) * self.plain + self.listed[0]
+        return y * LOOSE["scale"][:, None, None] + self.table
+
+
+def changes(model, x):
+    """Yield after each change of a value that ``model`` reads."""
+    yield "nothing"
+    model.train()
+    with torch.no_grad():
+        model(x * 3 + 1)
+    model.eval()
+    yield "statistics of a batch norm"
+    for owner in (model.plain, model.listed[0], LOOSE["scale"], model.table):
+        with torch.no_grad():
+            owner.mul_(1.5)
+        yield "another tensor, in place"
+    model.plain = torch.randn(3, 1, 1)
+    yield "another tensor as an attribute"
+    model.norm.running_var.numpy()[:] = 7
+    yield "a buffer, through NumPy"
+    for fused in (False, True):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=fused)
+        with torch.enable_grad():
+            model(x).sum().backward()
+        optimizer.step()
+        yield f"an optimizer's step, fused: {fused}"
+
+
+def test_every_tensor_that_a_module_reads_is_watched():
+    torch.manual_seed(0)
+    model, x = Reads().eval(), torch.randn(2, 3, 8, 8)
+    fast = torch.compile(
+        model, backend="tvm_sparse", options={"measure": False, "artifacts": False, "limit": 20}
+    )
+    wrong = []
+    with torch.no_grad():
+        for change in changes(model, x):
+            if not torch.allclose(fast(x), model(x), rtol=1e-4, atol=1e-5):
+                wrong.append(change)
+    assert wrong == []
+    assert not any(graph.refused for graph in ts.explain(fast).graphs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (SMALL + 1,)])
+def test_buffers_are_compared_by_value(shape, dtype):
+    buffer = torch.ones(shape).to(dtype)
+    unchanged = snapshot([buffer], values=False)
+    assert unchanged([buffer])
+    buffer.data.zero_()
+    assert unchanged([buffer]) == (buffer.numel() == 0)
+
+
+def test_a_buffer_of_nan_and_one_with_gaps_are_unchanged():
+    buffers = [torch.full((3,), torch.nan), torch.randn(6)[::2]]
+    unchanged = snapshot(buffers, values=False)
+    assert unchanged(buffers)
+    buffers[1].data.zero_()
+    assert not unchanged(buffers)
+
+
+def test_steps_of_other_fused_optimizers_change_nothing():
+    weight, other = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4, 4))
+    unchanged = snapshot([weight], values=False)
+    for parameter in (other, weight):
+        optimizer = torch.optim.SGD([parameter], lr=0.1, fused=True)
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        assert unchanged([weight]) == (parameter is other)
