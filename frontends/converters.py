@@ -20,6 +20,7 @@ from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     recurrences,
     reduction_operators,
     resize,
+    sampling,
     slices,
 )
 from tvm_sparse.frontends.exact_products import exact_product

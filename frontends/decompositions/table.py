@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from tvm_sparse.frontends.decompositions.torchao import torchao_rules
 from tvm_sparse.frontends.resize import RESIZES
+from tvm_sparse.frontends.sampling import SAMPLERS
 
 aten = torch.ops.aten
 
@@ -21,9 +22,11 @@ _KEPT = (
     aten.layer_norm.default,
     aten.group_norm.default,
     *RESIZES,
+    *SAMPLERS,
 )
 """Decomposed, a product of more than two axes becomes a batched one, with a copy of the weight
-for each batch. Norms would bring their statistics with them, resizing would compute its indices."""
+for each batch. Norms would bring their statistics with them, resizing and sampling would compute
+their indices."""
 
 _RULES: dict[Any, Callable[..., Any]] = {}
 """By operator: a decomposition, or ``NotImplemented`` where the operator can stay as it is."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
-_MODES = {"bilinear": "linear", "bicubic": "cubic"}
-"""Names of before version 20."""
+_MODES = {"linear": "bilinear", "cubic": "bicubic"}
+"""Names of version 20, and what PyTorch calls them: the older ones."""
 
 
 @converter("GridSample")
@@ -26,35 +27,40 @@ def _grid_sample(
     node: Node,
 ) -> Tensor:
     mode = _MODES.get(mode, mode)
-    if mode not in ("linear", "nearest", "cubic"):
+    if mode not in ("bilinear", "nearest", "bicubic"):
         raise node.unsound(f"mode '{mode}'", "linear, nearest or cubic")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise node.unsound(f"padding_mode '{padding_mode}'", "zeros, border or reflection")
-    extents = x.shape[2:]
-    rank = len(extents)
-    axes = []
-    for axis, extent in enumerate(extents):
-        place = grid[..., rank - 1 - axis]
-        if align_corners:
-            place = (place + 1) / 2 * (extent - 1)
+    if x.dim() > 5 or (x.dim() == 5 and mode == "bicubic"):
+        raise node.refuse(f"mode '{mode}' of {x.dim() - 2} axes", "planes, or volumes not cubic")
+    if not x.is_floating_point() and mode != "nearest":
+        raise node.refuse(f"mode '{mode}' of integers", "mode nearest, or floats")
+    exact = torch.promote_types(x.dtype, grid.dtype) if x.is_floating_point() else torch.float64
+    planes, places = x.to(exact), grid.to(exact)
+    if x.dim() == 3:  # a line is a plane of height one
+        planes = planes.unsqueeze(2)
+        places = torch.cat([places, torch.zeros_like(places)], -1).unsqueeze(1)
+    found = _sampled(planes, places, mode, padding_mode, bool(align_corners)).to(x.dtype)
+    return found.squeeze(2) if x.dim() == 3 else found
+
+
+def _sampled(x: Tensor, grid: Tensor, mode: str, padding: str, corners: bool) -> Tensor:
+    if mode == "nearest" and padding == "reflection":
+        grid, padding, corners = _nearest(grid, x.shape[2:], corners), "border", False
+    return F.grid_sample(x, grid, mode, padding, corners)
+
+
+def _nearest(grid: Tensor, extents: Sequence[int], corners: bool) -> Tensor:
+    """Return the grid of the elements that places reflect to: ONNX rounds first, PyTorch last."""
+    columns = []
+    for column, extent in zip(grid.unbind(-1), reversed(extents), strict=True):
+        if corners:
+            place = (column + 1) / 2 * (extent - 1)
         else:
-            place = ((place + 1) * extent - 1) / 2
-        place = torch.round(place) if mode == "nearest" else place
-        place = _inside(place, extent, padding_mode, bool(align_corners))
-        axes.append(
-            [
-                (_pixel(index, extent, padding_mode, bool(align_corners)), weight)
-                for index, weight in _neighbours(place, mode)
-            ]
-        )
-    return _summed(x, axes)
-
-
-def _inside(place: Tensor, extent: int, padding: str, corners: bool) -> Tensor:
-    """Return places outside as the padding mode sees them."""
-    if padding == "border":
-        return place.clamp(0, extent - 1)
-    return _reflected(place, extent, corners) if padding == "reflection" else place
+            place = ((column + 1) * extent - 1) / 2
+        element = _reflected(torch.round(place), extent, corners)
+        columns.append((element * 2 + 1) / extent - 1)
+    return torch.stack(columns, -1)
 
 
 def _reflected(place: Tensor, extent: int, corners: bool) -> Tensor:
@@ -68,57 +74,6 @@ def _reflected(place: Tensor, extent: int, corners: bool) -> Tensor:
     rest = distance - turns * span
     even = torch.remainder(turns, 2) == 0
     return torch.where(even, low + rest, high - rest)
-
-
-def _neighbours(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor]]:
-    """Return the elements around ``place`` along one axis, with their weights."""
-    if mode == "nearest":
-        return [(place, torch.ones_like(place))]
-    first = place.floor()
-    t = place - first
-    if mode == "linear":
-        return [(first, 1 - t), (first + 1, t)]
-    a = -0.75
-
-    def near(x: Tensor) -> Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Tensor) -> Tensor:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    weights = [far(t + 1), near(t), near(1 - t), far(2 - t)]
-    return [(first + i - 1, weight) for i, weight in enumerate(weights)]
-
-
-def _pixel(index: Tensor, extent: int, padding: str, corners: bool) -> tuple[Tensor, Tensor]:
-    """Return an element of the axis for ``index``, and whether it counts."""
-    if padding == "reflection":
-        index = torch.trunc(_reflected(index, extent, corners))
-    counts = (index >= 0) & (index <= extent - 1)
-    element = index.clamp(0, extent - 1).to(torch.int64)
-    return element, counts if padding == "zeros" else torch.ones_like(counts)
-
-
-def _summed(x: Tensor, axes: list[Any]) -> Tensor:
-    """Return the sum of the elements of ``x`` that ``axes`` name, weights multiplied."""
-    n, channels, *extents = x.shape
-    flat = x.reshape(n, channels, -1)
-    total: Any = None
-    for chosen in itertools.product(*axes):
-        place: Any = 0
-        share: Any = None
-        counts: Any = None
-        for ((element, valid), weight), extent in zip(chosen, extents, strict=True):
-            place = place * extent + element
-            share = weight if share is None else share * weight
-            counts = valid if counts is None else counts & valid
-        index = place.reshape(n, 1, -1).expand(n, channels, -1)
-        values = torch.gather(flat, 2, index).reshape(n, channels, *place.shape[1:])
-        share = torch.where(counts, share, torch.zeros_like(share)).to(x.dtype)
-        # Elements that do not count are cut, whatever they hold.
-        term = torch.where(counts[:, None], values, torch.zeros_like(values)) * share[:, None]
-        total = term if total is None else total + term
-    return total
 
 
 @converter("RoiAlign", since=10)

@@ -1,0 +1,93 @@
+"""Samples at the places of a grid: every mode, padding and corner, in planes and volumes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tvm_sparse as ts
+
+CONFIG = ts.Config(sparse=False, measure=False, cache=False, tuned=False)
+PADDINGS = ("zeros", "border", "reflection")
+USES = [
+    (mode, padding, corners)
+    for mode in ("bilinear", "nearest", "bicubic")
+    for padding in PADDINGS
+    for corners in (False, True)
+]
+SPECIAL = (math.nan, math.inf, -math.inf, 1e30)
+
+
+class Samples(nn.Module):
+    """All ways to sample that the tensor knows."""
+
+    def forward(self, x, grid):
+        uses = [use for use in USES if x.dim() == 4 or use[0] != "bicubic"]
+        return {
+            f"{mode} {padding} {corners}": F.grid_sample(x, grid, mode, padding, corners)
+            for mode, padding, corners in uses
+        }
+
+
+def check(x, grid, tolerance, extents=None):
+    program = Samples()
+    library = ts.compile(program, (x, grid), dynamic_shapes=extents, config=CONFIG)
+    found, expected = library(x, grid), program(x, grid)
+    wrong = [
+        name
+        for name, value in expected.items()
+        if not torch.allclose(found[name], value, rtol=tolerance, atol=tolerance, equal_nan=True)
+    ]
+    assert wrong == []
+
+
+def far(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return places inside, at edges, halves of elements, outside and far outside."""
+    grid = torch.randn(*shape, dtype=dtype) * torch.tensor([0.5, 1.5, 30])[torch.randint(3, shape)]
+    flat = grid.view(-1)
+    edges = torch.tensor([-1, 1, 0, -1.25, 1.25, 0.75, -3, 5], dtype=dtype)
+    flat[: len(edges)] = edges
+    return grid
+
+
+@pytest.mark.parametrize(
+    "extents, dtype, tolerance",
+    [
+        ((5, 7), torch.float32, 2e-5),
+        ((5, 7), torch.float64, 1e-12),
+        ((1, 4), torch.float32, 2e-5),
+        ((3, 4, 2), torch.float32, 2e-5),
+    ],
+)
+def test_places_anywhere(extents, dtype, tolerance):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, *extents, dtype=dtype)
+    check(x, far(2, *(4, 5, 3)[: len(extents)], len(extents), dtype=dtype), tolerance)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_places_that_are_none_mean_what_they_do_in_pytorch(rank):
+    x = torch.arange(1.0, 1 + 4 * 5 * 3 ** (rank - 2)).reshape(1, 1, *(4, 5, 3)[:rank])
+    grid = torch.zeros(1, len(SPECIAL) - (rank == 3), *[1] * (rank - 2), rank, rank)
+    for i in range(grid.shape[1]):
+        for axis in range(rank):  # far outside, the reflection of volumes is rounded otherwise
+            grid[0, i, ..., axis, axis] = SPECIAL[i]
+    check(x, grid, 1e-5)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_element_that_is_not_finite_stays_where_it_is_read(value):
+    x = torch.randn(1, 1, 4, 5)
+    x[0, 0, 3, 4] = value
+    x[0, 0, 0, 2] = -value
+    check(x, far(1, 4, 6, 2), 2e-5)
+
+
+def test_a_batch_of_any_size():
+    batch = torch.export.Dim("batch", min=1, max=8)
+    extents = {"x": {0: batch}, "grid": {0: batch}}
+    check(torch.randn(3, 2, 4, 5), far(3, 4, 6, 2), 2e-5, extents)
