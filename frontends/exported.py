@@ -24,6 +24,7 @@ from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.half_precision import widen_halves
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.left_float import left_float
+from tvm_sparse.frontends.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.own_copies import without_own_copies
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
@@ -59,6 +60,7 @@ def _imported(
 ) -> Model:
     program = without_own_copies(program)
     refuse_state(program)
+    refuse_unknown_layouts(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     notes = left_float(program)

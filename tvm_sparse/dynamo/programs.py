@@ -16,6 +16,7 @@ from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Eager, Part, split
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.computed_weights import compute_weights
+from tvm_sparse.frontends.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -64,6 +65,8 @@ def runner(program: torch.export.ExportedProgram, options: Options, *, whole: bo
     SparseError
         Nothing of it can be compiled.
     """
+    # Not in parts either: what they return is contiguous, and PyTorch would read it by strides.
+    refuse_unknown_layouts(program)
     module = program.module(check_guards=False)
     _drop_checks(module.graph)
     if not _shares(module.graph):
