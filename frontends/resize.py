@@ -40,7 +40,7 @@ def _linear(operator: Any) -> Weights:
     ) -> Tensor:
         if not apart:
             return operator(rows[:, None, None], [1, wanted], corners, None, factor)[:, 0, 0]
-        planes = torch.zeros(len(rows), 1, 4, rows.shape[1])
+        planes = torch.zeros(len(rows), 1, 4, rows.shape[1], dtype=rows.dtype)
         planes[:, 0, 1] = rows
         return operator(planes, [8, wanted], corners, None, factor)[:, 0, 3]
 
@@ -84,14 +84,19 @@ def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
         if linear and "float" not in str(source.ty.dtype):
             raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
         for axis, (extent, wanted, factor) in enumerate(_steps(source, size, factors), 2):
-            lines = torch.eye(extent)
+            lines = torch.eye(extent, dtype=_computed_in(str(source.ty.dtype)))
             matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
             if np.array_equal(matrix, lines.numpy()):
                 continue
-            infinite = torch.where(lines == 1, torch.inf, 0)
+            infinite = torch.where(lines == 1, torch.inf, 0).to(lines.dtype)
             response = weights(infinite, wanted, bool(corners), factor, apart=True).T.numpy()
             source = _along(importer.block_builder.emit, source, axis, (matrix, response))
         return source
+
+
+def _computed_in(dtype: str) -> torch.dtype:
+    """Return the type in which elements of ``dtype`` are multiplied and added up."""
+    return torch.float64 if dtype == "float64" else torch.float32
 
 
 def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float | None]]:
@@ -118,7 +123,8 @@ def _along(
     if taps == 1 and (shares == 1).all():
         return emit(relax.op.take(x, relax.const(places[:, 0], "int64"), axis))
     dtype, rank = str(x.ty.dtype), len(x.ty.shape)
-    single = x if dtype == "float32" else emit(relax.op.astype(x, "float32"))
+    inside = str(matrix.dtype)
+    single = x if dtype == inside else emit(relax.op.astype(x, inside))
     if taps > MOST_TAPS:
         order = [*range(axis), *range(axis + 1, rank), axis]
         rows = emit(relax.op.permute_dims(single, order))
@@ -132,7 +138,7 @@ def _along(
             tap = emit(relax.op.take(single, relax.const(place, "int64"), axis))
             term = emit(relax.op.multiply(tap, relax.const(share.reshape(column))))
             result = term if result is None else emit(relax.op.add(result, term))
-    return result if dtype == "float32" else emit(relax.op.astype(result, dtype))
+    return result if dtype == inside else emit(relax.op.astype(result, dtype))
 
 
 def _taps(matrix: np.ndarray, response: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -49,9 +49,9 @@ TVM_SPARSE_INLINE Window WindowOf(const Layout& at, int64_t bank) {
 template <typename T>
 struct Lane {
   std::vector<const T*> rows;
-  std::vector<uint8_t> used;
+  std::vector<uint8_t> used, filler;
 
-  Lane(const Layout& at) : rows(at.share), used(at.bank) {}
+  Lane(const Layout& at) : rows(at.share), used(at.bank), filler(at.bank) {}
 
   TVM_SPARSE_INLINE void Load(const Layout& at, const T* weight, int64_t group, int64_t lane) {
     for (int64_t s = 0; s < at.share; ++s) {
@@ -73,6 +73,23 @@ struct Lane {
     for (int64_t c = 0; c < at.bank; ++c) count += used[c];
     return count;
   }
+
+  // Flag so many columns of a window in which all rows are zero, those that come first. A neighbour
+  // may store a nonzero of the columns in common: times an infinity, a zero beside it makes NaN.
+  // Return how many columns are missing.
+  TVM_SPARSE_INLINE int64_t Fill(const Layout& at, const Window& window, T magnitude,
+                                 int64_t count) {
+    std::fill(filler.begin(), filler.end(), 0);
+    for (int64_t c = 0; c < at.bank && count > 0; ++c) {
+      bool zero = !used[c];
+      for (const T* row : rows) {
+        zero = zero && (row == nullptr || (row[window.start + c] & magnitude) == 0);
+      }
+      filler[c] = zero;
+      count -= zero;
+    }
+    return count;
+  }
 };
 
 template <typename T>
@@ -90,22 +107,28 @@ TVM_SPARSE_INLINE int64_t MostOf(const Layout& at, const T* weight, T magnitude)
   return most;
 }
 
-// Fill the slots with the flagged columns and as many of the first others, in ascending order.
+// Fill the slots with the flagged columns and as many that are zero, in ascending order. Where too
+// few are, the last column stands there again with zeros: see BalancedFormat.encode in Python.
 template <typename T>
 TVM_SPARSE_INLINE void FillBank(const Layout& at, const Words& words, const Lane<T>& lane,
-                                const Window& window, int64_t count, int64_t group, int64_t bank,
+                                const Window& window, int64_t missing, int64_t group, int64_t bank,
                                 int64_t l, T* values, uint32_t* indices) {
-  int64_t spare = at.keep - count, k = 0;
-  for (int64_t c = 0; k < at.keep; ++c) {
-    if (!lane.used[c] && spare-- <= 0) continue;
+  int64_t last = 0, k = 0;
+  auto set = [&](int64_t c, bool zero) {
     for (int64_t s = 0; s < at.share; ++s) {
       const T* row = lane.rows[s];
       const int64_t block = group * at.share + s;
       values[((block * at.banks() + bank) * at.keep + k) * at.lanes + l] =
-          row != nullptr && lane.used[c] ? row[window.start + c] : T{0};
+          row != nullptr && !zero ? row[window.start + c] : T{0};
     }
     words.Set(bank, at.keep, k++, c, l, at.lanes, indices + group * words.words * at.lanes);
+  };
+  for (int64_t c = 0; c < at.bank; ++c) {
+    if (!lane.used[c] && !lane.filler[c]) continue;
+    set(c, !lane.used[c]);
+    last = c;
   }
+  for (int64_t i = 0; i < missing; ++i) set(last, true);
 }
 
 template <typename T>
@@ -119,7 +142,8 @@ TVM_SPARSE_INLINE int64_t PackAll(const Layout& at, const Words& words, const T*
         const Window window = WindowOf(at, b);
         const int64_t count = lane.Flag(at, window, magnitude);
         if (count > at.keep) return (g * at.share * at.lanes + l) * at.banks() + b;
-        FillBank(at, words, lane, window, count, g, b, l, values, indices);
+        const int64_t missing = lane.Fill(at, window, magnitude, at.keep - count);
+        FillBank(at, words, lane, window, missing, g, b, l, values, indices);
       }
     }
   }

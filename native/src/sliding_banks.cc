@@ -50,11 +50,18 @@ TVM_SPARSE_INLINE int64_t Start(const Shape& at, int64_t column) {
   return first + std::min(inner, at.span - at.bank);
 }
 
+// Return the first column from `col` to `end` whose bit is not set, or `end`.
+TVM_SPARSE_INLINE int64_t NextClear(const uint64_t* row, int64_t col, int64_t end) {
+  while (col < end && (row[col >> 6] >> (col & 63) & 1) != 0) ++col;
+  return col;
+}
+
 // Call bank(start) for each bank of block `block`, and then value(start, k, lane, column) for each
-// value that it takes, in the order of lanes; return the number of banks.
-template <typename Bank, typename Value>
+// value that it takes, in the order of lanes, and rest(start, k, lane, row) if these are only `k`;
+// return the number of banks.
+template <typename Bank, typename Value, typename Rest>
 TVM_SPARSE_INLINE int64_t Walk(const Shape& at, int64_t block, int64_t* next, Bank bank,
-                               Value value) {
+                               Value value, Rest rest) {
   const int64_t first = block * at.lanes, lanes = std::min(at.lanes, at.rows - first);
   const int64_t words = Words(at.cols);
   const uint64_t* rows = at.bits + first * words;
@@ -65,10 +72,12 @@ TVM_SPARSE_INLINE int64_t Walk(const Shape& at, int64_t block, int64_t* next, Ba
     const int64_t start = Start(at, column), end = start + at.bank;
     bank(start);
     for (int64_t i = 0; i < lanes; ++i) {
-      for (int64_t k = 0; k < at.keep && next[i] < end; ++k) {
+      int64_t k = 0;
+      for (; k < at.keep && next[i] < end; ++k) {
         value(start, k, i, next[i]);
         next[i] = NextSet(rows + i * words, next[i] + 1, at.cols);
       }
+      if (k < at.keep) rest(start, k, i, rows + i * words);
     }
   }
 }
@@ -81,13 +90,15 @@ void SlidingCounts(TensorView bits, int64_t cols, int64_t keep, int64_t bank, in
   std::vector<int64_t> next(lanes);
   for (int64_t block = 0; block < at.blocks(); ++block) {
     out[block] =
-        Walk(at, block, next.data(), [](int64_t) {}, [](int64_t, int64_t, int64_t, int64_t) {});
+        Walk(
+            at, block, next.data(), [](int64_t) {}, [](int64_t, int64_t, int64_t, int64_t) {},
+            [](int64_t, int64_t, int64_t, const uint64_t*) {});
   }
 }
 
 // Write the first column of each bank to `columns` (banks,), how many values each lane takes to
-// `taken` (banks, lanes), and their columns in the bank to `indices` (banks, keep, lanes), which
-// keeps what it holds where nothing is taken.
+// `taken` (banks, lanes), and their columns in the bank to `indices` (banks, keep, lanes). Where
+// nothing is taken that is a column of zeros, or if there is none, the last one that is taken.
 void SlidingBanks(TensorView bits, int64_t cols, int64_t keep, int64_t bank, int64_t span,
                   int64_t lanes, TensorView columns, TensorView taken, TensorView indices) {
   const Shape at = CheckedShape(bits, cols, keep, bank, span, lanes);
@@ -108,6 +119,12 @@ void SlidingBanks(TensorView bits, int64_t cols, int64_t keep, int64_t bank, int
         [&](int64_t start, int64_t k, int64_t lane, int64_t column) {
           used[(found - 1) * lanes + lane] = static_cast<uint8_t>(k + 1);
           index[((found - 1) * keep + k) * lanes + lane] = static_cast<uint8_t>(column - start);
+        },
+        [&](int64_t start, int64_t k, int64_t lane, const uint64_t* row) {
+          uint8_t* at_lane = index + (found - 1) * keep * lanes + lane;
+          const int64_t clear = NextClear(row, start, start + at.bank) - start;
+          const int64_t filler = clear < at.bank ? clear : k > 0 ? at_lane[(k - 1) * lanes] : 0;
+          for (; k < keep; ++k) at_lane[k * lanes] = static_cast<uint8_t>(filler);
         });
   }
   if (found != banks) TVM_FFI_THROW(ValueError) << "columns: Expected " << found << " banks.";

@@ -126,3 +126,13 @@ def test_nan_is_refused():
         BalancedFormat.of(matrix)
     with pytest.raises(InputError, match="nan at row 0, column 0"):
         BalancedFormat(4, 16, keep=16).encode(matrix)
+
+
+def test_a_bank_without_zeros_shares_a_value_between_slots():
+    matrix = np.arange(1, 41, dtype=np.float32).reshape(2, 20)
+    matrix[:, :4] = 0  # so that the first bank is not the fullest
+    storage = BalancedFormat.of(matrix)
+    assert storage.keep == 12
+    arrays = assert_round_trip(storage, matrix)
+    last = arrays["values"][0, 1, :, 0]
+    assert (last != 0).all()  # four columns of its own, in twelve slots

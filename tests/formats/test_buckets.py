@@ -70,7 +70,7 @@ def test_columns(seed, limit, density):
     columns, used = buckets.columns(kept[order]), buckets.used(counts[order])
     for place, start, slots in zip(order, buckets.starts, buckets.slots_of, strict=True):
         found = np.flatnonzero(kept[place])
-        rest = [found[-1] if len(found) else 0] * (slots - len(found))
+        rest = [int(kept[place].argmin())] * (slots - len(found))
         assert columns[start : start + slots].tolist() == [*found, *rest]
         assert used[start : start + slots].sum() == len(found)
 

@@ -57,7 +57,7 @@ def test_a_fuller_bank_takes_more_entries():
     assert arrays["columns"].tolist() == [0, 32, 32, 32]
     assert arrays["values"][:, :, 3].tolist() == [[0, 0], [1, 2], [3, 4], [5, 0]]
     assert arrays["indices"].dtype == np.uint16
-    assert arrays["indices"][1:, 0, 3].tolist() == [0x20, 0x62, 4]
+    assert arrays["indices"][1:, 0, 3].tolist() == [0x20, 0x62, 0xA4]
     assert arrays["starts"].tolist() == [0, 4]
 
 

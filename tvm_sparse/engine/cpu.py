@@ -70,6 +70,10 @@ class Engine(ABC):
     def multiply(self, sums: Vector, weights: Vector, activations: Vector) -> Vector:
         """Return ``sums`` with the products added."""
 
+    def kept(self, weights: Vector, activations: Vector) -> Vector:
+        """Return ``activations``, zero where ``weights`` are."""
+        return tirx.Select(weights != _zeros_like(weights), activations, _zeros_like(activations))
+
     def zero(self, lanes: int) -> Vector:
         """Return sums of nothing."""
         return tirx.Broadcast(tirx.const(0, self.numerics.accumulate), lanes)
@@ -108,6 +112,11 @@ class Engine(ABC):
     def lookup(self, x: Any, row: tuple[Any, ...], start: Any, index: Vector, bank: int) -> Vector:
         """Return, for each lane, the activation of ``x[row]`` at ``start + index`` in a bank."""
         return self.machine.lookup(self.numerics.activation, bank)(x, row, start, index)
+
+
+def _zeros_like(vector: Vector) -> Vector:
+    zero = tirx.const(0, str(vector.ty.dtype).partition("x")[0])
+    return tirx.Broadcast(zero, int(vector.ty.dtype.lanes))
 
 
 def _repeated(word: Any, dtype: str, elements: int, lanes: int) -> Vector:

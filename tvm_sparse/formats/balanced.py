@@ -12,6 +12,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
     BankSlots,
+    halves,
     one_by_one,
     pack_indices,
     round_up,
@@ -35,7 +36,9 @@ class BalancedFormat(BankSlots):
     moved left until it ends there, so every bank can be read whole; the columns it has in common
     with its neighbour stay with the neighbour. Banks in ``parts`` are whole, the last one too.
     ``segments`` such runs of ``cols / segments`` columns follow one another (the taps of a
-    convolution in ``hwi`` order), and no bank crosses a run.
+    convolution in ``hwi`` order), and no bank crosses a run. A slot that is not needed names a
+    column of its window in which its rows are zero. Where there is none, it shares the value of the
+    slot before it.
 
     Arrays of :meth:`encode`:
 
@@ -201,7 +204,24 @@ class BalancedFormat(BankSlots):
                 f"at most {self.keep}",
                 "use BalancedFormat.of to size the format",
             )
+        if self.segment_cols % self.bank:
+            self._share_values(values, indices)
         return {"values": values, "indices": indices}
+
+    def _share_values(self, values: np.ndarray, indices: npt.NDArray[np.int32]) -> None:
+        """Give slots of the last bank of each segment that name a column again a part of its value.
+
+        Such a bank has no zero left where its neighbour fills the columns that they have in common.
+        """
+        last = slice(self.segment_banks - 1, None, self.segment_banks)
+        index = self.slot_indices(indices)[:, last]
+        again = np.zeros_like(index, np.bool_)
+        again[..., 1:] = index[..., 1:] == index[..., :-1]
+        if again.any():
+            again = again.swapaxes(-1, -2).repeat(self.share, axis=0)
+            part = values[:, last]
+            halves(part, again)
+            values[:, last] = part
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
@@ -212,7 +232,7 @@ class BalancedFormat(BankSlots):
         columns = (index + starts[:, None]).reshape(len(values), -1)
         matrix = np.zeros((len(values), self.cols), values.dtype)
         row = np.arange(len(values))[:, None]
-        # Slots of an overlapping window may name a neighbour's column, with the value zero.
+        # Slots of an overlapping window may name a neighbour's column, or share a value.
         np.add.at(matrix, (row, columns), values.reshape(len(values), -1))
         return matrix[: self.rows]
 

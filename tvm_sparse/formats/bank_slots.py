@@ -100,6 +100,31 @@ def nonzeros(matrix: np.ndarray, bank: int, keep: int, where: str) -> Nonzeros:
     return Nonzeros(row, column, at, np.arange(len(row)) - first[row * counts.shape[1] + at])
 
 
+def halves(values: np.ndarray, again: npt.NDArray[np.bool_]) -> None:
+    """Give a slot that names the column of the one before it half of that one's value, in place.
+
+    ``values`` and ``again`` are ``(..., keep, lanes)``. A zero there would make NaN of an infinite
+    activation. Sums stay as they are, to rounding; so do the values that they stand for. Integers
+    need none of this.
+    """
+    if values.dtype.kind in "iu":
+        return
+    for slot in range(1, values.shape[-2]):
+        before = np.where(again[..., slot, :], values[..., slot - 1, :] / 2, 0).astype(values.dtype)
+        values[..., slot, :] += before
+        values[..., slot - 1, :] -= before
+
+
+def first_zeros(matrix: np.ndarray, bank: int) -> npt.NDArray[np.int64]:
+    """Return for each bank ``(rows, banks)`` its first column that is zero, 0 if none is.
+
+    Columns beyond the last one are zero.
+    """
+    zeros = np.pad(matrix == 0, ((0, 0), (0, -matrix.shape[1] % bank)), constant_values=True)
+    first: npt.NDArray[np.int64] = zeros.reshape(len(matrix), -1, bank).argmax(-1)
+    return first
+
+
 def side_by_side(values: np.ndarray, depth: int) -> np.ndarray:
     """Return ``(..., keep, lanes)`` as ``(..., keep / depth, lanes * depth)``, lane by lane."""
     *lead, keep, lanes = values.shape

@@ -22,10 +22,10 @@ WHERE = "block format"
 class BlockFormat:
     """Every block row stores the kept blocks of ``block_rows`` x ``block_cols``.
 
-    Block rows of a bucket store equally many; unused blocks are zero and name the last kept one
-    again. A block that would reach past the last column is moved left until it ends there; the
-    columns that it has in common with its neighbour stay with the neighbour. The last block row
-    may reach past the last row.
+    Block rows of a bucket store equally many; unused blocks are zero and name one that is not kept.
+    A block that would reach past the last column is moved left until it ends there; the columns
+    that it has in common with its neighbour stay with the neighbour. The last block row may reach
+    past the last row.
 
     Arrays of :meth:`encode`:
 

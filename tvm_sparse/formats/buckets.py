@@ -72,13 +72,13 @@ class Buckets:
     def columns(self, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
         """Return the columns of ``kept`` ``(groups, columns)``, ascending in each group.
 
-        Slots that are not needed repeat the last column of their group.
+        Slots that are not needed name the first column of their group that is not kept: zeros there
+        give what they give in the matrix itself, NaN times an infinity.
         """
         place, column = np.nonzero(kept)
         counts = kept.sum(1)
         ends = np.cumsum(counts)
-        last = np.append(column, 0)[np.where(counts, ends - 1, len(column))]
-        columns = np.repeat(last, self.slots_of).astype(np.int32)
+        columns = np.repeat(kept.argmin(1), self.slots_of).astype(np.int32)
         rank = np.arange(len(column)) - np.repeat(ends - counts, counts)
         columns[self.starts[place] + rank] = column
         return columns

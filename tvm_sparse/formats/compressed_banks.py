@@ -13,6 +13,7 @@ from tvm_sparse.formats.arrays import chunks, finite_matrix, index_dtype, itemsi
 from tvm_sparse.formats.bank_slots import (
     BankSlots,
     bank_counts,
+    halves,
     one_by_one,
     pack_indices,
     round_up,
@@ -35,11 +36,12 @@ class CompressedBanksFormat(BankSlots):
     A bank begins where its rows have something left to store, so nothing is spent on columns that
     are empty in all of them; a row may be ahead of the others by the width of a bank
     (:class:`~tvm_sparse.formats.sliding_banks.SlidingBanks`). No bank crosses a multiple of
-    ``span`` columns, the taps of a convolution.
+    ``span`` columns, the taps of a convolution. A slot that is not needed names a column of its
+    bank in which its row is zero. Where there is none, it shares the value of the slot before it.
 
     Arrays of :meth:`encode`:
 
-    * ``values`` ``(entries, slots, lanes * depth)``, the matrix's dtype; what is not used is zero.
+    * ``values`` ``(entries, slots, lanes * depth)``, the matrix's dtype.
     * ``indices`` ``(entries, words, lanes * depth)``: in-bank columns of :attr:`index_bits` each,
       lowest bits first; int32, or smaller and unsigned with depth or where those of an entry fit.
     * ``columns`` ``(entries,)``, uint8 to int32: first column of an entry's bank.
@@ -170,7 +172,8 @@ class CompressedBanksFormat(BankSlots):
         block = np.searchsorted(arrays["starts"], entry, side="right") - 1
         matrix = np.zeros((self.blocks * self.lanes, self.cols), values.dtype)
         column = arrays["columns"][entry].astype(np.int64) + index[entry, lane, slot]
-        matrix[block * self.lanes + lane, column] = values[entry, slot, lane]
+        # A sum: slots may share the value of one column.
+        np.add.at(matrix, (block * self.lanes + lane, column), values[entry, slot, lane])
         return matrix[: self.rows]
 
     def _values(
@@ -186,6 +189,12 @@ class CompressedBanksFormat(BankSlots):
         row = np.minimum(block[:, None] * self.lanes + np.arange(self.lanes), self.rows - 1)
         values = matrix[row[:, None], columns[:, None, None] + indices]
         values[~used] = 0
+        again = np.zeros(used.shape, np.bool_)
+        again[:, 1:] = ~used[:, 1:] & (indices[:, 1:] == indices[:, :-1]) & (values[:, :-1] != 0)
+        for slot in range(2, self.keep):
+            again[:, slot] |= ~used[:, slot] & again[:, slot - 1]
+        if again.any():
+            halves(values, again)
         return values
 
     def _words(self, indices: npt.NDArray[np.uint8]) -> np.ndarray:

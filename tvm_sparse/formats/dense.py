@@ -20,8 +20,9 @@ class DenseFormat:
 
     ``depth`` columns of a row lie side by side, for machines that multiply and add up several
     columns of a lane at once. Such groups lie within one of ``segments`` runs of columns; one that
-    would reach past the last column begins earlier (at the first column, if there are fewer), and
-    is zero where its neighbour is not.
+    would reach past the last column begins earlier (at the first column, if there are fewer). It
+    has half of the values of the columns that it shares with its neighbour, and zeros if they are
+    integers: zero times infinity is NaN.
 
     :meth:`encode` gives ``values`` ``(row_blocks, groups, lanes * depth)`` in the matrix's dtype.
     """
@@ -80,6 +81,8 @@ class DenseFormat:
         stored, column = self._places()
         restored = np.empty((self.rows, self.cols), matrix.dtype)
         restored[:, column] = matrix[:, stored]
+        for at, column, again in self._common(matrix.dtype):
+            restored[:, column] = matrix[:, at] + matrix[:, again]
         return restored
 
     def _grouped(self, matrix: np.ndarray) -> np.ndarray:
@@ -87,7 +90,25 @@ class DenseFormat:
         stored, column = self._places()
         grouped = np.zeros((self.rows, self.groups * self.depth), matrix.dtype)
         grouped[:, stored] = matrix[:, column]
+        for at, column, again in self._common(matrix.dtype):
+            grouped[:, again] = matrix[:, column] / 2
+            grouped[:, at] = matrix[:, column] - grouped[:, again]
         return grouped
+
+    def _common(self, dtype: np.dtype) -> list[tuple[int, int, int]]:
+        """Return where floats of a column that two groups read are stored, it, and where again."""
+        if dtype.kind in "iu" or self.segment_cols < self.depth:
+            return []
+        stored, column = self._places()
+        left = -self.segment_cols % self.depth
+        ends = np.arange(1, self.segments + 1) * self.segment_groups * self.depth - self.depth
+        columns = np.arange(1, self.segments + 1) * self.segment_cols - self.depth
+        place = dict(zip(column.tolist(), stored.tolist(), strict=True))
+        return [
+            (place[first + i], first + i, end + i)
+            for first, end in zip(columns.tolist(), ends.tolist(), strict=True)
+            for i in range(left)
+        ]
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
         """Return where each column is stored, and the column."""

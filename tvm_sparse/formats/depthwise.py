@@ -29,7 +29,8 @@ class DepthwiseTapsFormat:
 
     * ``values`` ``(buckets.slots, lanes)``, the matrix's dtype; unused slots are zero.
     * ``taps`` ``(buckets.slots,)`` if shared, else ``(buckets.slots, lanes)``, uint8 (uint16 for
-      kernels of more than 256 taps): column ``y * kw + x`` of each value, ascending.
+      kernels of more than 256 taps): column ``y * kw + x`` of each value, ascending. Unused
+      slots name one that is not kept.
     * ``order`` ``(groups,)`` int32: group of channels at each place of storage.
     """
 

@@ -12,6 +12,7 @@ from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
     BANKS,
     BankSlots,
+    first_zeros,
     largest_counts,
     nonzeros,
     pack_indices,
@@ -34,7 +35,8 @@ class LaneBanksFormat(BankSlots):
 
     The slots of a lane (its banks one after another) are cut into chunks of :attr:`chunk`, so that
     a lane reads values ``vector`` at a time and its indices in whole words. Any matrix fits; banks
-    with fewer nonzeros, and the lanes of a row that has fewer banks, store zeros with index 0.
+    with fewer nonzeros store zeros, with the index of a column that is zero, and so do the lanes of
+    a row that has fewer banks.
 
     Arrays of :meth:`encode`:
 
@@ -122,6 +124,11 @@ class LaneBanksFormat(BankSlots):
         place = (found.row, found.bank % LANES, slot)
         slots = (self.rows, LANES, self.slots)
         values, index = np.zeros(slots, matrix.dtype), np.zeros(slots, np.uint32)
+        fillers = np.zeros((self.rows, self.turns * LANES), np.uint32)
+        zeros = first_zeros(matrix, self.bank)
+        fillers[:, : zeros.shape[1]] = zeros
+        fillers = fillers.reshape(self.rows, self.turns, LANES).swapaxes(1, 2)
+        index[..., : self.turns * self.keep] = fillers.repeat(self.keep, axis=-1)
         values[place] = matrix[found.row, found.column]
         index[place] = found.column % self.bank
         lanes = (self.rows, LANES, self.chunks, self.chunk // self.vector, self.vector)

@@ -67,9 +67,9 @@ def pack_banks(
     if len(beyond):
         row, at = beyond[0].tolist()
         return int((row // lanes * share * lanes + row % lanes) * banks + at)
-    order = np.sort(np.argsort(~used, axis=-1, kind="stable")[..., :keep], axis=-1)
+    order, named = _filled(used, _zeros(weight, magnitude, bank, lanes, share, segments), keep)
     # Slots that no row uses hold 0, also where the weight has a -0.
-    flags = _unshared(np.take_along_axis(used, order, axis=-1), lanes, share)
+    flags = _unshared(np.take_along_axis(used, order, axis=-1) & named, lanes, share)
     chosen = np.take_along_axis(windows, _unshared(order, lanes, share), axis=-1) * flags
     values[:] = chosen.reshape(-1, lanes, banks, keep).transpose(0, 2, 3, 1)
     bits = max(1, (bank - 1).bit_length())
@@ -81,6 +81,29 @@ def pack_banks(
     packed = np.bitwise_or.reduce(flat.reshape(len(order), -1, slots) << shifts, axis=-1)
     indices[:] = packed.reshape(-1, lanes, packed.shape[1]).transpose(0, 2, 1).view(np.int32)
     return -1
+
+
+def _filled(
+    used: npt.NDArray[np.bool_], zeros: npt.NDArray[np.bool_], keep: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the columns of ``keep`` slots, the used ones and as many zeros, and which are these.
+
+    The last one of them stands in the slots behind.
+    """
+    rank = np.where(used, 0, np.where(zeros, 1, 2))
+    first = np.argsort(rank, axis=-1, kind="stable")[..., :keep]
+    found = np.take_along_axis(rank, first, axis=-1) < 2
+    last = np.where(found, first, 0).max(-1, keepdims=True)
+    order = np.sort(np.where(found, first, last), axis=-1)
+    return order, np.arange(keep) < found.sum(-1, keepdims=True)
+
+
+def _zeros(
+    weight: Raw, magnitude: int, bank: int, lanes: int, share: int, segments: int
+) -> npt.NDArray[np.bool_]:
+    """Return the columns of each window in which all rows with shared indices are zero."""
+    windows = _windows(weight, bank, lanes * share, segments, own=False)
+    return ~_shared((windows & _mask(weight, magnitude)) != 0, lanes, share)
 
 
 def sliding_counts(
@@ -116,6 +139,9 @@ def sliding_banks(
             for lane, places in enumerate(values):
                 taken[at, lane] = len(places)
                 indices[at, : len(places), lane] = places - start
+                zeros = np.setdiff1d(np.arange(start, start + bank), block[lane])
+                rest = [*zeros[:1], *places[-1:], start][0]
+                indices[at, len(places) :, lane] = rest - start
             at += 1
 
 
@@ -143,15 +169,17 @@ def _mask(weight: Raw, magnitude: int) -> np.unsignedinteger:
     return weight.dtype.type(magnitude & np.iinfo(weight.dtype).max)
 
 
-def _windows(weight: Raw, bank: int, multiple: int, segments: int) -> Raw:
-    """Return each bank's own columns in its window: ``(rows padded, banks, bank)``."""
+def _windows(weight: Raw, bank: int, multiple: int, segments: int, *, own: bool = True) -> Raw:
+    """Return each bank's window, or its own columns of it: ``(rows padded, banks, bank)``."""
     rows, cols = weight.shape
     padded = np.zeros((-(-rows // multiple) * multiple, segments, cols // segments), weight.dtype)
     padded[:rows] = weight.reshape(rows, segments, -1)
-    own = np.arange(0, cols // segments, bank)
-    start = np.minimum(own, cols // segments - bank)
+    first = np.arange(0, cols // segments, bank)
+    start = np.minimum(first, cols // segments - bank)
     at = start[:, None] + np.arange(bank)
-    windows = padded[:, :, at] * (at >= own[:, None])
+    windows = padded[:, :, at]
+    if own:
+        windows = windows * (at >= first[:, None])
     return windows.reshape(len(padded), -1, bank)
 
 

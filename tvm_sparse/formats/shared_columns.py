@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
+from tvm_sparse.formats.bank_slots import halves
 from tvm_sparse.formats.squares import Squares
 from tvm_sparse.machine.vector import LANES, SUM_BITS
 from tvm_sparse.numerics import FLOAT32
@@ -21,7 +22,8 @@ class SharedColumnsFormat:
     """Groups of ``group`` rows that share columns anywhere; an entry is ``depth`` of them.
 
     Runs of columns side by side need no such table: see ``CompressedRowsFormat``. Where a group has
-    no multiple of ``depth`` columns, its last entry names another one, too, with the value zero.
+    no multiple of ``depth`` columns, its last entry names one in which the group is zero, too, or
+    if there is none, shares the values of its last column.
     The columns are those of ``taps`` taps of a window, one after the other.
 
     Arrays of :meth:`encode`:
@@ -93,8 +95,28 @@ class SharedColumnsFormat:
         columns = np.zeros((self.entries, self.depth), np.int32)
         values[place] = self._grouped(matrix)[group, :, column]
         columns[place] = self.squares.place(column)
+        self._fill_entries(used, starts, values, columns)
         wide = np.ascontiguousarray(values.swapaxes(1, 2)).reshape(self.entries, -1)
         return {"values": wide, "columns": columns, "starts": starts}
+
+    def _fill_entries(
+        self,
+        used: npt.NDArray[np.bool_],
+        starts: npt.NDArray[np.int32],
+        values: np.ndarray,
+        columns: npt.NDArray[np.int32],
+    ) -> None:
+        """Name columns in the places of the last entries that are left, ``(entries, depth)``."""
+        left = -used.sum(-1) % self.depth
+        for group in np.flatnonzero(left):
+            entry, first = starts[group + 1] - 1, self.depth - left[group]
+            zero = np.flatnonzero(~used[group])
+            if len(zero):
+                columns[entry, first:] = self.squares.place(zero[:1])[0]
+                continue
+            columns[entry, first:] = columns[entry, first - 1]
+            again = np.arange(self.depth) >= first
+            halves(values[entry], np.broadcast_to(again[:, None], values[entry].shape))
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)`` of ``arrays``; the exact inverse of :meth:`encode`."""
@@ -106,7 +128,7 @@ class SharedColumnsFormat:
         back[places] = np.arange(self.cols)
         columns = back[arrays["columns"][: len(group)]]
         matrix = np.zeros((self.groups, self.cols, self.group), values.dtype)
-        # A sum: a column that fills an entry may be one of the group's, with the value zero.
+        # A sum: columns that fill an entry share the values of one of the group's.
         np.add.at(matrix, (group[:, None], columns), values.swapaxes(1, 2))
         return matrix.swapaxes(1, 2).reshape(-1, self.cols)[: self.rows]
 

@@ -41,7 +41,7 @@ class SlidingBanks:
         """Return the first column of each of ``banks``, block after block, and what rows take.
 
         That are numbers of values ``(banks, lanes)``, and their columns in the bank ``(banks, keep,
-        lanes)``.
+        lanes)``. What is not taken has a column of zeros, or if there is none the last one taken.
         """
         columns = np.empty(banks, np.int64)
         taken = np.empty((banks, self.lanes), np.uint8)

@@ -30,7 +30,8 @@ class Contraction:
     ``groups``, each group of features reads a group of channels; both hold whole lane vectors of
     features, so that a vector of features reads one group.
     ``numerics`` are the types of input, weights, sums and output; ``zero_point`` is the input, an
-    integer then, that means zero.
+    integer then, that means zero. ``guarded`` floats are not multiplied where a weight is zero: the
+    network has none there, only what joined layers has, and zero times infinity is NaN.
     """
 
     lead: tuple[Extent, ...]
@@ -45,6 +46,7 @@ class Contraction:
     depthwise: bool = False
     zero_point: int = 0
     groups: int = 1
+    guarded: bool = False
 
     @property
     def dtype(self) -> str:
@@ -104,7 +106,8 @@ class Contraction:
     def kind(self) -> tuple[Any, ...]:
         """What loop nests depend on but for extents: equal for contractions of a kind."""
         n = self.numerics
-        return self.rows == 1, self.taps, self.strides, self.depthwise, self.groups > 1, n
+        own = self.depthwise, self.groups > 1, self.guarded
+        return self.rows == 1, self.taps, self.strides, *own, n
 
     @property
     def rows(self) -> int:

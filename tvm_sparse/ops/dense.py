@@ -39,7 +39,11 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
         position = flat([t.var for t in taps], c.taps) * c.columns + column.var
         row = c.input_index(list(lead), [t.var for t in taps])
         channel = c.group_start(block * lanes) + column.var
-        return te.sum(x[(*row, channel)] * w[block, position, lane], axis=[*taps, column])
+        value, weight = x[(*row, channel)], w[block, position, lane]
+        if c.guarded:
+            nothing = tirx.const(0, engine.held)
+            value = tirx.Select(weight != nothing, value, tirx.const(0, c.dtype))
+        return te.sum(value * weight, axis=[*taps, column])
 
     marks = {OPERATOR: "dense", ROWS: row_axis(c.lead)}
     attrs = marks | group_mark(c.features, c.groups, lanes)

@@ -7,7 +7,7 @@ to a vector of sums. What is stored, and in which order, is all that operators d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tvm import tirx
@@ -136,6 +136,7 @@ def _contract(
         v = list(T.axis.remap("S" * (lead + 2) + "R" * len(weights.steps), axes))
         at = At(rows.lead(v[:lead]), v[lead], v[lead + 1], v[lead + 2 :])
         step = weights.step(c, engine, x, at)
+        step = _guarded(engine, step) if c.guarded else step
         own = (*v[:lead], step.vector)
         T.reads(*step.reads)
         T.writes(sums[(*own, slice(0, lanes))])
@@ -152,6 +153,17 @@ def _contract(
         else:
             with T.If(step.exists), T.Then():
                 T.buffer_store(sums, total, list(here))
+
+
+def _guarded(engine: Engine, step: Step) -> Step:
+    """Return a step that multiplies zeros where weights are zero."""
+
+    def pair(weights: Vector, activations: Vector) -> tuple[Vector, Vector]:
+        return weights, engine.kept(weights, activations)
+
+    weights, activations = pair(step.weights, step.activations)
+    further = [pair(*each) for each in step.further]
+    return replace(step, weights=weights, activations=activations, further=further)
 
 
 def _total(engine: Engine, sums: Vector, step: Step, lanes: int) -> Vector:

@@ -25,7 +25,7 @@ Affine = Callable[[Any, Index], Any]
 class Statistics:
     """Mean and variance of ``x`` over ``axes``, and over ``grouped`` neighbours along ``axis``.
 
-    They are sums in fp32 whatever the type of ``x``. The second pass takes the mean of what is
+    They are sums in fp32, those of fp64 in fp64. The second pass takes the mean of what is
     left of the first one as well (Chan, Golub and LeVeque, "Algorithms for Computing the Sample
     Variance" (1983), equation 1.7): however far the mean is from zero, it is exact to a fraction
     of the standard deviation.
@@ -35,6 +35,11 @@ class Statistics:
     axes: tuple[int, ...]
     axis: int = -1
     grouped: int = 1
+
+    @property
+    def sums(self) -> str:
+        """Type of the sums."""
+        return "float64" if str(self.x.dtype) == "float64" else FLOAT_SUMS
 
     @staticmethod
     def of(x: te.Tensor, axes: Sequence[Any], axis: int = -1, groups: int = 0) -> Statistics:
@@ -94,7 +99,7 @@ class Statistics:
             for a in range(len(shape)):
                 i: Any = over[a].var if a in self.axes else rest.pop(0)
                 index.append(i * self.grouped + over[a].var if self._splits(a) else i)
-            element = self.x(*index).astype(FLOAT_SUMS)
+            element = self.x(*index).astype(self.sums)
             return te.sum(value(element, place), axis=list(over.values()))
 
         kept = int64(tuple(e for a, e in enumerate(shape) if a not in self.axes))
@@ -103,7 +108,7 @@ class Statistics:
     def standardised(self, epsilon: float, name: str, affine: Affine) -> Any:
         """Return the tensor of ``affine((x - mean) / sqrt(var + epsilon), index)``."""
         total = self._sum(lambda e, _: e, f"{name}_sum")
-        reciprocal = tirx.const(1, FLOAT_SUMS) / self._count().astype(FLOAT_SUMS)
+        reciprocal = tirx.const(1, self.sums) / self._count().astype(self.sums)
         mean = te.compute(total.shape, lambda *p: total(*p) * reciprocal, name=f"{name}_mean")
         rest = self._sum(lambda e, p: subtract(e, mean(*p)), f"{name}_rest")
         squares = self._sum(
@@ -113,7 +118,7 @@ class Statistics:
 
         def factor(*p: Any) -> Any:
             variance = subtract(squares(*p) * reciprocal, shift(*p) * shift(*p))
-            return tirx.const(1, FLOAT_SUMS) / tirx.sqrt(variance + tirx.const(epsilon, FLOAT_SUMS))
+            return tirx.const(1, self.sums) / tirx.sqrt(variance + tirx.const(epsilon, self.sums))
 
         inverse = te.compute(total.shape, factor, name=f"{name}_inverse")
 
@@ -151,7 +156,7 @@ class Statistics:
 
         def at(*index: Any) -> Any:
             mean, shift, inverse = numbers(index)
-            centred = subtract(subtract(self.x(*index).astype(FLOAT_SUMS), mean), shift)
+            centred = subtract(subtract(self.x(*index).astype(self.sums), mean), shift)
             return affine(centred * inverse, index).astype(str(self.x.dtype))
 
         return te.compute(self.x.shape, at, name=name)

@@ -55,7 +55,12 @@ def options_of(call: relax.Call) -> dict[str, Any]:
 
 
 def convolution(
-    call: relax.Call, x: relax.Expr, kernel: tuple[int, ...], borders: tuple[int, ...]
+    call: relax.Call,
+    x: relax.Expr,
+    kernel: tuple[int, ...],
+    borders: tuple[int, ...],
+    *,
+    guarded: bool = False,
 ) -> Contraction | None:
     """Return the contraction of a channels-last call, ``None`` if no operator of ours has it.
 
@@ -67,6 +72,8 @@ def convolution(
         Shape of the weight, ``(features, *taps, columns of a group)``.
     borders
         Zeros before each spatial axis that the operator takes itself, empty if none.
+    guarded
+        Whether zeros of the weight stand where the network has no weights.
     """
     attrs, shape, inputs = call.attrs, shape_of(call) or [], shape_of(x) or []
     features, *taps, per_group = kernel
@@ -87,6 +94,7 @@ def convolution(
         depthwise=depthwise,
         groups=1 if depthwise else groups // joined,
         numerics=numerics_of(call),
+        guarded=(guarded or joined > 1) and numerics_of(call).floating,
     )
 
 

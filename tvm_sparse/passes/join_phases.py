@@ -82,10 +82,12 @@ class JoinPhases:
 
     So are the phases of a transposed convolution. Its window holds those of all; what a part does
     not read is zero, and costs nothing where only nonzeros are stored. Parts whose zeros follow a
-    pattern stay: the window would break it. ``notes`` gets a phrase for each weight.
+    pattern stay: the window would break it. ``notes`` gets a phrase for each weight, ``widened``
+    the names of layers whose weights have such zeros.
     """
 
     notes: dict[str, str] = field(default_factory=dict)
+    widened: set[str] = field(default_factory=set)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module with fewer convolutions."""
@@ -131,6 +133,8 @@ class JoinPhases:
         weight = constant(value, names.pop() if len(names) == 1 else name_of(parts[0].weight))
         share = 1 - sum(p.value.size for p in parts) / value.size
         phrase = f"{len(parts)} convolutions of one tensor as features of one"
+        if share:
+            self.widened.add(layer_name(weight))
         note(self.notes, layer_name(weight), f"{phrase}, {share:.0%} of it zeros between them")
         return weight
 

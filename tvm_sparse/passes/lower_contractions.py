@@ -139,7 +139,8 @@ class _Lower:
         borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
         x = x if borders else _pad(sweep, x, padding, integers)
         x = repeated(sweep, x, value.shape, groups, on_gpu=self._on_gpu)
-        contraction = convolution(call, x, value.shape, borders)
+        widened = layer_name(weight) in self.chooser.widened
+        contraction = convolution(call, x, value.shape, borders, guarded=widened)
         if contraction is None:
             return None
         depthwise = contraction.depthwise

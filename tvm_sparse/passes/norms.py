@@ -9,7 +9,6 @@ import tvm
 from tvm import relax, te
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.column_moments import column_moments
 from tvm_sparse.ops.moments import moments
 from tvm_sparse.ops.standardise import Affine, Index, Statistics
@@ -50,9 +49,10 @@ def _affine(call: relax.Call, gamma: te.Tensor, beta: te.Tensor) -> Affine:
 
     def affine(value: Any, index: Index) -> Any:
         place = tuple(index[a] for a in axes)
+        sums = str(value.ty.dtype)
         if attrs.scale:
-            value = value * gamma(*place).astype(FLOAT_SUMS)
-        return value + beta(*place).astype(FLOAT_SUMS) if attrs.center else value
+            value = value * gamma(*place).astype(sums)
+        return value + beta(*place).astype(sums) if attrs.center else value
 
     return affine
 

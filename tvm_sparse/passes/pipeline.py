@@ -95,7 +95,7 @@ def lower(chooser: Chooser) -> list[Pass]:
     if chooser.config.sparse:
         products = [] if on_gpu else [GroupProducts(chooser.notes), LeftProducts(chooser.notes)]
         apart = on_gpu or not set(DENSE).isdisjoint(chooser.config.force.values())
-        joined = [] if apart else [JoinPhases(chooser.notes), HoistElementwise()]
+        joined = [] if apart else [JoinPhases(chooser.notes, chooser.widened), HoistElementwise()]
         smaller = [*products, *joined, RemoveChannels(chooser.notes), OrderChannels(chooser.notes)]
     if not on_gpu:
         parts = [UnfoldLines(), SplitBatch(machine_of(chooser.target).caches.near // 2, least=1.0)]

@@ -69,7 +69,8 @@ class _Packed(dict[str, dict[str, np.ndarray]]):
 class Chooser:
     """Chooses per layer among dense and the storages that fit its zeros.
 
-    ``notes`` are phrases that earlier passes left for a layer's reason. Candidates are measured
+    ``notes`` are phrases that earlier passes left for a layer's reason, ``widened`` the layers
+    whose weights they gave zeros that the network does not multiply. Candidates are measured
     with the schedules that the rules ``first`` have for them, or else with their default ones.
     ``done`` is called whenever one more layer of the network is settled.
     """
@@ -90,6 +91,7 @@ class Chooser:
             with fitted_costs(config.cache):
                 decisions.costs = costs_of(target).source
         self.notes: dict[str, str] = {}
+        self.widened: set[str] = set()
         self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
         self._agreement = Agreement()
         self.known = Times() if config.measure and config.cache else None

@@ -60,7 +60,7 @@ def block_candidates(
     wide = min(
         covers(scan, groups, runs), key=lambda cover: cover.fraction * penalty(c, cover, costs)
     )
-    if c.groups == depth == 1 and c.columns >= LANES and batch_in_lanes(c):
+    if c.groups == depth == 1 and c.columns >= LANES and batch_in_lanes(c) and not c.guarded:
         tried = (k for k in covers(scan, SMALL_GROUPS, runs) if k.group * k.run <= MAX_STEPS)
         cost, _, small = min(
             (k.fraction * rows_penalty(c, k, batch_vectors(c, k, target), target), i, k)

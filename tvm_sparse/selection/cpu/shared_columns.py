@@ -35,7 +35,7 @@ def shared_candidate(name: str, c: Contraction, scan: Scan, target: Target) -> C
     """
     engine = engine_of(c.numerics, target)
     small = min(c.columns, c.rows) < LANES
-    if engine.depth == 1 or c.groups > 1 or small or not batch_in_lanes(c):
+    if engine.depth == 1 or c.groups > 1 or c.guarded or small or not batch_in_lanes(c):
         return None
     (cover,) = covers(scan, (LANES,), (1,))
     storage = SharedColumnsFormat.of(scan.weight, depth=engine.depth, taps=math.prod(c.taps))
