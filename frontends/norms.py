@@ -36,6 +36,6 @@ def _affine(x: Any, shape: list[int], weight: Any, bias: Any) -> list[Any]:
     """Return factors and offsets; those that are not given do nothing."""
     dtype = str(x.ty.dtype)
     return [
-        relax.const(fill(shape, dtype)) if given is None else given
+        relax.const(fill(shape, dtype), dtype) if given is None else given
         for given, fill in ((weight, np.ones), (bias, np.zeros))
     ]

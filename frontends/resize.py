@@ -128,7 +128,7 @@ def _along(
     if taps > MOST_TAPS:
         order = [*range(axis), *range(axis + 1, rank), axis]
         rows = emit(relax.op.permute_dims(single, order))
-        product = emit(relax.op.matmul(rows, relax.const(np.ascontiguousarray(matrix.T))))
+        product = emit(relax.op.matmul(rows, relax.const(np.ascontiguousarray(matrix.T), inside)))
         back = [*range(axis), rank - 1, *range(axis, rank - 1)]
         result = emit(relax.op.permute_dims(product, back))
     else:
@@ -136,7 +136,7 @@ def _along(
         result = None
         for place, share in zip(places.T, shares.T, strict=True):
             tap = emit(relax.op.take(single, relax.const(place, "int64"), axis))
-            term = emit(relax.op.multiply(tap, relax.const(share.reshape(column))))
+            term = emit(relax.op.multiply(tap, relax.const(share.reshape(column), inside)))
             result = term if result is None else emit(relax.op.add(result, term))
     return result if dtype == inside else emit(relax.op.astype(result, dtype))
 

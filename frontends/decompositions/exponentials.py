@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,15 +11,18 @@ from torch import Tensor
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 _SMALL = 0.35
-_TAYLOR = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2)
-"""Of ``(exp(x) - 1 - x) / x^2``, highest power first: its remainder is 2e-8 at ``_SMALL``."""
+_TAYLOR = tuple(1 / math.factorial(k) for k in range(14, 1, -1))
+"""Of ``(exp(x) - 1 - x) / x^2``, highest power first: its remainder is 1e-18 at ``_SMALL``."""
+_SINGLE = 6
+"""Of these the last ones, for single precision: their remainder is 2e-8."""
 
 
 @rule(aten.expm1.default)
 def _expm1(x: Tensor) -> Any:
     x = _floating(x)
-    tail: Any = _TAYLOR[0]
-    for coefficient in _TAYLOR[1:]:
+    first, *rest = _TAYLOR if x.dtype == torch.float64 else _TAYLOR[-_SINGLE:]
+    tail: Any = first
+    for coefficient in rest:
         tail = x * tail + coefficient
     return torch.where(x.abs() < _SMALL, x + x * x * tail, torch.exp(x) - 1)
 

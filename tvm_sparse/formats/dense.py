@@ -81,8 +81,8 @@ class DenseFormat:
         stored, column = self._places()
         restored = np.empty((self.rows, self.cols), matrix.dtype)
         restored[:, column] = matrix[:, stored]
-        for at, column, again in self._common(matrix.dtype):
-            restored[:, column] = matrix[:, at] + matrix[:, again]
+        for at, place, again in self._common(matrix.dtype):
+            restored[:, place] = matrix[:, at] + matrix[:, again]
         return restored
 
     def _grouped(self, matrix: np.ndarray) -> np.ndarray:
@@ -90,9 +90,9 @@ class DenseFormat:
         stored, column = self._places()
         grouped = np.zeros((self.rows, self.groups * self.depth), matrix.dtype)
         grouped[:, stored] = matrix[:, column]
-        for at, column, again in self._common(matrix.dtype):
-            grouped[:, again] = matrix[:, column] / 2
-            grouped[:, at] = matrix[:, column] - grouped[:, again]
+        for at, place, again in self._common(matrix.dtype):
+            grouped[:, again] = matrix[:, place] / 2
+            grouped[:, at] = matrix[:, place] - grouped[:, again]
         return grouped
 
     def _common(self, dtype: np.dtype) -> list[tuple[int, int, int]]:

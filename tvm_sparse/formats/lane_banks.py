@@ -127,8 +127,8 @@ class LaneBanksFormat(BankSlots):
         fillers = np.zeros((self.rows, self.turns * LANES), np.uint32)
         zeros = first_zeros(matrix, self.bank)
         fillers[:, : zeros.shape[1]] = zeros
-        fillers = fillers.reshape(self.rows, self.turns, LANES).swapaxes(1, 2)
-        index[..., : self.turns * self.keep] = fillers.repeat(self.keep, axis=-1)
+        of_lanes = fillers.reshape(self.rows, self.turns, LANES).swapaxes(1, 2)
+        index[..., : self.turns * self.keep] = of_lanes.repeat(self.keep, axis=-1)
         values[place] = matrix[found.row, found.column]
         index[place] = found.column % self.bank
         lanes = (self.rows, LANES, self.chunks, self.chunk // self.vector, self.vector)

@@ -111,7 +111,7 @@ def _padded(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
     """Return channels-first lines with zeros before and behind them."""
     batch, channels, _ = static_shape(x) or ()
     before, after = (
-        [relax.const(np.zeros((batch, channels, width), str(x.ty.dtype)))] * (width > 0)
+        [relax.const(np.zeros((batch, channels, width)), str(x.ty.dtype))] * (width > 0)
         for width in padding
     )
     return sweep.emit(relax.op.concat([*before, x, *after], axis=2)) if before or after else x
