@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from typing import Any
 
 from benchmarks.gpu import prepare
@@ -36,6 +36,14 @@ class Background:
         """Begin ``task``; :attr:`tasks` has its future."""
         if self._pool and name not in self.tasks:
             self.tasks[name] = self._pool.submit(task, *arguments)
+
+    def ready(self, name: str) -> bool:
+        """Whether a task has ended, or was never begun: whoever needs it does it."""
+        return name not in self.tasks or self.tasks[name].done()
+
+    def finish(self) -> None:
+        """Return when everything that was begun has ended."""
+        wait([*self._kernels.values(), *self.tasks.values()])
 
     def wait_for(self, kernels: Iterable[Buildable]) -> None:
         """Return when ``kernels`` are built and packed; raise what kept one from it."""

@@ -38,8 +38,9 @@ def pieces(plan: Plan) -> Iterator[Piece]:
                 key = f"{plan.key(*FOLDERS)} {cores}"
                 name = f"{network}, {precision}, {threads} threads"
                 seconds = 20.0 if plan.small else 240.0
-                piece = Piece(name, "cpu", key, run, skip=skip, seconds=seconds, limit=LIMIT)
-                yield piece
+                yield Piece(
+                    name, "cpu", key, run, skip=skip, alone=True, seconds=seconds, limit=LIMIT
+                )
 
 
 def _measured(network: str, threads: int, precision: str) -> Iterator[Row]:

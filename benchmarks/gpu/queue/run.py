@@ -89,9 +89,12 @@ class Queue:
     def _piece(self, step: Step, piece: Piece) -> None:
         """Run one piece and save its rows, or why there are none."""
         begin = self.clock()
+        self.skipped.pop((step.name, piece.name), None)
         self.store.begin(step.name, piece, self._environment)
         try:
             self.background.wait_for(piece.needs)
+            if piece.alone:
+                self.background.finish()
             with self._watched(step, piece):
                 rows = [dict(row) for row in piece.run()]
         # One failure must not take the machine's time from all that follows.

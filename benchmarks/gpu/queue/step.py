@@ -30,7 +30,8 @@ class Piece:
 
     ``part`` names the file of results that they belong to. ``key`` is a digest of all that they
     depend on: a piece with rows of the same key is not run again. ``skip`` says why it cannot be
-    run at all. ``needs`` are kernels that must be built before.
+    run at all, or not now. ``needs`` are kernels that must be built before. ``alone``: nothing else
+    may run on this machine's cores.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Piece:
     run: Callable[[], Iterable[Row]]
     needs: tuple[Buildable, ...] = ()
     skip: str = ""
+    alone: bool = False
     seconds: float = SECONDS
     limit: float = LIMIT
 

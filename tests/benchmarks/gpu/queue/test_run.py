@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.step import Step
 from tests.benchmarks.gpu.queue.chip import Clock, piece, queue, step
 
@@ -142,3 +143,26 @@ def test_what_does_not_exist_is_skipped_by_name(tmp_path, capsys):
     assert names(found.store) == [("s", "1")]
     assert found.skipped == {("s", "wgmma"): "not built yet"}
     assert capsys.readouterr().err.count("s: wgmma: not built yet: skipped") == 1
+
+
+def test_what_is_not_ready_at_first_is_run_at_the_end(tmp_path):
+    listed = []
+
+    def pieces(plan):
+        listed.append(1)
+        yield piece("network", skip="not compiled yet" if len(listed) == 1 else "")
+
+    found = queue(tmp_path, Step("a", 1.0, "runs", "decides", pieces), step("b", piece("1")))
+    assert names(found.store) == [("b", "1"), ("a", "network")]
+    assert not found.skipped
+
+
+def test_pieces_that_need_all_cores_wait_for_the_background(tmp_path, monkeypatch):
+    order = []
+    monkeypatch.setattr(Background, "finish", lambda self: order.append("finished"))
+
+    def run(name):
+        return lambda: order.append(name) or []
+
+    queue(tmp_path, step("a", piece("gpu", run("gpu")), piece("cpu", run("cpu"), alone=True)))
+    assert order == ["gpu", "finished", "cpu"]
