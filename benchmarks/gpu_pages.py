@@ -22,7 +22,7 @@ PARTS = {
     "tune": "schedules that tuning finds for the papers' shapes, against the defaults",
     "flush": "what programs find in L2: written lines, read ones, their own",
     "library": "dense libraries over rows, columns, features and dtypes",
-    "mends": "changes of the kernels, on and off",
+    "mend_times": "changes of the kernels, on and off",
     "hopper": "tiles for Hopper's tensor cores, on and off",
     "schedules": "random schedules, for the model of a chip",
 }

@@ -10,7 +10,7 @@ from benchmarks.gpu.ratios import ratio_of
 NOT_YET = "not yet"
 
 TIMED = ("grid", "papers", "depthwise", "models")
-SWITCHED = ("flush", "mends", "hopper")
+SWITCHED = ("flush", "mend_times", "hopper")
 """Parts whose rows compare contenders that are all ours, or one with itself."""
 
 

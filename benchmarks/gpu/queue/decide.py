@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.common import load
 
 KEPT, WORST = 1.03, 0.98
-PARTS = ("mends", "hopper")
+PARTS = ("mend_times", "hopper")
 
 
 def main() -> None:

@@ -1,21 +1,20 @@
 """Steps 4 and 5: each change of a kernel, on and off, on the layers that it is for.
 
-A mend is a module's attribute with several values; while a kernel is built, the attribute has one
-of them. Whoever lands a mend fills in ``switch`` in :data:`MENDS`, ``"module:ATTRIBUTE"``. The
-attribute must be read through its module while kernels are built. Until then its pieces say
-"not built yet".
+A mend is a field of ``tvm_sparse.ops.cuda.mends.Mends``, which that module's ``using`` sets while a
+kernel is chosen, scheduled and built. Whoever lands one names its field in :data:`MENDS`. Until
+then its pieces say "not built yet".
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from benchmarks.gpu import prepare
 from benchmarks.gpu.cases import SIZE, Case
@@ -26,6 +25,7 @@ from benchmarks.gpu.timing import Timer
 from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.contraction import Contraction
 
+SWITCHES = "tvm_sparse.ops.cuda.mends"
 NOT_BUILT = "not built yet"
 
 BATCHES = (1, 8, 16, 32, 64)
@@ -51,6 +51,7 @@ class Weight:
 
 SQUARE = Weight(f"{SIZE}x{SIZE}", (SIZE, SIZE), "float16", "balanced", 0.75)
 FC6 = Weight("VGG fc6", (4096, 25088), "float32", "balanced", 0.92)
+WIDE = Weight("16384x8196", (16384, 8196), "float16", "balanced", 0.75)
 GATES = Weight("LSTM-PTB gates", (6000, 1500), "float16", "balanced", 0.8)
 BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
 DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
@@ -72,12 +73,11 @@ class Mend:
     @property
     def missing(self) -> str:
         """Why it cannot be tried; empty where it can."""
-        module, _, attribute = self.switch.partition(":")
         try:
-            found = hasattr(importlib.import_module(module), attribute) if module else False
+            fields = dataclasses.fields(importlib.import_module(SWITCHES).Mends)
         except ImportError:
-            found = False
-        return "" if found else NOT_BUILT
+            return NOT_BUILT
+        return "" if self.switch in {field.name for field in fields} else NOT_BUILT
 
     def cases(self, plan: Plan) -> list[Case]:
         """Return the layers that it is tried on."""
@@ -104,7 +104,7 @@ class Switched(Kernel):
     @property
     def name(self) -> str:
         """Name of the kernel."""
-        return f"{self.case.name}: {self.storage}, {self.switch.partition(':')[2]} {self.label}"
+        return f"{self.case.name}: {self.storage}, {self.switch} {self.label}"
 
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another value has another one."""
@@ -112,22 +112,20 @@ class Switched(Kernel):
 
     def chosen(self) -> contextlib.AbstractContextManager[Any]:
         """Return the compiler with the value."""
-        module, _, attribute = self.switch.partition(":")
-        return mock.patch.object(importlib.import_module(module), attribute, self.value)
+        module = importlib.import_module(SWITCHES)
+        there: contextlib.AbstractContextManager[Any] = module.using(
+            dataclasses.replace(module.in_use(), **{self.switch: self.value})
+        )
+        return there
 
 
 ON_OFF = {"off": False, "on": True}
 
 MENDS = (
-    Mend(
-        "steps of 64 columns",
-        {"least padding": (64, 48, 32, 16), "64 alone": (64,)},
-        (FC6, GATES),
-        (16, 64),
-        "tvm_sparse.selection.cuda.tile_choice:COLUMNS",
-    ),
-    Mend("banks decoded through registers", ON_OFF, (SQUARE, GATES), (16, 32, 64)),
-    Mend("fp32 tiles without bank conflicts", ON_OFF, (FC6,), (8, 16, 32, 64)),
+    Mend("long steps", {"off": 0.0, "on": 0.08}, (GATES, WIDE), (16, 64), "step_padding"),
+    Mend("held banks", ON_OFF, (SQUARE, GATES), (16, 32, 64), "held_banks"),
+    Mend("lanes apart", ON_OFF, (FC6,), (8, 16, 32, 64), "lanes_apart"),
+    Mend("words beside", ON_OFF, (SQUARE, GATES), (1, 8), "words_beside"),
     Mend("split-K", {str(n): n for n in (1, 2, 4, 8)}, (SQUARE, GATES, BLOCKS), (16, 32, 64)),
     Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
     Mend("streams in segments of K", ON_OFF, (FC6,), (1, 8)),

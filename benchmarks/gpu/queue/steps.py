@@ -46,7 +46,7 @@ def steps(background: Background) -> tuple[Step, ...]:
             "mends",
             *(6.0, "each change of a kernel on and off", "keep or drop it"),
             *(
-                partial(mends.pieces, mends.MENDS, "mends"),
+                partial(mends.pieces, mends.MENDS, "mend_times"),
                 partial(mends.kernels, mends.MENDS),
                 mends.tells,
             ),

@@ -1,41 +1,92 @@
-import numpy as np
+import contextlib
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import pytest
 
 from benchmarks.gpu.queue import mends
 from benchmarks.gpu.queue.step import Plan
-from tests.cuda.kernels import target
-from tvm_sparse.selection.cuda import tile_choice
 
 SMALL = Plan(small=True)
-THERE = mends.Mend("steps", {"short": (16,), "long": (64,)}, (), switch=mends.MENDS[0].switch)
+MEND = mends.Mend("long", {"short": 1, "long": 2}, (mends.TINY,), switch="steps")
 
 
-def test_what_nobody_built_is_skipped():
-    for switch in ("", "tvm_sparse.selection.cuda.no_such_file:X", "tvm_sparse.names:NO_SUCH"):
+@dataclass(frozen=True)
+class Mends:
+    """The switches of a compiler that has one."""
+
+    steps: int = 0
+
+
+class Compiler:
+    """A module with the switches; :attr:`now` are those in use."""
+
+    Mends = Mends
+
+    def __init__(self):
+        self.now = Mends()
+
+    def in_use(self):
+        return self.now
+
+    @contextlib.contextmanager
+    def using(self, chosen):
+        before, self.now = self.now, chosen
+        yield
+        self.now = before
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    found = Compiler()
+    monkeypatch.setitem(sys.modules, mends.SWITCHES, found)
+    return found
+
+
+def test_what_nobody_built_is_skipped(compiler, monkeypatch):
+    for switch in ("", "no_such_field"):
         mend = mends.Mend("m", mends.ON_OFF, (mends.TINY,), switch=switch)
-        assert mend.missing == mends.NOT_BUILT
-        (piece,) = mends.pieces([mend], "mends", SMALL)
+        (piece,) = mends.pieces([mend], "mend_times", SMALL)
         assert (piece.name, piece.skip) == ("m", mends.NOT_BUILT)
         assert not mends.kernels([mend], SMALL)
+    assert MEND.missing == ""
+    monkeypatch.setitem(sys.modules, mends.SWITCHES, None)  # nobody has any
+    assert MEND.missing == mends.NOT_BUILT
 
 
-def test_a_kernel_is_built_with_its_value_and_the_compiler_is_as_before(monkeypatch):
-    monkeypatch.setattr(tile_choice, "COLUMNS", (64, 48, 32, 16))
-    case = mends.TINY.case(16)
-    steps = {}
-    for label, kernel in THERE.kernels(case).items():
+def test_a_kernel_is_built_with_its_value_and_the_compiler_is_as_before(compiler):
+    seen = {}
+    for label, kernel in MEND.kernels(mends.TINY.case(16)).items():
         with kernel.chosen():
-            steps[label] = tile_choice.choose_step(80)
-    assert steps == {"short": 16, "long": 64}
-    assert tile_choice.COLUMNS == (64, 48, 32, 16)
+            seen[label] = compiler.in_use().steps
+    assert seen == {"short": 1, "long": 2}
+    assert compiler.in_use() == Mends()
 
 
-def test_values_have_places_and_names_of_their_own():
-    kernels = mends.kernels([THERE], SMALL)
+def test_values_have_places_and_names_of_their_own(compiler):
+    kernels = mends.kernels([MEND], SMALL)
     assert len({kernel.name for kernel in kernels}) == len(kernels) == 2
     assert len({kernel.place("cuda:sm_90") for kernel in kernels}) == 2
-    option = kernels[0].option(target())
-    assert sum(map(np.count_nonzero, kernels[0].arrays(option.storage)[:1])) > 0
+
+
+def test_values_are_timed_beside_each_other(compiler, monkeypatch):
+    built = []
+
+    def ours(layer, kernel, target):
+        built.append(kernel.label)
+        return (lambda: None), {"kernel": "tile"}, 0.5
+
+    timer = SimpleNamespace(row=lambda programs: {"times": dict.fromkeys(programs)})
+    monkeypatch.setattr(
+        mends, "Layer", type("Layer", (), {"__init__": lambda self, case: None, "ours": ours})
+    )
+    monkeypatch.setattr(mends, "Timer", lambda repeats: timer)
+    (piece,) = mends.pieces([MEND], "mend_times", SMALL)
+    (row,) = piece.run()
+    assert built == ["short", "long"]
+    assert list(row["times"]) == ["ours short", "ours long"]
+    assert (row["mend"], row["rows"]) == ("long", 16)
 
 
 @pytest.mark.parametrize("listed", [mends.MENDS, mends.HOPPER])
