@@ -49,12 +49,34 @@ def test_warned_of_is_what_is_not_ours_and_takes_long():
         Kernel("rest", "", "Generic", 15.0),
     ]
     assert slow_phrases(kernels) == ["'often' has no operator of ours and takes 16% of the time"]
-    assert slow_phrases([Kernel("unmeasured", "", None)]) == []
 
 
-def test_compiling_warns_of_products_without_an_operator():
-    model, x = nn.Linear(64, 64, dtype=torch.float64), torch.randn(8, 64, dtype=torch.float64)
-    with pytest.warns(SlowKernelWarning, match="matmul.*no operator of ours"):
-        library = ts.compile(model, (x,))
-    assert len(library.slow) == 1
-    assert not ts.compile(model, (x,), config=ts.Config(measure=False)).slow
+def test_without_times_plain_loops_are_modelled():
+    kernels = [
+        Kernel("fast", "fc", "Contraction", contraction=True),
+        Kernel("small", "", "Generic", contraction=True, products=1000),
+        Kernel("large", "", "Generic", contraction=True, products=40_000),
+        Kernel("large", "", "Generic", contraction=True, products=40_000),
+    ]
+    (phrase,) = slow_phrases(kernels)
+    assert phrase == ("'large' has no operator of ours and takes 80 us by the model (not measured)")
+    assert slow_phrases([Kernel("no product", "", None)]) == []
+
+
+class Open(nn.Module):
+    """A product of two activations of unknown extents, which has no operator of ours."""
+
+    def forward(self, x):
+        return x @ x.transpose(-1, -2)
+
+
+def test_products_without_an_operator_are_in_the_verdict():
+    x, rows = torch.randn(4, 64, 64), torch.export.Dim("rows", min=2, max=256)
+    shapes = ({1: rows},)
+    with pytest.warns(SlowKernelWarning, match="matmul.*no operator of ours and takes"):
+        measured = ts.compile(Open(), (x,), dynamic_shapes=shapes)
+    modelled = ts.compile(Open(), (x,), dynamic_shapes=shapes, config=ts.Config(measure=False))
+    for library in (measured, modelled):
+        (phrase,) = library.slow
+        assert phrase in library.verdict()
+    assert "by the model (not measured)" in modelled.verdict()

@@ -187,18 +187,17 @@ def _compiled(
     library.unaligned = tuple(free)
     if config.refreshable:
         library.recipe = Recipe.of(source, resolved.target, config, decisions)
-    if config.measure:
-        library.slow = _slow(library)
-    for phrase in library.slow:
+    library.slow = _slow(library, measure=config.measure)
+    for phrase in library.slow if config.measure else ():
         warnings.warn(phrase, SlowKernelWarning, stacklevel=3)
     return library
 
 
-def _slow(library: Library) -> list[str]:
-    """Return what to warn of; nothing runs where all kernels are ours."""
+def _slow(library: Library, *, measure: bool) -> list[str]:
+    """Return what to say of slow kernels; nothing runs where all kernels are ours."""
     if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
         return []
-    return slow_phrases(profile_blindly(library, repeat=3))
+    return slow_phrases(profile_blindly(library, repeat=3) if measure else library.kernels)
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:

@@ -23,6 +23,12 @@ _CONVERSION = re.compile(
 )
 """Names of kernels that only convert: functions are called by their operators."""
 
+PRODUCT = 1e-3
+"""Microseconds of a product and its sum in plain loops; a schedule makes that 1e-5."""
+
+LITTLE = 10.0
+"""Modelled microseconds up to which a kernel that is not ours is not worth a word."""
+
 MUCH = 0.1
 """Fraction of the time from which on a kernel that is not ours is worth a warning."""
 
@@ -34,7 +40,8 @@ class Kernel:
     ``layer`` is the fully qualified name of the layer whose weight it reads, or empty;
     ``rule`` the schedule rule that made its code, ``None`` if no rule took it; ``us`` the median
     microseconds of one call (of all parts, where a batch goes through in parts), builtins of the
-    virtual machine excluded. A ``contraction`` sums products of two tensors.
+    virtual machine excluded. A ``contraction`` sums products of two tensors; where no rule for such
+    made its code, it sums so many ``products``.
     """
 
     function: str
@@ -42,6 +49,7 @@ class Kernel:
     rule: str | None
     us: float = 0.0
     contraction: bool = False
+    products: int = 0
 
     @property
     def converts(self) -> bool:
@@ -64,7 +72,12 @@ def is_contraction(func: tirx.PrimFunc, rule: str | None) -> bool:
 
 
 def slow_phrases(kernels: Sequence[Kernel]) -> list[str]:
-    """Return a warning for each function that is not ours and takes much of the measured time."""
+    """Return a warning for each function that is not ours and takes much of the time.
+
+    Where nothing was measured, that is modelled.
+    """
+    if not any(kernel.us for kernel in kernels):
+        return _modelled(kernels)
     total = sum(k.us for k in kernels)
     times: dict[str, float] = {}
     for kernel in kernels:
@@ -74,4 +87,17 @@ def slow_phrases(kernels: Sequence[Kernel]) -> list[str]:
         f"'{name}' has no operator of ours and takes {us / total:.0%} of the time"
         for name, us in sorted(times.items(), key=lambda item: -item[1])
         if us > MUCH * total
+    ]
+
+
+def _modelled(kernels: Sequence[Kernel]) -> list[str]:
+    """Return what plain loops would take, for functions that sum products in such."""
+    times: dict[str, float] = {}
+    for kernel in kernels:
+        if not kernel.ours:
+            times[kernel.function] = times.get(kernel.function, 0.0) + PRODUCT * kernel.products
+    return [
+        f"'{name}' has no operator of ours and takes {us:.0f} us by the model (not measured)"
+        for name, us in sorted(times.items(), key=lambda item: -item[1])
+        if us > LITTLE
     ]

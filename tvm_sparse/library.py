@@ -36,7 +36,8 @@ class Library:
     Call it with the model's arguments, or with its tensors alone in order (torch, NumPy or anything
     with DLPack, zero copy where memory is aligned); it returns what the model returns.
     :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
-    torch. ``slow`` says which kernels have no operator of ours and take long.
+    torch. ``slow`` says which kernels have no operator of ours and take long: measured, or by a
+    model where nothing is measured.
 
     It can be copied, pickled and saved with ``torch.save``: another process with the same releases
     runs it, on a CPU that has what it was compiled for.
@@ -162,8 +163,12 @@ class Library:
         return profile(self, self._tensors(inputs, named), repeat)
 
     def verdict(self) -> str:
-        """Return in one phrase what was reached: sparse layers, their gain, bytes of weights."""
-        return f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
+        """Return in one phrase what was reached: sparse layers, their gain, bytes of weights.
+
+        Kernels that have no operator of ours and take long are named.
+        """
+        told = f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
+        return "; ".join([told, *self.slow])
 
     def _all_unaligned(self) -> tuple[int, ...]:
         """Return the inputs that may begin anywhere for every program of the artifact."""

@@ -16,6 +16,7 @@ from tvm import relax
 from tvm_sparse.assemble import seen
 from tvm_sparse.kernel import Kernel, is_contraction
 from tvm_sparse.names import layer_of
+from tvm_sparse.ops.sums_of_products import products
 from tvm_sparse.passes.rewrite import op_name
 from tvm_sparse_runtime import engine
 from tvm_sparse_runtime.extents import Bounds, evaluate
@@ -39,7 +40,9 @@ def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Ker
         layers = (_layer(getattr(operand, "name", "")) for operand in operands)
         layer, rule = next(filter(None, layers), ""), rules.get(name)
         contraction = is_contraction(mod[name], rule)
-        kernels.append(Kernel(name, layer, rule, contraction=contraction))
+        kernel = Kernel(name, layer, rule, contraction=contraction)
+        found = 0 if kernel.ours else products(mod[name])
+        kernels.append(replace(kernel, products=found))
     return kernels
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import te
 
-from tvm_sparse.ops.sums_of_products import sums_products
+from tvm_sparse.ops.sums_of_products import products, sums_products
 from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.targets import parse_target
 
@@ -39,3 +39,11 @@ def test_products_of_two_elements_are_found(case, with_schedule):
     if with_schedule:
         func = scheduled(func, parse_target("cpu").target)["main"]
     assert sums_products(func) is expected
+
+
+@pytest.mark.parametrize("with_schedule", [False, True])
+def test_products_are_counted(with_schedule):
+    func = te.create_prim_func([A, B, _summed(CASES["product"][0])])
+    if with_schedule:
+        func = scheduled(func, parse_target("cpu").target)["main"]
+    assert products(func) == 8**3

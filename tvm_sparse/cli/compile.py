@@ -195,8 +195,6 @@ def _show(library: Any, written: str | None, checked: Beside | None, json: bool)
         console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
-    for phrase in library.slow:
-        console.show(f"slow: {phrase}")
     console.show(library.verdict() + _checked(checked))
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
+
+SYMBOLIC = 16
+"""What a symbolic extent counts as where a number is wanted."""
 
 
 def sums_products(func: tirx.PrimFunc) -> bool:
@@ -14,6 +18,24 @@ def sums_products(func: tirx.PrimFunc) -> bool:
     The sum of squares of a norm is none: both factors are the same.
     """
     return any(_adds_product(store) for store in _found(func.body, tirx.BufferStore))
+
+
+def products(func: tirx.PrimFunc) -> int:
+    """Return how many products ``func`` adds to sums, symbolic extents being :data:`SYMBOLIC`."""
+    stores = [store for store in _found(func.body, tirx.BufferStore) if _adds_product(store)]
+    loops = _found(func.body, tirx.For)
+    return sum(
+        math.prod(
+            int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else SYMBOLIC
+            for loop in loops
+            if _holds(loop, store)
+        )
+        for store in stores
+    )
+
+
+def _holds(loop: tirx.For, store: tirx.BufferStore) -> bool:
+    return any(found.same_as(store) for found in _found(loop.body, tirx.BufferStore))
 
 
 def _adds_product(store: Any) -> bool:

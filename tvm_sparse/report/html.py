@@ -67,6 +67,7 @@ def render(library: Library, kernels: list[Kernel], title: str = "tvm-sparse rep
     return _page(
         library.decisions,
         kernels,
+        slow=slow_phrases(kernels),
         title=title,
         target=spelled(library.target),
         nbytes=library.nbytes,
@@ -86,6 +87,7 @@ def render_artifact(manifest: Manifest, title: str) -> str:
     return _page(
         Decisions(records),
         [],
+        slow=[],
         title=title,
         target=f"cuda:{','.join(made_for.gpu_archs)}" if made_for.gpu_archs else cpu,
         nbytes=sum(weight.nbytes for weight in manifest.weights),
@@ -108,7 +110,6 @@ def _page(decisions: Decisions, kernels: list[Kernel], **facts: Any) -> str:
         searches=[(history, tuning.points(history)) for history in decisions.histories],
         search=tuning,
         layers=layer_rows(decisions, kernels),
-        slow=slow_phrases(kernels),
         parts=decisions.parts,
         costs=decisions.costs,
         kernels=_bars(kernels, total),
