@@ -13,6 +13,9 @@ FLOAT_SUMS = "float32"
 INTEGER_SUMS = "int32"
 """The same of integers: sums are exact."""
 
+DOUBLE = "float64"
+"""Floats of double precision, which are added up in the same."""
+
 WHOLE = 1.5 * 2.0**23
 """Around it, and from 2^23 to 2^24, neighbours of :data:`FLOAT_SUMS` are one apart."""
 
@@ -20,6 +23,11 @@ WHOLE = 1.5 * 2.0**23
 def is_float(dtype: str) -> bool:
     """Whether ``dtype`` is a type of floats."""
     return "float" in dtype
+
+
+def sums_of(dtype: str) -> str:
+    """Return what numbers of ``dtype`` are added up in."""
+    return DOUBLE if dtype == DOUBLE else FLOAT_SUMS if is_float(dtype) else INTEGER_SUMS
 
 
 def is_signed(dtype: str) -> bool:
@@ -69,7 +77,7 @@ class Numerics:
     @classmethod
     def uniform(cls, dtype: str, output: str = "") -> Numerics:
         """Return those of input and weights of ``dtype``; so is the output, unless it is given."""
-        return cls(dtype, dtype, FLOAT_SUMS if is_float(dtype) else INTEGER_SUMS, output or dtype)
+        return cls(dtype, dtype, sums_of(dtype), output or dtype)
 
     @property
     def bits(self) -> int:
@@ -100,6 +108,9 @@ INTEGERS = tuple(
     Numerics(activation, "int8", INTEGER_SUMS, INTEGER_SUMS) for activation in ("uint8", "int8")
 )
 """Quantised networks: sums are exact, and what follows scales and rounds them."""
+
+FLOAT64 = Numerics.uniform(DOUBLE)
+"""Networks in double precision."""
 
 BFLOATS = tuple(Numerics.uniform("bfloat16", output) for output in (FLOAT_SUMS, "bfloat16"))
 """Networks in half precision: what is multiplied has eight bits, sums are those of floats."""

@@ -81,7 +81,8 @@ class BlockRule(ScheduleRule):
         lanes = int(sch.get(anchor).writes[0].region[-1].extent)
         extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)
         machine = machine_of(target)
-        rows = default_rows(extent, vectors, machine.accumulators)
+        sums = bits_of(str(sch.get(anchor).writes[0].source.ty.dtype))
+        rows = default_rows(extent, vectors, machine.sums_of(sums))
         rows = leave_room(sch, anchor, rows, machine.caches)
         partial = extent is not None and extent % rows != 0
         options = range(1, 2 * MAX_ROWS) if partial else b.divisors(extent or 1, 2 * MAX_ROWS)

@@ -180,6 +180,7 @@ def _default(
     indices: those of floats are packed into words, but each byte has one of its own.
     """
     rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block) or 1
+    sums = bits_of(str(sch.get(nest.anchor).writes[0].source.ty.dtype))
     widest = min(nest.widest, ROW_VECTORS) if (rows, nest.operator) == (1, "dense") else nest.widest
     first, *others = (read.source for read in sch.get(nest.anchor).reads)
     arrays = others or [first]  # a tensor may be multiplied by itself
@@ -192,7 +193,7 @@ def _default(
             rows,
             blocks,
             nest.share,
-            most=machine.accumulators,
+            most=machine.sums_of(sums),
             widest=widest,
             loads=loads,
             whole=nest.parts,

@@ -13,7 +13,7 @@ from tvm_sparse.engine.halves import HalfEngine
 from tvm_sparse.engine.integers import IntegerEngine
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import BFLOATS, FLOAT32, FLOAT_SUMS, HALVES, INTEGERS, Numerics
+from tvm_sparse.numerics import BFLOATS, FLOAT32, FLOAT64, FLOAT_SUMS, HALVES, INTEGERS, Numerics
 
 Pair: TypeAlias = tuple[Numerics, str]
 """Numerics, and the name of a machine."""
@@ -24,7 +24,7 @@ GPU = "CUDA"
 ENGINES: dict[Pair, type[Engine]] = {
     (numerics, machine.name): engine
     for engine, pairs in (
-        (FloatEngine, (FLOAT32, *(FLOAT32.with_weights(half) for half in HALVES))),
+        (FloatEngine, (FLOAT64, FLOAT32, *(FLOAT32.with_weights(half) for half in HALVES))),
         (HalfEngine, BFLOATS),
         (IntegerEngine, INTEGERS),
     )

@@ -8,7 +8,7 @@ from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import Dot, plain_dot
 from tvm_sparse.machine.lookup import ByteTable, Lookup, plain_lookup
 from tvm_sparse.machine.pack import Pack
-from tvm_sparse.machine.vector import VECTOR_BITS
+from tvm_sparse.machine.vector import SUM_BITS, VECTOR_BITS
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,10 @@ class Machine:
     def accumulators(self) -> int:
         """Vectors of :data:`VECTOR_BITS` that a tile of sums takes by default."""
         return max(1, self.sums * self.register_bits // VECTOR_BITS)
+
+    def sums_of(self, bits: int) -> int:
+        """Return :attr:`accumulators` of as many sums, if one has so many ``bits``."""
+        return max(1, self.accumulators * SUM_BITS // bits)
 
     def banks(self, dtype: str) -> tuple[int, ...]:
         """Return the columns of banks of ``dtype`` that registers hold."""

@@ -42,6 +42,19 @@ def lookup_64(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
     return tirx.Select(bit > tirx.Broadcast(tirx.const(0, "int32"), 16), high, low)
 
 
+def doubles_lookup(buffer: Any, row: tuple[Any, ...], start: Any, index: Any) -> Any:
+    """Two ``vpermi2pd`` in a bank of 16 doubles, eight lanes each."""
+    low, high = (buffer[(*row, tirx.Ramp(start + first, 1, 8))] for first in (0, 8))
+    name = "llvm.x86.avx512.vpermi2var.pd.512"
+
+    def half(first: int) -> Any:
+        lanes = [tirx.const(first + lane, "int32") for lane in range(8)]
+        own = tirx.Cast("int64x8", tirx.Shuffle([index], lanes))
+        return tirx.call_llvm_pure_intrin("float64x8", name, low, own, high)
+
+    return tirx.Shuffle([half(0), half(8)], [tirx.const(lane, "int32") for lane in range(16)])
+
+
 def bytes_lookup(bank: int) -> Lookup:
     """Return the lookup in ``bank`` bytes by one ``vpermb``: low six bits of each index count."""
 
@@ -84,7 +97,10 @@ AVX512 = Machine(
     sums=16,  # 28 of 32 already spill
     widths=(256, 512),
     costs=ZEN_4,
-    lookups=(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
+    lookups=(
+        *(("float32", 16, lookup_16), ("float32", 32, lookup_32), ("float32", 64, lookup_64)),
+        ("float64", 16, doubles_lookup),
+    ),
     rounds=True,
     chips=(("znver4", ZEN_4), ("znver5", ZEN_5)),
     kept=(("znver5", 48 << 10),),

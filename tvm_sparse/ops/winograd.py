@@ -11,6 +11,7 @@ from tvm.target import Target
 from tvm_sparse.engine.registry import single_engine_of, supported_singly
 from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.vector import LANES
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
 
@@ -27,7 +28,8 @@ def fits(contraction: Contraction, target: Target) -> bool:
     if not (plain and vectors and not c.borders and target.kind.name == "llvm"):
         return False
     # Transformed weights are fractions.
-    return c.numerics.floating and supported_singly(c.numerics, target)
+    single = c.numerics.floating and c.numerics.accumulate == FLOAT_SUMS
+    return single and supported_singly(c.numerics, target)
 
 
 def tiles(contraction: Contraction) -> tuple[int, int]:

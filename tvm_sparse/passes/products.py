@@ -11,6 +11,7 @@ from tvm import relax
 
 from tvm_sparse.engine.registry import supported_singly
 from tvm_sparse.memory import array_of
+from tvm_sparse.numerics import Numerics
 from tvm_sparse.ops.batch_matmul import View, batch_matmul
 from tvm_sparse.passes.byte_products import byte_product
 from tvm_sparse.passes.convolution import numerics_of
@@ -35,13 +36,17 @@ Views: TypeAlias = tuple[View, View, View]
 """How a product of two activations sees its operands, and how its result is seen."""
 
 
+Made: TypeAlias = tuple[Views, Numerics]
+"""A product of ours: its views, and what it computes with."""
+
+
 class Products:
     """The products of two activations of one function, lowered for ``target``."""
 
     def __init__(self, target: tvm.target.Target, uses: dict[Any, int]) -> None:
         self.target = target
         self.uses = uses
-        self.made: dict[tvm.ir.GlobalVar, Views] = {}
+        self.made: dict[tvm.ir.GlobalVar, Made] = {}
 
     def lower(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
@@ -51,17 +56,20 @@ class Products:
             return None
         if (integers := byte_product(sweep, call, self.target)) is not None:
             return integers
-        if not supported_singly(numerics_of(call), self.target):
+        numerics = numerics_of(call)
+        if not supported_singly(numerics, self.target):
             return None
         if any(len(shape_of(a) or ()) < 2 for a in call.args):
             return None
-        return self._product(sweep, call, (left[0], right[0], View(output)), [left[1], right[1]])
+        made = (left[0], right[0], View(output)), numerics
+        return self._product(sweep, call, made, [left[1], right[1]])
 
-    def _product(self, sweep: Rewriter, call: relax.Call, views: Views, operands: list[Any]) -> Any:
+    def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
-        func = batch_matmul(*views, self.target)
+        views, numerics = made
+        func = batch_matmul(*views, self.target, numerics)
         product = call_function(sweep, func, operands, call.ty, "matmul")
-        self.made[product.args[0]] = views
+        self.made[product.args[0]] = made
         return product
 
     def layout(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -69,15 +77,16 @@ class Products:
         if self.uses.get(sweep.original.args[0]) != 1:
             return None
         product, shape = sweep.resolve(call.args[0]), static_shape(call)
-        views = self.made.get(product.args[0]) if op_name(product) == "call_tir" else None
-        step = step_of(sweep, call, shape) if views and shape else None
-        if views is None or step is None:
+        made = self.made.get(product.args[0]) if op_name(product) == "call_tir" else None
+        step = step_of(sweep, call, shape) if made and shape else None
+        if made is None or step is None:
             return None
-        left, right, output = views
+        (left, right, output), numerics = made
         output = View(output.shape, (*output.steps, step))
         if not output.keeps_rows():
             return None
-        return self._product(sweep, call, (left, right, output), list(product.args[1].fields))
+        made = (left, right, output), numerics
+        return self._product(sweep, call, made, list(product.args[1].fields))
 
 
 def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:

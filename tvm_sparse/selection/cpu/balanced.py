@@ -46,6 +46,9 @@ def balanced_candidates(
     segments = math.prod(c.taps)
     engine = engine_of(c.numerics, target)
     banks = engine.banks
+    if not banks:
+        yield f"balanced needs registers that {c.dtype} is looked up in"
+        return
     try:
         found = [
             _storage(scan.weight, bank, segments, engine.depth, _parts(c, engine, bank))
