@@ -37,12 +37,12 @@ def exact_product(
     Raises
     ------
     InputError
-        It is a transposed convolution, or scales what it adds.
+        It is a transposed convolution.
     """
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     name = str(node.target).removeprefix("aten.")
     operands = [env.get(a, a) if isinstance(a, torch.fx.Node) else a for a in node.args]
-    if node.kwargs or (name == "convolution.default" and operands[6]):
+    if name == "convolution.default" and operands[6]:
         raise InputError(
             place, f"'{name}' of {dtype} cannot be imported", "float32 or less", "use model.float()"
         )
@@ -55,7 +55,14 @@ def exact_product(
     if name == "linear.default":
         weight = emit(relax.op.permute_dims(weight))
     product = emit(relax.op.matmul(x, weight, out_dtype=dtype))
+    product = _times(emit, product, node.kwargs.get("alpha", 1), dtype)
+    if bias is not None:
+        bias = _times(emit, bias, node.kwargs.get("beta", 1), dtype)
     return product if bias is None else emit(relax.op.add(product, bias))
+
+
+def _times(emit: Callable[[Any], Any], x: Any, factor: Any, dtype: str) -> Any:
+    return x if factor == 1 else emit(relax.op.multiply(x, relax.const(factor, dtype)))
 
 
 def _convolution(emit: Callable[[Any], Any], operands: list[Any], dtype: str) -> Any:

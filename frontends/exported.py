@@ -29,7 +29,12 @@ from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.own_copies import without_own_copies
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.frontends.refusals import refuse_decided_shapes, refuse_random, refuse_state
+from tvm_sparse.frontends.refusals import (
+    refuse_decided_shapes,
+    refuse_inaccurate,
+    refuse_random,
+    refuse_state,
+)
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
 from tvm_sparse_runtime.structure import paths
 
@@ -60,6 +65,7 @@ def _imported(
 ) -> Model:
     program = without_own_copies(program)
     refuse_state(program)
+    refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec

@@ -65,6 +65,37 @@ def refuse_decided_shapes(program: torch.export.ExportedProgram) -> None:
                 )
 
 
+_SINGLE = {
+    *("erfc", "erfinv", "special_erfcx", "special_ndtri", "special_ndtr", "special_log_ndtr"),
+    *(f"special_bessel_{name}" for name in ("j0", "j1", "y0", "y1")),
+    *(f"special_{scaled}modified_bessel_k{n}" for scaled in ("", "scaled_") for n in (0, 1)),
+    *("special_spherical_bessel_j0", "special_airy_ai"),
+}
+"""Functions that are computed to the accuracy of float32, whatever their type is."""
+
+
+def refuse_inaccurate(program: torch.export.ExportedProgram) -> None:
+    """Refuse functions of float64 that are not computed to its accuracy.
+
+    ``program`` is as it was exported, before decompositions.
+
+    Raises
+    ------
+    UnsupportedError
+        There is one; the message names its layer and operator.
+    """
+    for node in program.graph.nodes:
+        name = getattr(node.target, "__name__", "").partition(".")[0]
+        value = node.meta.get("val")
+        if name in _SINGLE and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+            raise UnsupportedError(
+                layer_of(node),
+                f"operator '{node.target}' of float64 would have the accuracy of float32",
+                "float32",
+                "compute it of x.float(), or use model.float()",
+            )
+
+
 _HELD = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)
 
 

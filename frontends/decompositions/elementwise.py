@@ -155,11 +155,13 @@ def _polynomials() -> None:
         packet = getattr(aten, f"special_{name}")
 
         def of_number(x: Any, degree: Any, packet: Any = packet) -> Tensor:
+            kept = (x if isinstance(x, Tensor) else degree).dtype
+            kept = kept if kept.is_floating_point else torch.get_default_dtype()
             x, degree = (
                 v if isinstance(v, Tensor) else torch.full((), v, dtype=torch.float64)
                 for v in (x, degree)
             )
-            return packet.default(x, degree).to(torch.get_default_dtype())
+            return packet.default(x, degree).to(kept)
 
         rule(packet.x_scalar, packet.n_scalar)(of_number)
 
