@@ -16,7 +16,10 @@ from tvm_sparse.frontends.converters import layer_of
 aten = torch.ops.aten
 
 MOST = 1024
-"""Elements of an axis that is transformed: the matrices have the square of it."""
+"""Elements of an axis that is transformed by one product: the matrix has the square of it."""
+
+LONGEST = 1 << 16
+"""Elements of an axis that is transformed in parts."""
 
 WHOLE = 64
 """Elements of an axis up to which its transform is one product."""
@@ -24,7 +27,7 @@ WHOLE = 64
 
 def _turn(w: Writer, pair: Pair, axis: int, sign: int) -> Pair:
     """Return the transform of all of an axis, without a factor."""
-    extent = _extent(w, pair[0], axis)
+    extent = _extent(w, pair[0], axis, in_parts=True)
     short = next(n for n in range(math.isqrt(extent), 0, -1) if extent % n == 0)
     fixed = all(isinstance(e, int) for e in pair[0].meta["val"].shape)
     if extent > WHOLE and short > 1 and fixed:
@@ -77,13 +80,31 @@ def _waves(w: Writer, rows: int, columns: int, period: int | None = None) -> Pai
     return cos, sin
 
 
-def _extent(w: Writer, x: fx.Node, axis: int) -> int:
-    extent = x.meta["val"].shape[axis]
-    if not isinstance(extent, int) or extent > MOST:
-        raise UnsupportedError(
-            layer_of(w.node), f"transforms an axis of {extent}", f"at most {MOST}, fixed"
-        )
-    return extent
+def _extent(w: Writer, x: fx.Node, axis: int, *, in_parts: bool = False) -> int:
+    """Return the extent of an axis; one ``in_parts`` may be longer if it has small factors."""
+    shape = x.meta["val"].shape
+    extent = shape[axis]
+    fixed = all(isinstance(e, int) for e in shape)
+    if isinstance(extent, int):
+        whole = _largest_factor(extent) if in_parts and fixed and extent <= LONGEST else extent
+        if whole <= MOST:
+            return extent
+    raise UnsupportedError(
+        layer_of(w.node),
+        f"transforms an axis of {extent}",
+        f"at most {MOST}, fixed; {LONGEST} with small factors where all extents are fixed",
+    )
+
+
+def _largest_factor(extent: int) -> int:
+    """Return the largest prime factor, 1 of 1 and 0."""
+    largest, factor = 1, 2
+    while extent > 1:
+        if extent % factor == 0:
+            extent, largest = extent // factor, factor
+        else:
+            factor += 1
+    return largest
 
 
 def _factor(shape: Sequence[int], axes: Sequence[int], norm: int) -> float:
@@ -102,7 +123,7 @@ def c2c(w: Writer, x: Any, axes: Sequence[int], norm: int, forward: bool) -> Any
 def r2c(w: Writer, x: fx.Node, axes: Sequence[int], norm: int, onesided: bool) -> Any:
     """Write ``_fft_r2c``."""
     *others, last = axes
-    extent = _extent(w, x, last)
+    extent = _extent(w, x, last, in_parts=True)
     half = extent // 2 + 1 if onesided else extent
     if extent > WHOLE:
         whole = _turn(w, w.of(x), last, -1)
