@@ -69,9 +69,20 @@ def to_array(tensor: Any, place: str) -> np.ndarray:
     InputError
         It does not have as many elements as its shape says.
     """
+    dtype_of(tensor.data_type, place)
+    return read_array(tensor, place)
+
+
+def read_array(tensor: Any, place: str) -> np.ndarray:
+    """Return the values of a ``TensorProto`` of any type that NumPy has.
+
+    Raises
+    ------
+    InputError
+        It does not have as many elements as its shape says.
+    """
     from onnx import numpy_helper
 
-    dtype_of(tensor.data_type, place)
     try:
         return numpy_helper.to_array(tensor)
     except (TypeError, ValueError) as error:

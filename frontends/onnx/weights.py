@@ -9,6 +9,7 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.known import is_small
+from tvm_sparse.frontends.onnx.narrow import widen
 from tvm_sparse.frontends.onnx.types import to_array
 
 LARGEST = 1 << 40
@@ -19,7 +20,10 @@ _ELSEWHERE = "weight"
 
 
 def densify(proto: Any) -> None:
-    """Write sparse tensors out: initializers, and values of ``Constant``, of all graphs."""
+    """Write sparse tensors out: initializers, and values of ``Constant``, of all graphs.
+
+    Numbers of 4 bits become bytes where that is the same.
+    """
     from onnx import helper
 
     for graph in _graphs(proto):
@@ -31,6 +35,7 @@ def densify(proto: Any) -> None:
             if node.op_type == "Constant" and attribute.name == "sparse_value":
                 value = _dense(attribute.sparse_tensor, label(node))
                 attribute.CopyFrom(helper.make_attribute("value", value))
+    widen(proto, [*_nodes(proto)])
 
 
 def _dense(sparse: Any, name: str) -> Any:
