@@ -34,7 +34,9 @@ def _attended(
     Parts and past ones are (batch, heads, length, size).
     """
     query, key, value = parts
-    if node.attributes.get("unidirectional") and query.shape[2] != key.shape[2]:
+    if (causal := node.attributes.get("unidirectional", 0)) not in (0, 1):
+        raise node.unsound(f"unidirectional {causal}", "0 or 1")
+    if causal and query.shape[2] != key.shape[2]:
         raise node.refuse("is unidirectional with keys of another length than queries", "as many")
     before = 0
     if past is not None:

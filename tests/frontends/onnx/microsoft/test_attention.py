@@ -148,6 +148,12 @@ def test_what_is_refused(reason):
         eager(one_node(operator, inputs, num_heads=HEADS, **options), *inputs)
 
 
+def test_a_direction_is_one_or_none():
+    inputs = [normal(BATCH, LENGTH, 5), normal(5, 3 * HIDDEN), normal(3 * HIDDEN)]
+    with pytest.raises(ts.InputError, match="unidirectional 2; expected 0 or 1"):
+        eager(one_node("Attention", inputs, num_heads=HEADS, unidirectional=2), *inputs)
+
+
 def test_keys_of_another_length_have_no_order():
     inputs = [normal(BATCH, LENGTH, HIDDEN), *(normal(BATCH, 6, HIDDEN) for _ in range(2))]
     with pytest.raises(ts.UnsupportedError, match="keys of another length than queries"):
