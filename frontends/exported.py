@@ -36,6 +36,7 @@ from tvm_sparse.frontends.refusals import (
     refuse_state,
 )
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse_runtime.structure import paths
 
 
@@ -85,7 +86,8 @@ def _imported(
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
     _drop_constant_outputs(program)
-    module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
+    with blocks_ended(importer, "block_builder"):
+        module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     module = bound_indices(_rename_symbols(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))

@@ -9,6 +9,9 @@ import threading
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.utils import prune
 
 import tvm_sparse as ts
@@ -384,3 +387,26 @@ def test_recurrent_layers_are_compiled_where_dynamo_is_told_to_trace_them():
         assert_right(fast, model, x)
         found = ts.explain(fast)
     assert len(found.parts) == 1 and not found.left
+
+
+def loop(x, layer):
+    count = torch.zeros((), dtype=torch.int64)
+    return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 0.5), (count, layer(x)))[1] + 1
+
+
+def sums(x, layer):
+    return scan(lambda total, row: (total + row, total * row), layer(x[0]), x)[1]
+
+
+def rows(x, layer):
+    return map_rows(lambda row: layer(row) * 2, x)
+
+
+@pytest.mark.filterwarnings("ignore:tvm_sparse leaves:UserWarning")
+@pytest.mark.parametrize("function", [loop, sums, rows])
+def test_control_flow_is_left_to_pytorch(function):
+    layer, x = nn.Linear(16, 16).eval(), torch.randn(3, 16)
+    with torch.no_grad():
+        wanted = function(x, layer)
+        found = torch.compile(lambda x: function(x, layer), backend="tvm_sparse", options=FAST)(x)
+    torch.testing.assert_close(found, wanted)

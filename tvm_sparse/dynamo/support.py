@@ -23,6 +23,8 @@ class Support:
     def refusal(self, node: fx.Node) -> str:
         """Return the reason in a sentence, empty if ``node`` can be compiled."""
         values = [_value(arg) for arg in node.all_input_nodes]
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            return "has graphs of its own (control flow)"
         if not isinstance(node.target, torch._ops.OpOverload):
             return ""  # a part of what an operator returns
         if any(not isinstance(value, torch.Tensor) for value in (*values, *_leaves(_value(node)))):

@@ -10,6 +10,7 @@ from tvm import relax, te, tirx
 
 from tvm_sparse.ops.concatenate import concatenate
 from tvm_sparse.ops.marks import int64
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.passes.split_batch import parts_of
 
 
@@ -37,7 +38,8 @@ class CallParts:
         params = [relax.Var(p.name, _times(parts, p.ty)) for p in main.params[:inputs]]
         weights = [relax.Var(p.name, p.ty) for p in main.params[inputs:]]
         takers = [builder.add_func(_taker(parts, p.ty), "take_part") for p in main.params[:inputs]]
-        with builder.function("main", [*params, *weights], attrs={"num_input": inputs}):
+        function = builder.function("main", [*params, *weights], attrs={"num_input": inputs})
+        with blocks_ended(builder), function:
             with builder.dataflow():
                 results = []
                 for index in int64(tuple(range(parts))):

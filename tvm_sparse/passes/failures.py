@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_sparse.errors import SparseError, UnsupportedError
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.passes.rewrite import errors_through_tvm, layer_name, name_of, op_name
 
 Step = Callable[[tvm.IRModule], Any]
@@ -83,7 +84,7 @@ def _alone(call: relax.Call) -> tvm.IRModule | None:
     free = [p for p in params if isinstance(p, relax.Var)]
     builder = relax.BlockBuilder()
     try:
-        with builder.function("main", free):
+        with blocks_ended(builder), builder.function("main", free):
             with builder.dataflow():
                 out = builder.emit_output(relax.Call(call.op, params, call.attrs, call.ty_args))
             builder.emit_func_output(out)

@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_sparse.ops.marks import OUT_FUSABLE
+from tvm_sparse.passes.builders import blocks_ended
 
 Between = Callable[[relax.BlockBuilder, Any, list[Any]], Any]
 """``(builder, result of the first operator, operands)`` -> input of the second one."""
@@ -40,7 +41,8 @@ def merge(
         [relax.Var(f"{prefix}{i}", ty) for i, ty in enumerate(types)] for prefix in "pq"
     )
     split = len(head) - 1, len(head) - 1 + len(operands)
-    with builder.function("merged", inner, attrs={"Primitive": 1}, private=True):
+    function = builder.function("merged", inner, attrs={"Primitive": 1}, private=True)
+    with blocks_ended(builder), function:
         with builder.dataflow():
             result = builder.emit(relax.call_tir(calls[0], inner[: split[0]], out_ty=head[-1]))
             x = between(builder, result, inner[split[0] : split[1]])
@@ -48,7 +50,7 @@ def merge(
             out = builder.emit_output(relax.call_tir(calls[1], arguments, out_ty=tail[-1]))
         builder.emit_func_output(out)
     merged = builder.get().get_global_var("merged")
-    with builder.function("main", outer):
+    with blocks_ended(builder), builder.function("main", outer):
         with builder.dataflow():
             out = builder.emit_output(relax.Call(merged, outer))
         builder.emit_func_output(out)

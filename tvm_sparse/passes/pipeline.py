@@ -122,6 +122,7 @@ def lower(chooser: Chooser) -> list[Pass]:
         relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
+        relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),

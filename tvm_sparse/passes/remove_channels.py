@@ -13,6 +13,7 @@ from tvm.ir import GenericConst
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.memory import array_of
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.passes.channels import (
     ChannelFacts,
     constants_through,
@@ -174,7 +175,8 @@ class Rebuild:
         """Return ``mod`` with ``main`` emitted again."""
         main = mod["main"]
         params = list(main.params)
-        with self.builder.function("main", params, attrs=dict(main.attrs.items())):
+        function = self.builder.function("main", params, attrs=dict(main.attrs.items()))
+        with blocks_ended(self.builder), function:
             with self.builder.dataflow():
                 for var, value in self.analysis.values.items():
                     self.new[var] = self.builder.emit(self._smaller(var, value))

@@ -17,6 +17,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_sparse.errors import SparseError
 from tvm_sparse.memory import tensor_of
 from tvm_sparse.names import layer_of
+from tvm_sparse.passes.builders import blocks_ended
 
 Shape = list[Any]
 
@@ -199,7 +200,8 @@ def rewrite(mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None
     rewriter = Rewriter(mod, rule)
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            rewriter.builder_.update_func(name, rewriter.visit_expr(func))
+            with blocks_ended(rewriter):
+                rewriter.builder_.update_func(name, rewriter.visit_expr(func))
     cleanup = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
     return tvm.transform.Sequential(cleanup)(rewriter.builder_.get())
 

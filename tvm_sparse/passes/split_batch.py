@@ -12,6 +12,7 @@ from tvm import relax
 
 from tvm_sparse.memory import array_of
 from tvm_sparse.passes.batch import batch_of, handed_on, part_of
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.passes.elementwise import ELEMENTWISE
 from tvm_sparse.passes.rewrite import (
     constant,
@@ -97,7 +98,8 @@ class _Split:
         params = [self.new[param] for param in main.params]
         attrs = {**dict(main.attrs.items()), PARTS: self.batch // self.part}
         failed: _WholeBatch | None = None
-        with self.builder.function("main", params, attrs=attrs):
+        function = self.builder.function("main", params, attrs=attrs)
+        with blocks_ended(self.builder), function:
             with self.builder.dataflow():
                 try:
                     result = self._result(main)

@@ -80,6 +80,8 @@ def quantize(
         not above zero, or the model cannot be traced.
     """
     require("quantize", WHERE)
+    with quiet():  # it tells of extensions that it cannot load, which nothing here needs
+        import torchao  # noqa: F401
     if activations not in MODES:
         raise InputError(WHERE, f"got activations '{activations}'", " or ".join(MODES))
     if tolerance is not None and not tolerance > 0:
