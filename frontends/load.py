@@ -10,10 +10,12 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.part import Part, part_of
 from tvm_sparse.frontends.registry import front_end
+from tvm_sparse.interrupts import whole_imports
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 
 
+@whole_imports()
 def load(
     source: Any,
     example_inputs: Any = None,

@@ -50,11 +50,14 @@ def __getattr__(name: str) -> Any:
     """Import public names when they are first used: the command line starts fast that way."""
     import importlib
 
-    if name == "prune":
-        return importlib.import_module("tvm_sparse.pruning")
-    if name not in _PUBLIC:
+    from tvm_sparse.interrupts import whole_imports
+
+    if name != "prune" and name not in _PUBLIC:
         raise AttributeError(f"module 'tvm_sparse' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    with whole_imports():
+        if name == "prune":
+            return importlib.import_module("tvm_sparse.pruning")
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,7 @@ from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.torch import arguments
+from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.kernel import slow_phrases
 from tvm_sparse.library import Library
 from tvm_sparse.memory import give_back
@@ -46,6 +47,7 @@ from tvm_sparse.tuning.recorded import origins, recorded_rules
 _log = logging.getLogger(__name__)
 
 
+@whole_imports()
 def compile(
     model: Any,
     example_inputs: Any = None,

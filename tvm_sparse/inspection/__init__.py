@@ -18,6 +18,7 @@ from tvm_sparse.frontends.nncf import without_hooks
 from tvm_sparse.frontends.part import Part, part_of
 from tvm_sparse.frontends.quantised_layers import is_quantised, quantised_layers
 from tvm_sparse.inspection.report import BYTES, FLOATS, Report, Row
+from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.passes.weight_steps import find_steps
 from tvm_sparse.patterns.detector import detect
 
@@ -26,6 +27,7 @@ __all__ = ["Report", "Row", "inspect"]
 Progress = Callable[[str, int, int], None]
 
 
+@whole_imports()
 def inspect(
     model: Any,
     *,

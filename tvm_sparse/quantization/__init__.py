@@ -15,6 +15,7 @@ from tvm_sparse.frontends.left_float import keep_left_float
 from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.torch import Examples, arguments
+from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.quantization.converting import converted
 from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.named_padding import number_padding
@@ -32,6 +33,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
 
+@whole_imports()
 def quantize(
     model: nn.Module,
     batches: Iterable[Examples],
