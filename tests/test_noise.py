@@ -96,6 +96,7 @@ def test_an_error_in_the_middle_of_an_import_is_silent():
     assert said(CONVERTED) == ({"converter": "refused"}, "")
 
 
+@pytest.mark.slow
 def test_extensions_that_torchao_cannot_load_are_not_told():
     pytest.importorskip("torchao")
     assert said(QUANTIZED) == ({"quantized": "ok"}, "")
