@@ -88,6 +88,11 @@ def cuda_archs(target: Target) -> tuple[str, ...]:
     return named or (str(target.attrs["arch"]),)
 
 
+def newest_arch(target: Target) -> str:
+    """Return the newest of a CUDA target's architectures, ``"sm_90"``."""
+    return max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
+
+
 def _runs_here(target: Target) -> bool:
     if target.kind.name == "llvm":
         triple = str(target.attrs.get("mtriple") or platform.machine())

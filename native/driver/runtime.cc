@@ -28,6 +28,14 @@ cudaError_t Free(Handle handle) {
   return kSuccess;
 }
 
+// Of the GPU that is stood in for: FAKE_CUDA_CAPABILITY, ten times the major version plus the minor
+// one, or that of Hopper.
+int Capability() {
+  const char* asked = std::getenv("FAKE_CUDA_CAPABILITY");
+  const int number = asked ? std::atoi(asked) : 0;
+  return number > 0 ? number : 90;
+}
+
 }  // namespace
 
 extern "C" {
@@ -38,8 +46,8 @@ cudaError_t cudaSetDevice(int) { return kSuccess; }
 
 cudaError_t cudaDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
-    case kCapabilityMajor: *value = 9; break;
-    case kCapabilityMinor: *value = 0; break;
+    case kCapabilityMajor: *value = Capability() / 10; break;
+    case kCapabilityMinor: *value = Capability() % 10; break;
     case kMultiProcessorCount: *value = 132; break;
     case kMaxSharedMemoryPerBlock: *value = 49152; break;
     case kWarpSize: *value = 32; break;

@@ -93,6 +93,11 @@ def private_key(key: Key) -> Any:
     return _from_pem(key, "load_pem_private_key", ed25519.Ed25519PrivateKey, password=None)
 
 
+def new_key() -> Any:
+    """Return a private key that nobody else has."""
+    return _cryptography("hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey.generate()
+
+
 def _from_pem(key: Key, reader: str, kind: type, **options: Any) -> Any:
     """Return the key of the wanted kind in the PEM file ``key``."""
     what = kind.__name__.removeprefix("Ed25519")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import s_tir, tirx
 from tvm.s_tir.dlight import gpu
 from tvm.target import Target
@@ -11,6 +9,7 @@ from tvm.target import Target
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda.stock import StockRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
@@ -26,21 +25,6 @@ class ElementwiseRule(ScheduleRule):
         b.inline(sch)
         t.bind_leftovers(sch, target)
         return sch
-
-
-class StockRule(ScheduleRule):
-    """One of TVM's own default rules."""
-
-    def __init__(self, rule: Any) -> None:
-        self.rule = rule
-
-    def apply(
-        self, func: tirx.PrimFunc, target: Target, tunable: bool
-    ) -> s_tir.Schedule | list[s_tir.Schedule] | None:
-        """Return what the stock rule returns."""
-        schedule: s_tir.Schedule | list[s_tir.Schedule] | None
-        schedule = self.rule.apply(func, target, tunable)
-        return schedule
 
 
 def _plain(sch: s_tir.Schedule, block: BlockRV) -> bool:

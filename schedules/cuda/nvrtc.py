@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,11 @@ FLAGS = ("-w", "-default-device", "--device-int128", "--ptxas-options=-O3")
 
 PREAMBLE = "#define INFINITY __int_as_float(0x7f800000)\n"
 """What generated kernels expect of the host's ``math.h``, which NVRTC does not read."""
+
+_NO_NUMBER = re.compile(r"\b(inf|nan)f(?=/\*)")
+"""What TVM writes for constants of bfloat16 that are no numbers, a comment behind each."""
+
+_BITS = {"inf": "0x7f800000", "nan": "0x7fc00000"}
 
 
 def compiler_name() -> str | None:
@@ -43,6 +49,7 @@ def compile_source(source: str, arch: str) -> bytes:
             "NVRTC (cuda-bindings with its wheels) or nvcc",
             "pip install 'tvm-sparse[cuda]'",
         )
+    source = _NO_NUMBER.sub(lambda found: f"__int_as_float({_BITS[found[1]]})", source)
     return _by_nvrtc(source, arch) if compiler == "nvrtc" else _by_nvcc(source, arch)
 
 

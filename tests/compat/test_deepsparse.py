@@ -14,6 +14,7 @@ from tvm_sparse.compat.deepsparse import Engine, Scheduler, benchmark_model, com
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
 from tvm_sparse_runtime import TensorError
+from tvm_sparse_runtime.trust import POLICY
 
 FAST = Config(measure=False)
 
@@ -144,3 +145,8 @@ def test_arrays_that_do_not_fit(file):
         engine.run(inputs(3))
     with pytest.raises(InputError, match="at least 1"):
         engine.benchmark([x, s], num_iterations=0)
+
+
+def test_an_engine_under_a_policy_of_signatures(file, monkeypatch):
+    monkeypatch.setenv(POLICY, "")
+    assert Engine(file, config=FAST).input_names == ["x", "s"]

@@ -15,6 +15,8 @@ from tvm_sparse.testing import emulate
 
 pytestmark = needs_nvrtc
 
+FAST = ts.Config(measure=False)
+
 
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("name", NETWORKS)
@@ -27,6 +29,14 @@ def test_networks_equal_pytorch(name, dtype):
     (got,) = emulation.outputs
     bound = BOUNDS[dtype]
     np.testing.assert_allclose(got.astype("f4"), wanted, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_80,sm_90"])
+def test_every_architecture_is_executed(target):
+    model, x = nn.Sequential(nn.Linear(16, 8), nn.ReLU()).eval(), torch.randn(2, 16)
+    emulation = emulate(ts.compile(model, (x,), target=target, config=FAST), x.numpy())
+    assert not emulation.report.findings
+    np.testing.assert_allclose(emulation.outputs[0], model(x).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_other_targets_are_refused():

@@ -19,7 +19,7 @@ from tvm.target import Target
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.schedules.cuda.machine_code import machine_code
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
-from tvm_sparse.targets import cuda_archs
+from tvm_sparse.targets import cuda_archs, newest_arch
 
 Compile = Callable[[str], tuple[str, bytes]]
 """``source -> (format, code)``; the format is a name that TVM's CUDA runtime knows."""
@@ -42,8 +42,7 @@ def to_ptx(target: Target, change: Callable[[str], str] = str) -> Compile:
 
     ``change`` may change the text.
     """
-    newest = max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
-    virtual = newest.replace("sm_", "compute_")
+    virtual = newest_arch(target).replace("sm_", "compute_")
     return lambda source: ("ptx", change(_ptx(source, virtual)).encode() + b"\0")
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.artifact.own_key import open_own, own_key, own_trust
 from tvm_sparse.compat.benchmarking import BatchBenchmarkResult, BenchmarkResults
 from tvm_sparse.compiler import compile
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.shapes import fixed_model
-from tvm_sparse_runtime import load
 from tvm_sparse_runtime.host import physical_cores
 
 Arrays = list[np.ndarray]
@@ -93,7 +93,8 @@ class Engine:
         )
         self.library = compile(source, config=config)
         with tempfile.TemporaryDirectory() as place:
-            session = load(self.library.export(Path(place, "model.tvms")), verify=False)
+            path = self.library.export(Path(place, "model.tvms"), sign=own_key())
+            session = open_own(path, own_trust())
         threads = max(self.num_cores // streams, 1) if num_cores or streams > 1 else None
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
         for _ in range(streams):

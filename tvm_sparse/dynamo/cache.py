@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from filelock import FileLock
 
+from tvm_sparse.artifact.own_key import own_key, own_trust
 from tvm_sparse.compiler import compile
 from tvm_sparse.dynamo.changes import content
 from tvm_sparse.dynamo.options import Options
@@ -45,8 +46,8 @@ def compiled(program: torch.export.ExportedProgram, options: Options) -> Part:
         cached = _opened(place)
         if cached is None:
             library = compile(from_exported(program), target=options.target, config=options.config)
-            library.export(place, force=True)
-        opened = cached or load(place)
+            library.export(place, force=True, sign=own_key())
+        opened = cached or load(place, trusted=own_trust())
     return Part(opened, cached is not None, opened.manifest.decisions, _copying(place))
 
 
@@ -71,9 +72,12 @@ def _type(value: Any) -> str:
 
 
 def _opened(place: Path) -> Any:
-    """Return the library at ``place``, or None if there is none that can be used."""
+    """Return the library at ``place``, or None if there is none that can be used.
+
+    Where signatures are asked for, only what this process compiled can be used.
+    """
     try:
-        return load(place)
+        return load(place, trusted=own_trust())
     except RuntimeArtifactError:
         return None
 

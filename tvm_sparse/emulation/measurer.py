@@ -16,14 +16,14 @@ from tvm_sparse import json_text
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.counted_time import launch_seconds
-from tvm_sparse.emulation.executor import directory as emulated_driver
+from tvm_sparse.emulation.process import environment
 from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
 from tvm_sparse.selection.cuda.assumptions import chip
-from tvm_sparse.targets import cuda_archs
+from tvm_sparse.targets import newest_arch
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.measurer import Measurer
 from tvm_sparse.tuning.pool import Outcome, WorkerPool
@@ -54,9 +54,7 @@ class ModelledMeasurer(Measurer):
         if target.kind.name != "cuda":
             raise InputError("by", f"'model' for target '{target.kind.name}'", "a target 'cuda'")
         super().__init__(target, directory, builders)
-        self._runner = WorkerPool(
-            1, SECONDS, environment={"LD_LIBRARY_PATH": str(emulated_driver())}
-        )
+        self._runner = WorkerPool(1, SECONDS, environment=environment(target))
         self._known: dict[str, Outcome] = {}
 
     @staticmethod
@@ -104,12 +102,11 @@ class ModelledMeasurer(Measurer):
 
 def build(module: tvm.IRModule, target: Target, path: str) -> str:
     """Build ``module`` with PTX inside; beside ``path``, write what its machine code uses."""
-    newest = max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
     made = to_ptx(target)
     found: dict[str, KernelResources] = {}
 
     def compile_(source: str) -> tuple[str, bytes]:
-        found.update(kernel_resources(compile_source(source, newest)))
+        found.update(kernel_resources(compile_source(source, newest_arch(target))))
         return made(source)
 
     build_scheduled(module, target).export_library(path, fpack_imports=packer(compile_))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.artifact.own_key import own_key
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import InputError
@@ -53,7 +54,7 @@ def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -
         tempfile.TemporaryDirectory() as place,
         Emulator(library.target, sanitize=sanitize) as emulator,
     ):
-        path = library.export(Path(place, "model.tvms"), ptx=True)
+        path = library.export(Path(place, "model.tvms"), ptx=True, sign=own_key())
         runs = emulator.run_artifact(path, [arrays] * calls)
     outputs, last = runs[-1]
     findings = tuple(finding for _, report in runs for finding in report.findings)

@@ -12,17 +12,25 @@ import tvm
 from tvm.target import Target
 
 from tvm_sparse.artifact.cubin import packer, to_ptx
+from tvm_sparse.artifact.own_key import own_trust
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
 from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import SparseError
 from tvm_sparse.schedules.build import build_scheduled
+from tvm_sparse.targets import newest_arch
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
 
 Change = Callable[[str], str]
+
+
+def environment(target: Target) -> dict[str, str]:
+    """Return the variables of a process whose driver stands in for the newest GPU of ``target``."""
+    newest = newest_arch(target).removeprefix("sm_")
+    return {"LD_LIBRARY_PATH": str(directory()), "FAKE_CUDA_CAPABILITY": newest}
 
 
 class Emulator(Closing):
@@ -41,7 +49,7 @@ class Emulator(Closing):
     def __init__(self, target: Target, *, sanitize: bool = True, blocks: int = 0) -> None:
         self.target = target
         self.options = {"sanitize": sanitize, "blocks": blocks}
-        self._pool = WorkerPool(1, SECONDS, environment={"LD_LIBRARY_PATH": str(directory())})
+        self._pool = WorkerPool(1, SECONDS, environment=environment(target))
         self._place = tempfile.TemporaryDirectory(prefix="tvm-sparse-ptx-")
         self._built = 0
 
@@ -82,8 +90,8 @@ class Emulator(Closing):
     def run_artifact(
         self, path: Path, calls: Sequence[Sequence[np.ndarray]]
     ) -> list[tuple[list[np.ndarray], EmulationReport]]:
-        """Load an artifact that holds PTX and call it with each of ``calls``."""
-        return self._call(worker.run_artifact, (str(path), calls, self.options))
+        """Load this process's own artifact that holds PTX and call it with each of ``calls``."""
+        return self._call(worker.run_artifact, (str(path), own_trust(), calls, self.options))
 
     def _call(self, function: Callable, arguments: tuple) -> Any:
         (outcome,) = self._pool.map(function, [arguments])

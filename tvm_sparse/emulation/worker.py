@@ -38,13 +38,15 @@ def count(path: str, directory: str, options: dict) -> EmulationReport:
     return report
 
 
-def run_artifact(path: str, calls: Sequence[Sequence[np.ndarray]], options: dict) -> list[Run]:
-    """Load an artifact and call it with each of ``calls`` in turn."""
+def run_artifact(
+    path: str, trusted: list[bytes] | None, calls: Sequence[Sequence[np.ndarray]], options: dict
+) -> list[Run]:
+    """Load an artifact that ``trusted`` keys signed and call it with each of ``calls`` in turn."""
     from tvm_sparse_runtime.library import load
 
     executor.options(**options)
     executor.report()
-    library = load(path, verify=False)
+    library = load(path, verify=trusted is not None, trusted=trusted)
     runs = []
     for inputs in calls:
         runs.append(([_array(one) for one in library.run(*inputs)], executor.report()))
