@@ -90,7 +90,8 @@ def load_operands(parts: tl.Parts, loop: LoopRV) -> None:
     for operand in (0, 1):
         read = sch.cache_read(parts.anchor, operand, "local")
         sch.compute_at(read, loop, preserve_unit_loops=True)
-        unroll_vectors(sch, sch.get_loops(read)[-2:])
+        # All axes of the tile but the block's, which has one point here.
+        unroll_vectors(sch, sch.get_loops(read)[1 - len(sch.get(read).iter_vars) :])
 
 
 def unroll_vectors(sch: s_tir.Schedule, loops: list[Any]) -> None:

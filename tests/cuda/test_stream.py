@@ -54,7 +54,7 @@ def test_banks_equal_the_reference(lead, cols, rows, sparsity, warps, dtype, emu
     rng = np.random.default_rng(0)
     c = Contraction(lead, cols, rows, numerics=Numerics.uniform(dtype, "float32"))
     matrix, x = integers(rng, (rows, cols), sparsity), integers(rng, c.input_shape)
-    storage = LaneBanksFormat.of(matrix)
+    storage = LaneBanksFormat.of(matrix).words_beside()
     func = scheduled(stream_balanced(c, storage, warps), StreamRule())
     arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
     out = executed(emulator, func, arrays, c.output_shape)
@@ -79,7 +79,7 @@ def test_dense_rows_equal_the_reference(lead, cols, rows, emulator):
 @pytest.mark.parametrize(("rows", "dtype"), [(1, "float16"), (8, "float16"), (8, "float32")])
 def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
     c = Contraction((rows,), 4096, 4096, numerics=Numerics.uniform(dtype, "float32"))
-    storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4)
+    storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4).words_beside()
     warps = choose_warps(4096, 132, staged_bytes(c, storage))
     func = scheduled(stream_balanced(c, storage, warps), StreamRule(), "sm_90")
     assert_lean(func, "sm_90", registers=65536 // (32 * warps.count))
@@ -137,7 +137,7 @@ def test_thread_blocks_fill_the_chip(rows, staged):
 def streams(rows):
     c = Contraction((rows,), 520, 64, numerics=Numerics.uniform("float16", "float32"))
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.75)
-    storage = LaneBanksFormat.of(matrix)
+    storage = LaneBanksFormat.of(matrix).words_beside()
     return c, matrix, storage, stream_balanced(c, storage, Warps(4, 2))
 
 

@@ -21,7 +21,7 @@ from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand
-from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
+from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled, unflat
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
@@ -55,11 +55,12 @@ def weights(kind, c, tile, matrix, across=16):
         return DenseOperand(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
     if kind == "block":
         return BlockOperand(BlockFormat.of(matrix, Block(tile.features, across), limit=1), tile)
+    size = {"lanes": tile.features, "step": tile.columns}
+    if c.dtype == "float32":
+        size["apart"] = NEIGHBOURS
     if kind == "joint":
-        kept = KeptTilesFormat.of(matrix, lanes=tile.features, step=tile.columns)
-        return JointOperand(kept, tile)
-    storage = TileBanksFormat.of(matrix, lanes=tile.features, step=tile.columns)
-    return BalancedOperand(storage, tile)
+        return JointOperand(KeptTilesFormat.of(matrix, **size), tile)
+    return BalancedOperand(TileBanksFormat.of(matrix, **size), tile)
 
 
 def emulated(emulator, kind, engine, c, tile, across=16):

@@ -28,7 +28,7 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFourRule
-from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda import candidates, options
 
 LINEAR = Contraction((2, 50), 200, 70)
 STRIDED = Contraction((2, 4, 4), 16, 40, (3, 3), (2, 2), (1, 1), padded=(8, 8), borders=(1, 1))
@@ -74,11 +74,20 @@ def test_machine_code(arch, dtype):
     assert counts["HMMA"] == 0
 
 
-def test_it_is_no_candidate_yet():
-    """No GPU has verified it: the compiler must not choose it."""
+def names(c, matrix):
+    found = candidates.balanced_candidates(c, Scan(matrix), target())
+    return [one if isinstance(one, str) else one.name for one in found]
+
+
+def test_it_is_a_candidate_wherever_the_mask_allows_it():
     c = replace(LINEAR, numerics=Numerics.uniform("float16"))
     matrix = pruned(np.random.default_rng(0), c.matrix_shape)
-    found = options.sparse(c, Scan(matrix), target())
-    assert "two_four" not in {o.name for o in found if not isinstance(o, str)}
+    assert names(c, matrix) == ["balanced", "two_four"]
+    assert names(LINEAR, matrix) == ["balanced"]
+    # Banks of 16 columns with 8 values, of which no four columns hold three.
+    wide = np.tile(np.float32([1, 0]), (c.features, c.columns // 2))
+    assert names(c, wide) == ["balanced", "two_four"]
+    matrix[-1, 4:8] = [1, 1, 1, 0]
+    assert names(c, matrix)[1] == "two_four: 3 of 4 neighbouring columns are kept, at most 2 fit"
     (reason,) = options.two_four(LINEAR, Scan(matrix), target())
     assert "fp16 and bf16" in reason

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import pytest
 import torch
 
 import tvm_sparse as ts
-from tests.cuda.kernels import ARCHS, needs_nvrtc
+from tests.cuda.kernels import ARCHS, needs_nvrtc, target
 from tests.emulation.exact import array
 from tests.random_glue import random_glue
 from tests.random_networks import random_network
 from tests.random_sequences import random_sequences
-from tvm_sparse.testing import emulate
+from tvm_sparse.emulation.process import Emulator
 
 pytestmark = needs_nvrtc
 
@@ -25,19 +26,27 @@ QUICK, ALL = 2, 100
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 
+@pytest.fixture(scope="module")
+def emulators():
+    with contextlib.ExitStack() as stack:
+        yield {arch: stack.enter_context(Emulator(target(arch))) for arch in ARCHS}
+
+
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.mark.parametrize(
     "seed", [*range(QUICK), *(pytest.param(s, marks=pytest.mark.slow) for s in range(QUICK, ALL))]
 )
-def test_random_networks(seed, dtype):
+def test_random_networks(seed, dtype, emulators, tmp_path):
     model, x = MAKERS[seed % len(MAKERS)](seed)
     model, x = model.to(dtype), x.to(dtype)
     arch = ARCHS[(seed // len(MAKERS) + list(BOUNDS).index(dtype)) % 2]
     with torch.no_grad():
         eager, exact = model(x).double(), copy.deepcopy(model).double()(x.double())
-    emulation = emulate(ts.compile(model, (x,), target=f"cuda:{arch}", config=CONFIG), array(x))
-    assert not emulation.report.findings, emulation.report.findings
-    found = torch.from_numpy(emulation.outputs[0].astype("f8"))
+    library = ts.compile(model, (x,), target=f"cuda:{arch}", config=CONFIG)
+    path = library.export(tmp_path / "model.tvms", ptx=True)
+    ((outputs, report),) = emulators[arch].run_artifact(path, [[array(x)]])
+    assert not report.findings, report.findings
+    found = torch.from_numpy(outputs[0].astype("f8"))
     assert torch.equal(found.isnan(), eager.isnan())
     number = ~(exact.isnan() | eager.isnan())
     if number.any():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -27,3 +29,18 @@ def test_partial_tiles(storage, dtype):
         model[0].weight.zero_()
         model[0].weight[64:128, :64] = (torch.arange(64) % 32 < 26).float()
     check(model.to(dtype), sample((5, 128), dtype), {"0": storage})
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "dtype"),
+    [
+        (nn.Linear(72, 40), (33, 72), torch.bfloat16),
+        (nn.Conv2d(12, 36, 3, padding=1, stride=2), (2, 12, 9, 7), torch.float16),
+    ],
+)
+def test_two_of_four(layer, shape, dtype):
+    model = integers(nn.Sequential(copy.deepcopy(layer)))
+    with torch.no_grad():
+        for zero in (1, 2):
+            model[0].weight[:, zero::4] = 0
+    check(model.to(dtype), sample(shape, dtype), {"0": "two_four"})

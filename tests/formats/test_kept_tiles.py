@@ -20,11 +20,12 @@ def joint(rng, rows, cols, lanes, step, share):
     st.floats(0, 1),
     st.sampled_from([16, 32]),
     st.sampled_from([16, 48]),
+    st.sampled_from([1, 4]),
     st.integers(0, 99),
 )
-def test_round_trip(rows, cols, share, lanes, step, seed):
+def test_round_trip(rows, cols, share, lanes, step, apart, seed):
     dense = joint(np.random.default_rng(seed), rows, cols, lanes, step, share)
-    storage = KeptTilesFormat.of(dense, lanes=lanes, step=step)
+    storage = KeptTilesFormat.of(dense, lanes=lanes, step=step, apart=apart)
     arrays = storage.encode(dense)
     assert np.array_equal(storage.decode(arrays), dense)
     assert storage.nbytes(dense.dtype) == sum(a.nbytes for a in arrays.values())

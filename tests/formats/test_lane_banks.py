@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,10 +15,15 @@ def matrix(rng, shape, sparsity, dtype="float32"):
     return values.astype(dtype)
 
 
-@given(st.integers(1, 5), st.integers(1, 600), st.floats(0, 1), st.integers(0, 99), st.booleans())
-def test_round_trip(rows, cols, sparsity, seed, half):
+SIZES = st.tuples(st.integers(1, 5), st.integers(1, 600) | st.integers(2000, 9000))
+
+
+@given(SIZES, st.floats(0, 1), st.integers(0, 99), st.booleans(), st.booleans())
+def test_round_trip(size, sparsity, seed, half, beside):
+    rows, cols = size
     dense = matrix(np.random.default_rng(seed), (rows, cols), sparsity, "f2" if half else "f4")
     storage = LaneBanksFormat.of(dense)
+    storage = storage.words_beside() if beside else storage
     arrays = storage.encode(dense)
     assert np.array_equal(storage.decode(arrays), dense)
     assert storage.nbytes(dense.dtype) == sum(a.nbytes for a in arrays.values())
@@ -31,6 +38,19 @@ def test_one_value_by_hand():
     assert arrays["values"][0, 0, 0, 3].tolist() == [0, 7]
     assert arrays["indices"][0, 0, 3].tolist() == [5 << 4]
     assert np.count_nonzero(arrays["values"]) == 1
+
+
+def test_words_side_by_side():
+    storage = LaneBanksFormat(1, 1 << 15, keep=11, bank=16, vector=8)
+    dense = matrix(np.random.default_rng(0), (1, 1 << 15), 0.7)
+    dense.reshape(-1, 16)[:, 11:] = 0
+    lanes, beside = storage.encode(dense)["indices"], storage.words_beside()
+    assert (storage.words, beside.beside) == (8, 4)
+    words = beside.encode(dense)["indices"]
+    assert words.shape == (1, storage.chunks, 2, LANES, 4)
+    assert np.array_equal(words, lanes.reshape(1, -1, LANES, 2, 4).swapaxes(2, 3))
+    with pytest.raises(UnsupportedError, match="3 of 8 words"):
+        replace(storage, beside=3)
 
 
 def test_a_bank_with_few_bytes_and_wide_loads_is_chosen():

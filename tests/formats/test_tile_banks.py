@@ -13,12 +13,13 @@ from tvm_sparse.formats.tile_banks import TileBanksFormat
     st.floats(0, 1),
     st.sampled_from([16, 32, 48]),
     st.sampled_from([16, 48, 64]),
+    st.sampled_from([1, 2, 4]),
     st.integers(0, 99),
 )
-def test_round_trip(rows, cols, sparsity, lanes, step, seed):
+def test_round_trip(rows, cols, sparsity, lanes, step, apart, seed):
     rng = np.random.default_rng(seed)
     dense = (rng.integers(1, 9, (rows, cols)) * (rng.random((rows, cols)) >= sparsity)).astype("f2")
-    storage = TileBanksFormat.of(dense, lanes=lanes, step=step)
+    storage = TileBanksFormat.of(dense, lanes=lanes, step=step, apart=apart)
     arrays = storage.encode(dense)
     assert np.array_equal(storage.decode(arrays), dense)
     assert storage.nbytes(dense.dtype) == sum(a.nbytes for a in arrays.values())
@@ -34,6 +35,16 @@ def test_one_value_by_hand():
     assert arrays["indices"].shape == (2, 3, 16)
     assert arrays["indices"][1, 1, 1] == 5 << 8
     assert np.count_nonzero(arrays["indices"]) == 1
+
+
+def test_rows_that_are_stored_apart():
+    dense = np.zeros((16, 16), "float32")
+    dense[:, 0] = np.arange(1, 17)
+    storage = TileBanksFormat(16, 16, keep=1, bank=16, lanes=16, step=16, apart=4)
+    values = storage.encode(dense)["values"].ravel().tolist()
+    assert values == [1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 4, 8, 12, 16]
+    with pytest.raises(UnsupportedError, match="a multiple of 3"):
+        TileBanksFormat(16, 16, keep=1, bank=16, lanes=16, step=16, apart=3)
 
 
 def test_the_bank_with_fewest_bytes_is_chosen():

@@ -50,12 +50,13 @@ class KeptTilesFormat:
         return self.banks.nbytes(dtype) + 4 * self.banks.row_blocks * self.slots
 
     @classmethod
-    def of(cls, matrix: np.ndarray, *, lanes: int, step: int) -> KeptTilesFormat:
+    def of(cls, matrix: np.ndarray, *, lanes: int, step: int, apart: int = 1) -> KeptTilesFormat:
         """Return the format of ``matrix`` that takes the fewest bytes, over all bank sizes."""
         slots = most_kept(_holds(matrix, lanes, step))
         kept = np.sort(_kept_first(matrix, lanes, step)[:, :slots], axis=1)
         pushed = _pushed(matrix, kept, lanes, step)
-        return cls(matrix.shape[1], TileBanksFormat.of(pushed, lanes=lanes, step=step))
+        banks = TileBanksFormat.of(pushed, lanes=lanes, step=step, apart=apart)
+        return cls(matrix.shape[1], banks)
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a block keeps too much."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
     BANKS,
@@ -42,7 +43,8 @@ class LaneBanksFormat(BankSlots):
 
     * ``values`` ``(rows, chunks, chunk / vector, 32, vector)``, the matrix's dtype.
     * ``indices`` ``(rows, chunks, 32, words)`` int32; a word holds ``32 // index_bits`` in-bank
-      indices of consecutive slots, lowest bits first.
+      indices of consecutive slots, lowest bits first. With ``beside > 0`` they are
+      ``(rows, chunks, words / beside, 32, beside)``: lanes next to each other read words that are.
     """
 
     rows: int
@@ -50,10 +52,14 @@ class LaneBanksFormat(BankSlots):
     keep: int
     bank: int
     vector: int
+    beside: int = 0
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
         self.check_keep(WHERE)
+        if self.beside and self.words % self.beside:
+            found = f"{self.beside} of {self.words} words side by side"
+            raise UnsupportedError(WHERE, found, "a divisor")
 
     @property
     def turns(self) -> int:
@@ -116,6 +122,10 @@ class LaneBanksFormat(BankSlots):
         fit = [storage for storage in formats if nbytes[storage] <= most]
         return max(fit, key=lambda storage: (storage.vector, -nbytes[storage], -storage.bank))
 
+    def words_beside(self) -> LaneBanksFormat:
+        """Return this format with words side by side, as many as a load takes."""
+        return replace(self, beside=math.gcd(self.words, VECTOR_BYTES // 4))
+
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
@@ -136,14 +146,31 @@ class LaneBanksFormat(BankSlots):
         words = pack_indices(index.reshape(*lanes[:3], self.chunk), self.index_bits)
         return {
             "values": np.ascontiguousarray(packed),
-            "indices": np.ascontiguousarray(words.transpose(0, 2, 1, 3)),
+            "indices": self._beside(words.transpose(0, 2, 1, 3)),
         }
+
+    @property
+    def word_shape(self) -> tuple[int, ...]:
+        """Extents of the words of a chunk, lanes included."""
+        if not self.beside:
+            return (LANES, self.words)
+        return (self.words // self.beside, LANES, self.beside)
+
+    def _beside(self, words: np.ndarray) -> np.ndarray:
+        """Return words ``(rows, chunks, 32, words)`` in their stored order."""
+        if self.beside:
+            parts = (*words.shape[:3], self.words // self.beside, self.beside)
+            words = words.reshape(parts).swapaxes(2, 3)
+        return np.ascontiguousarray(words)
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
         values = arrays["values"].transpose(0, 3, 1, 2, 4).reshape(self.rows, LANES, -1)
         used = self.turns * self.keep
-        words = np.ascontiguousarray(arrays["indices"].transpose(0, 2, 1, 3))
+        words = arrays["indices"]
+        if self.beside:
+            words = words.swapaxes(2, 3).reshape(self.rows, self.chunks, LANES, self.words)
+        words = np.ascontiguousarray(words.transpose(0, 2, 1, 3))
         index = unpack_indices(words, self.index_bits, self.chunk)
         index = index.reshape(self.rows, LANES, -1)[..., :used]
         shape = (self.rows, LANES, self.turns, self.keep)

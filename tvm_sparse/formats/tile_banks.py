@@ -30,7 +30,8 @@ class TileBanksFormat(BankSlots, TileGrid):
 
     ``lanes`` rows and ``step`` columns make a tile; a tile's values lie side by side, row after
     row, and so do its indices. Any matrix fits; banks with fewer nonzeros, and the rows and columns
-    that fill up the last tiles, store zeros with index 0.
+    that fill up the last tiles, store zeros with index 0. With ``apart`` more than 1, row ``r`` of
+    a tile is stored in place ``r % apart * (lanes // apart) + r // apart``.
 
     Arrays of :meth:`encode`:
 
@@ -45,10 +46,15 @@ class TileBanksFormat(BankSlots, TileGrid):
     bank: int
     lanes: int
     step: int
+    apart: int = 1
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
         self.check_keep(WHERE)
+        if self.lanes % self.apart:
+            raise UnsupportedError(
+                WHERE, f"{self.lanes} rows of a tile", f"a multiple of {self.apart} (apart)"
+            )
         if self.step % self.bank:
             raise UnsupportedError(
                 WHERE, f"steps of {self.step} columns", f"a multiple of {self.bank} (the bank)"
@@ -70,13 +76,13 @@ class TileBanksFormat(BankSlots, TileGrid):
         return self.row_blocks * self.lanes * self.steps * row
 
     @classmethod
-    def of(cls, matrix: np.ndarray, *, lanes: int, step: int) -> TileBanksFormat:
+    def of(cls, matrix: np.ndarray, *, lanes: int, step: int, apart: int = 1) -> TileBanksFormat:
         """Return the format of ``matrix`` that takes the fewest bytes, over all bank sizes."""
         rows, cols = matrix.shape
         banks = [bank for bank in BANKS if step % bank == 0]
         keeps = largest_counts(matrix, banks)
         formats = [
-            cls(rows, cols, keep, bank, lanes, step)
+            cls(rows, cols, keep, bank, lanes, step, apart)
             for bank, keep in zip(banks, keeps, strict=True)
         ]
         return min(formats, key=lambda storage: storage.nbytes(matrix.dtype.name))
@@ -87,6 +93,8 @@ class TileBanksFormat(BankSlots, TileGrid):
         found = nonzeros(matrix, self.bank, self.keep, WHERE)
         tile, inner = np.divmod(found.bank, self.step // self.bank)
         block, lane = np.divmod(found.row, self.lanes)
+        group, inside = lane % self.apart, lane // self.apart
+        lane = group * (self.lanes // self.apart) + inside
         place = (block, tile, lane, inner * self.keep + found.rank)
         shape = (self.row_blocks, self.steps, self.lanes, self.slots)
         values, index = np.zeros(shape, matrix.dtype), np.zeros(shape, np.uint32)
@@ -102,7 +110,9 @@ class TileBanksFormat(BankSlots, TileGrid):
         values = arrays["values"].reshape(*tiles, self.slots)
         words = arrays["indices"].reshape(*tiles, self.words)
         index = unpack_indices(words, self.index_bits, self.slots)
-        block, step, lane, slot = np.indices(values.shape)
+        block, step, place, slot = np.indices(values.shape)
+        group, inside = np.divmod(place, self.lanes // self.apart)
+        lane = inside * self.apart + group
         column = step * self.step + slot // self.keep * self.bank + index
         shape = (self.row_blocks * self.lanes, self.steps * self.step)
         matrix = np.zeros(shape, values.dtype)

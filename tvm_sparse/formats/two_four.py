@@ -53,6 +53,13 @@ class TwoFourFormat(TileGrid):
             found = f"tiles of {self.lanes} x {self.step}"
             raise UnsupportedError(WHERE, found, f"multiples of {EDGE}")
 
+    @staticmethod
+    def most(matrix: np.ndarray) -> int:
+        """Return the most nonzeros in four neighbouring columns of ``matrix`` ``(rows, cols)``."""
+        rows, cols = matrix.shape
+        quads = np.pad(matrix != 0, ((0, 0), (0, -cols % QUAD))).reshape(rows, -1, QUAD)
+        return int(np.count_nonzero(quads, axis=2).max(initial=0))
+
     @property
     def pieces(self) -> int:
         """Pieces of a tile."""
@@ -69,8 +76,7 @@ class TwoFourFormat(TileGrid):
         shape = (self.row_blocks * self.lanes, self.steps * self.step)
         padding = [(0, whole - size) for whole, size in zip(shape, matrix.shape, strict=True)]
         quads = np.pad(matrix, padding).reshape(shape[0], -1, QUAD)
-        most = int(np.count_nonzero(quads, axis=2).max(initial=0))
-        if most > KEEP:
+        if (most := self.most(matrix)) > KEEP:
             raise UnsupportedError(
                 WHERE, f"{most} nonzeros in {QUAD} neighbouring columns", f"at most {KEEP}"
             )

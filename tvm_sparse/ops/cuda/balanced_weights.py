@@ -33,6 +33,11 @@ class BalancedOperand(PackedOperand, DenseTiles):
         return True
 
     @property
+    def apart(self) -> int:
+        """As rows are stored."""
+        return self.storage.apart
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """Of all rows of a tile."""
         return self.storage.lanes * self.storage.slots, self.storage.lanes * self.storage.words
@@ -41,6 +46,7 @@ class BalancedOperand(PackedOperand, DenseTiles):
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
         values, indices = self.stage_packed()
         s, per_step = self.storage, self.storage.step // self.storage.bank
+        per_group = s.lanes // s.apart
         grid = int64((s.row_blocks, s.lanes, s.steps * per_step))
         with T.grid(*grid) as axes, T.sblock("decode_w"):
             block, feature, place = T.axis.remap("SSS", axes)
@@ -48,7 +54,8 @@ class BalancedOperand(PackedOperand, DenseTiles):
             slot, word = feature * s.slots, feature * s.words
             read = values[block, step, slot : slot + s.slots]
             packed = indices[block, step, word : word + s.words]
-            written = ws[block, feature, column : column + s.bank]
+            lanes = (feature // per_group, feature % per_group) if s.apart > 1 else (feature,)
+            written = ws[(block, *lanes, slice(column, column + s.bank))]
             T.reads(read, packed)
             T.writes(written)
             # A call, because TVM would put a barrier between clearing a bank and filling it,

@@ -42,6 +42,11 @@ class JointOperand(DenseTiles):
         return self._banks.features_first
 
     @property
+    def apart(self) -> int:
+        """As banks are."""
+        return self._banks.apart
+
+    @property
     def columns(self) -> int:
         """Columns of the kept tiles of a block."""
         return self._banks.columns

@@ -20,6 +20,9 @@ LANES = 32
 EDGE = 16
 """Rows, features and columns of one tensor-core tile (two ``mma.m16n8k16``)."""
 
+NEIGHBOURS = 4
+"""Features that a thread of a product of scalars has side by side."""
+
 REGISTERS = 8
 """Elements of a 16 x 16 tile that one lane holds."""
 
@@ -39,13 +42,19 @@ Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Right:
-    """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``."""
+    """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``.
+
+    With ``apart > 1`` features are ``[block, feature % apart, feature // apart, k]``.
+    """
 
     buffer: Any
     features_first: bool
+    apart: int = 1
 
     def at(self, block: Any, k: Any, feature: Any) -> Any:
-        """Return one element, or a region."""
+        """Return one element, or a region where features are not apart."""
+        if self.apart > 1:
+            return self.buffer[block, feature % self.apart, feature // self.apart, k]
         place = (block, feature, k) if self.features_first else (block, k, feature)
         return self.buffer[place]
 

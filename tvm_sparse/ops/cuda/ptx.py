@@ -13,6 +13,8 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.ops.cuda import mends
+
 _LOAD = """
 __device__ __forceinline__ void {name}(void* d, const void*, const void* s, int offset) {{
   unsigned at = (unsigned)__cvta_generic_to_shared((const short*)s + offset);
@@ -100,6 +102,29 @@ __device__ __forceinline__ void {name}({type}* out, const {type}* values, const 
 }}
 """
 
+_DECODE_HELD = """
+__device__ __forceinline__ void {name}({type}* out, const {type}* values, const int* words,
+  int bank) {{
+  {type} held[{keep}];
+  int place[{keep}];
+#pragma unroll
+  for (int i = 0; i < {keep}; ++i) {{
+    int slot = bank * {keep} + i;
+    held[i] = values[slot];
+    place[i] = words[slot / {per_word}] >> slot % {per_word} * {bits} & {mask};
+  }}
+#pragma unroll
+  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i)
+    ((uint4*)out)[i] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = {keep} - 1; i >= 0; --i) out[place[i]] = held[i];  // backwards, as above
+}}
+"""
+# No load waits for a store here: a chain of loads and stores takes 58 clocks a value.
+
+MOST_HELD = 16
+"""Values of a bank that a thread loads before it stores any; more would spill."""
+
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 # In CUDA C.
 _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
@@ -122,7 +147,9 @@ class BankDecoder:
     def source(self) -> str:
         """Return the function's source."""
         numbers = {"per_word": 32 // self.bits, "mask": (1 << self.bits) - 1}
-        return _DECODE.format(name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers)
+        held = mends.in_use().held_banks and self.keep <= MOST_HELD
+        template = _DECODE_HELD if held else _DECODE
+        return template.format(name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers)
 
 
 class Form(enum.Enum):

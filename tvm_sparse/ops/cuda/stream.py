@@ -107,7 +107,7 @@ def stream_balanced(c: Contraction, s: LaneBanksFormat, warps: Warps) -> tirx.Pr
         slots = (s.chunks, s.chunk // s.vector, LANES, s.vector)
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         values = T.arg("V", T.Buffer(int64((s.rows, *slots)), c.dtype))
-        indices = T.arg("I", T.Buffer(int64((s.rows, s.chunks, LANES, s.words)), "int32"))
+        indices = T.arg("I", T.Buffer(int64((s.rows, s.chunks, *s.word_shape)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             weights = round_up(s.rows, warps.block)
@@ -178,20 +178,22 @@ def _gather(s: LaneBanksFormat, indices: Any, xs: tirx.Buffer, gathered: Any) ->
     with T.grid(*gathered.shape) as axes, T.sblock("gather"):
         weight, chunk, step, lane, j, row = T.axis.remap("SSSSSS", axes)
         slot = step * s.vector + j
-        word = indices[weight, chunk, lane, slot // s.slots_per_word]
+        number = slot // s.slots_per_word
+        place = (number // s.beside, lane, number % s.beside) if s.beside else (lane, number)
+        word = indices[(weight, chunk, *place)]
         T.reads(word, xs[0 : xs.shape[0], row])
         T.writes(gathered[weight, chunk, step, lane, j, row])
         shift = tirx.Cast("int32", slot % s.slots_per_word * s.index_bits)
         mask = tirx.const((1 << s.index_bits) - 1, "int32")
         inner = tirx.bitwise_and(tirx.shift_right(word, shift), mask)
         # e * 32 + lane without an addition.
-        place = tirx.bitwise_or(
+        own = tirx.bitwise_or(
             tirx.shift_left(inner, tirx.const(5, "int32")), tirx.Cast("int32", lane)
         )
         turn = (chunk * s.chunk + slot) // s.keep
         if s.slots > s.turns * s.keep:
             turn = tirx.min(turn, tirx.const(s.turns - 1, "int64"))
-        value = xs[turn * (s.bank * LANES) + place, row]
+        value = xs[turn * (s.bank * LANES) + own, row]
         T.buffer_store(gathered, value, [weight, chunk, step, lane, j, row])
 
 

@@ -113,14 +113,21 @@ class DenseTiles:
         """Whether a staged tile is ``[block, feature, k]``, else ``[block, k, feature]``."""
         raise NotImplementedError
 
+    @property
+    def apart(self) -> int:
+        """Groups of rows of a tile: feature ``f`` is row ``f // apart`` of group ``f % apart``."""
+        return 1
+
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit the blocks that fill the tile ``ws``."""
         raise NotImplementedError
 
     def right(self, dtype: str) -> Right:
         """Emit the blocks that stage a tile, and return it."""
-        sides = (self.columns, self.tile.features)
+        sides: tuple[int, ...] = (self.columns, self.tile.features)
         sides = sides[::-1] if self.features_first else sides
+        if self.apart > 1:
+            sides = (self.apart, sides[0] // self.apart, sides[1])
         ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=SHARED)
         self.stage(ws)
-        return Right(ws, self.features_first)
+        return Right(ws, self.features_first, self.apart)

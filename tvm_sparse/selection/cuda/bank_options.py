@@ -10,11 +10,12 @@ from tvm.target import Target
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat, most_kept
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.cuda import stream
+from tvm_sparse.ops.cuda import mends, stream
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand
-from tvm_sparse.ops.cuda.multiply import multiplier
+from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
@@ -41,12 +42,15 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     on, rows = chip(target), model.known_rows(c.lead)
     if rows <= STREAM_ROWS and plain(c) and all(isinstance(e, int) for e in c.lead):
         shared = int(target.attrs["max_shared_memory_per_block"])
-        option = _streamed(c, LaneBanksFormat.of(scan.weight), on, shared)
+        banks = LaneBanksFormat.of(scan.weight)
+        banks = banks.words_beside() if mends.in_use().words_beside else banks
+        option = _streamed(c, banks, on, shared)
         if option is not None:
             yield option
             return
     tile = model.choose_tile((rows, *c.matrix_shape), c.dtype, on)
-    storage = TileBanksFormat.of(scan.weight, lanes=tile.features, step=tile.columns)
+    size = {"lanes": tile.features, "step": tile.columns, "apart": _apart(c)}
+    storage = TileBanksFormat.of(scan.weight, **size)
     time = _decoded_seconds(c, storage, tile, on)
     weights, kernel = BalancedOperand(storage, tile), multiplier(c.numerics)
     yield Option("balanced", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
@@ -64,7 +68,7 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     for across in model.FEATURES:
         if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
             continue
-        storage = KeptTilesFormat.of(scan.weight, lanes=across, step=step)
+        storage = KeptTilesFormat.of(scan.weight, lanes=across, step=step, apart=_apart(c))
         size = (rows, features, storage.slots * step)
         tile = model.choose_tile(size, c.dtype, on, features=across, step=step)
         time = _decoded_seconds(c, storage.banks, tile, on)
@@ -77,6 +81,15 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     weights, kernel = JointOperand(storage, tile), multiplier(c.numerics)
     work = storage.slots / storage.across
     yield Option("joint", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
+
+
+def _apart(c: Contraction) -> int:
+    """Return how the rows of a tile are stored, so that neighbouring threads read neighbours.
+
+    A thread has neighbouring features, and their rows are :data:`NEIGHBOURS` apart.
+    """
+    scalars = c.dtype == FLOAT_SUMS
+    return NEIGHBOURS if scalars and mends.in_use().lanes_apart else 1
 
 
 def plain(c: Contraction) -> bool:

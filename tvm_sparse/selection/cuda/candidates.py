@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tvm.target import Target
 
+from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
@@ -23,8 +24,10 @@ def dense_candidate(c: Contraction, target: Target) -> Candidate:
 
 
 def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:
-    """Yield the banks of a linear layer or convolution."""
-    return _candidates(c, scan, target, bank_options.balanced)
+    """Yield the banks of a linear layer or convolution, 2:4 ones for sparse tensor cores too."""
+    yield from _candidates(c, scan, target, bank_options.balanced)
+    if c.numerics.bits < SUM_BITS:
+        yield from _candidates(c, scan, target, options.two_four)
 
 
 def block_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:

@@ -10,7 +10,7 @@ from tvm.target import Target
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.formats.two_four import KEEP, QUAD, TwoFourFormat
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.ops.contraction import Contraction
@@ -69,7 +69,7 @@ def _dense_row(c: Contraction, on: Chip) -> Option:
 
 def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield every sparse option that fits a weight, or why one does not."""
-    finders = (balanced, block, joint, unstructured)
+    finders = (balanced, two_four, block, joint, unstructured)
     for find in (depthwise_options.sparse,) if c.depthwise else finders:
         yield from find(c, scan, target)
 
@@ -104,10 +104,16 @@ def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Opti
     yield "unstructured: GPUs store it in padded banks (balanced)"
 
 
-def two_four(c: Contraction, _scan: Scan, target: Target) -> Iterator[Option | str]:
-    """Yield 2:4 weights on sparse tensor cores; no candidate yet: the mask is not looked at."""
+def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
+    """Yield 2:4 weights on sparse tensor cores, wherever the mask allows it.
+
+    It often does where banks are longer, or zeros anywhere: every four columns are looked at.
+    """
     if c.numerics.bits == SUM_BITS or c.depthwise:
         yield "two_four: fp16 and bf16 linear layers and convolutions only"
+        return
+    if (most := TwoFourFormat.most(scan.weight)) > KEEP:
+        yield f"two_four: {most} of {QUAD} neighbouring columns are kept, at most {KEEP} fit"
         return
     on, rows = chip(target), model.known_rows(c.lead)
     sizes = [ThreadBlockTile(r, f, TWO_FOUR_STEP) for r in model.ROWS for f in (128, 64, 32)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda.assumptions import LAUNCH_SECONDS, STEP_CLOCKS, Chip
 
@@ -41,8 +42,14 @@ def choose_tile(
 
 
 def choose_step(columns: int) -> int:
-    """Return the columns of a step that pad ``columns`` least, the longest of them."""
-    return min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
+    """Return the longest step whose padding is short, else the one that pads ``columns`` least.
+
+    A step has a barrier and waits for its copies whatever its length, so 976 columns take 16 steps
+    of 64, though 61 of 16 would fill up nothing.
+    """
+    short = columns * (1 + mends.in_use().step_padding)
+    longest = next((step for step in COLUMNS if round_up(columns, step) <= short), None)
+    return longest or min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
 
 
 def tile_clocks(

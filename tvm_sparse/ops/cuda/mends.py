@@ -1,0 +1,46 @@
+"""Ways to compute that a model prefers and a GPU must still confirm: each can be turned off.
+
+A benchmark measures both: ``with using(Mends(held_banks=False)): ...`` around the choice of an
+option *and* its :attr:`~tvm_sparse.selection.cuda.option.Option.build`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mends:
+    """What is on; the defaults are what the executor's counts and the fitted model say.
+
+    ``step_padding`` is the fraction of columns that may be filled up for longer steps,
+    ``held_banks`` loads a bank's values and indices before it stores any, ``lanes_apart`` gives the
+    threads of an fp32 product rows of banks that are next to each other, ``words_beside`` gives the
+    lanes of a stream words of indices that are.
+    """
+
+    step_padding: float = 0.08
+    held_banks: bool = True
+    lanes_apart: bool = True
+    words_beside: bool = True
+
+
+_IN_USE: ContextVar[Mends] = ContextVar("mends", default=Mends())
+
+
+def in_use() -> Mends:
+    """Return what is on now."""
+    return _IN_USE.get()
+
+
+@contextlib.contextmanager
+def using(mends: Mends) -> Iterator[None]:
+    """Turn ``mends`` on, and what was on before again behind it."""
+    token = _IN_USE.set(mends)
+    try:
+        yield
+    finally:
+        _IN_USE.reset(token)
