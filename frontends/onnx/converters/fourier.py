@@ -68,8 +68,8 @@ def _transformed(
 
 
 def _complex(x: Tensor) -> Tensor:
-    real = x[..., 0]
-    return torch.complex(real, x[..., 1] if x.shape[-1] == 2 else torch.zeros_like(real))
+    pairs = x if x.shape[-1] == 2 else torch.cat([x, torch.zeros_like(x)], -1)
+    return torch.view_as_complex(pairs.contiguous())
 
 
 @converter("STFT", static=["step", "length"])

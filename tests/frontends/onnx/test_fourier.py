@@ -68,6 +68,15 @@ def test_spectra_are_compiled(length, hop, tmp_path):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize(("last", "onesided"), [(1, 0), (2, 0), (2, 1)])
+def test_inverses_are_compiled(last, onesided, tmp_path):
+    model = _model("DFT", (2, 6, 3, last), 17, inverse=1, onesided=onesided, axis=1)
+    onnx.save(model, tmp_path / "model.onnx")
+    x = RNG.standard_normal((2, 6, 3, last), np.float32)
+    found = ts.compile(tmp_path / "model.onnx", config=CONFIG)(x)
+    np.testing.assert_allclose(found, expected(model, x)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_an_open_batch(tmp_path):
     held = {"s": np.int64(10), "n": np.int64(25)}
     model = _model("STFT", ("batch", 60, 1), 17, "x s - n", parts=held)
