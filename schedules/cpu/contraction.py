@@ -14,6 +14,7 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
+from tvm_sparse.ops.contraction import OPEN_ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -22,6 +23,7 @@ from tvm_sparse.schedules.cpu.nest import Nest
 from tvm_sparse.schedules.cpu.order import whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.versions import versions
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -57,6 +59,28 @@ class ContractionRule(ScheduleRule):
         anchor = b.marked(sch, ("dense", "balanced", "matmul"))
         if anchor is None:
             return None
+        least = [] if tunable else _open_tile(sch, anchor, machine_of(target))
+        if not least:
+            return self._scheduled(sch, anchor, target, tunable)
+
+        name = sch.get(anchor).name_hint
+
+        def made(func: tirx.PrimFunc, rows: int) -> s_tir.Schedule:
+            own = s_tir.Schedule(func)
+            own_anchor = own.get_sblock(name)
+            return self._scheduled(own, own_anchor, target, tunable=False, open_rows=rows)
+
+        return versions(func, least, lambda f: made(f, OPEN_ROWS), lambda f: made(f, 1))
+
+    def _scheduled(
+        self,
+        sch: s_tir.Schedule,
+        anchor: BlockRV,
+        target: Target,
+        tunable: bool,
+        open_rows: int = 1,
+    ) -> s_tir.Schedule:
+        """Schedule the contraction ``anchor``, with tiles of as many rows as fit ``open_rows``."""
         epilogue = b.isolate(sch, anchor, keep=(PACK, UNSEEN))
         if sch.get(epilogue).name_hint == UNSEEN:
             sch.reverse_compute_inline(*sch.get_consumers(epilogue))
@@ -72,7 +96,7 @@ class ContractionRule(ScheduleRule):
         widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
-        outer, near, body = self._tile(sch, nest, width, machine, tunable)
+        outer, near, body = self._tile(sch, nest, width, machine, tunable, open_rows)
         heavy = cores.worthwhile(nest.flops, target)
         shared, outer = self._split(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
@@ -87,8 +111,8 @@ class ContractionRule(ScheduleRule):
             planes = [] if nest.operator == "matmul" else nest.others
             parallel = cores.few_tasks(sch, parallel, planes, target)
         if nest.operator == "matmul":
-            self._pack(sch, anchor, parallel)
-        overlap(sch, anchor, epilogue)
+            self._pack(sch, anchor, parallel, enough=open_rows > 1)
+        overlap(sch, anchor, epilogue, enough=open_rows > 1)
         sch.decompose_reduction(anchor, body[0])
         simd.finish(sch)
         return sch
@@ -110,12 +134,20 @@ class ContractionRule(ScheduleRule):
         inside = [x for x in outer if not any(x.same_as(image) for image in images)]
         return [*images, part], [rest[0] if x.same_as(plane) else x for x in inside]
 
-    def _tile(
-        self, sch: s_tir.Schedule, nest: Nest, width: Any, machine: Machine, tunable: bool
+    def _tile(  # noqa: PLR0917 (what a tile depends on)
+        self,
+        sch: s_tir.Schedule,
+        nest: Nest,
+        width: Any,
+        machine: Machine,
+        tunable: bool,
+        open_rows: int,
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Split the loops into outer ones (other threads, other caches), near ones and the tile."""
-        rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block)
+        rows = b.extent(sch, nest.lead[nest.axis]) or open_rows
+        blocks = b.extent(sch, nest.block) or 1
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
+        extents[0][nest.axis] = rows
         default, chunk = _default(sch, nest, extents, machine)
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=nest.widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
@@ -129,7 +161,7 @@ class ContractionRule(ScheduleRule):
         return [*lead, *far_rows], [*near_blocks, *near_rows], body
 
     @staticmethod
-    def _pack(sch: s_tir.Schedule, anchor: BlockRV, batches: list[LoopRV]) -> None:
+    def _pack(sch: s_tir.Schedule, anchor: BlockRV, batches: list[LoopRV], *, enough: bool) -> None:
         """Pack the right operand of each batch just before its product."""
         (pack,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == PACK] or [None]
         if pack is None:
@@ -137,9 +169,9 @@ class ContractionRule(ScheduleRule):
         if batches:
             sch.compute_at(pack, batches[-1], preserve_unit_loops=True)
         *_, row, column = sch.get_loops(pack)
-        outer, lane = sch.split(column, [None, min(LANES, b.extent(sch, column))])
+        outer, lane = sch.split(column, [None, min(LANES, b.extent(sch, column) or LANES)])
         sch.reorder(outer, row, lane)  # columns of a transposed operand share cache lines
-        overlap(sch, pack)
+        overlap(sch, pack, enough=enough)
         sch.vectorize(lane)
 
     @staticmethod
@@ -163,6 +195,26 @@ class ContractionRule(ScheduleRule):
         return [*taps, bank_out, bank_in, slot, block, row, inner]
 
 
+def _open_tile(sch: s_tir.Schedule, anchor: BlockRV, machine: Machine) -> list[tuple[Any, int]]:
+    """Return the open extents that a register tile spans, each with that of the tile.
+
+    An open number of columns is cut into single vectors.
+    """
+    trial = sch.copy()
+    block = trial.get_sblock(sch.get(anchor).name_hint)
+    nest = Nest.of(trial, block, machine.caches.second)
+    least: list[tuple[Any, int]] = []
+    axes = sch.get(anchor).iter_vars
+    if b.extent(trial, nest.lead[nest.axis]) is None:
+        extents = [[b.extent(trial, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
+        extents[0][nest.axis] = OPEN_ROWS
+        tile, _ = _default(trial, nest, extents, machine)
+        least = [(axes[nest.axis].dom.extent, tile.rows)]
+    if nest.operator == "matmul" and not hasattr(axes[len(nest.lead)].dom.extent, "value"):
+        least.append((axes[len(nest.lead)].dom.extent, LANES))
+    return least
+
+
 def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:
     """Whether rows are numbered, several parts of them: TVM sees no tile in a partial one."""
     sums = sch.get(anchor).writes[0].source
@@ -179,7 +231,7 @@ def _default(
     Weights that do not stay in the first cache in the meantime are loaded from beyond, with their
     indices: those of floats are packed into words, but each byte has one of its own.
     """
-    rows, blocks = b.extent(sch, nest.lead[nest.axis]), b.extent(sch, nest.block) or 1
+    rows, blocks = extents[0][nest.axis], b.extent(sch, nest.block) or 1
     sums = bits_of(str(sch.get(nest.anchor).writes[0].source.ty.dtype))
     widest = min(nest.widest, ROW_VECTORS) if (rows, nest.operator) == (1, "dense") else nest.widest
     first, *others = (read.source for read in sch.get(nest.anchor).reads)

@@ -56,7 +56,7 @@ class Nest:
         reduce = loops[spatial:]
         if operator == "matmul":
             *lead, feature = loops[:spatial]
-            features = b.extent(sch, feature)
+            features = b.extent(sch, feature) or LANES
             block, inner = sch.split(feature, [None, min(LANES, features)])
         else:
             *lead, block, inner = loops[:spatial]

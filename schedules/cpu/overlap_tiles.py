@@ -19,12 +19,22 @@ OVERLAP = "ts.overlap"
 """Block annotation: a partial tile may do again what the tile before it did; names a group."""
 
 
-def overlap(sch: s_tir.Schedule, *blocks: BlockRV) -> None:
-    """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``."""
+ENOUGH = "ts.enough"
+"""Block annotation, along with the other: open extents are those of a tile at least."""
+
+
+def overlap(sch: s_tir.Schedule, *blocks: BlockRV, enough: bool = False) -> None:
+    """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``.
+
+    Tiles of open extents do, too, if there is ``enough`` of each for a tile.
+    """
     if any(_may_replace(sch, block) for block in blocks):
         return
     for block in blocks:
-        sch.annotate(block, OVERLAP, sch.get(blocks[0]).name_hint)
+        group = sch.get(blocks[0]).name_hint
+        sch.annotate(block, OVERLAP, f"{group}, {ENOUGH}" if enough else group)
+        if enough:
+            sch.annotate(block, ENOUGH, True)
 
 
 def _may_replace(sch: s_tir.Schedule, block: BlockRV) -> bool:
@@ -156,7 +166,9 @@ def _moved(realize: Any, allowed: list[_Shift], loops: _Loops) -> Any:
 
 def _shifts(realize: Any, loops: _Loops) -> list[_Shift]:
     """Return what can be shifted in a block: its axes under a condition that a tile makes up."""
-    found = [_shift(term, loops) for term in terms(realize.predicate)]
+    enough = ENOUGH in realize.block.annotations
+    conditions = [t for t in terms(realize.predicate) if isinstance(t, tirx.LT)]
+    found = [_shift(t, loops) for t in conditions if enough or hasattr(t.b, "value")]
     return [
         shift
         for shift in found
@@ -173,16 +185,20 @@ def terms(condition: Any) -> Iterator[Any]:
         yield condition
 
 
-def _shift(condition: Any, loops: _Loops) -> _Shift | None:
+def _shift(condition: tirx.LT, loops: _Loops) -> _Shift | None:
     """Return the shift of ``index < extent``, or ``None`` if no tile makes the index up."""
-    if not isinstance(condition, tirx.LT) or not hasattr(condition.b, "value"):
-        return None
-    index, extent = loops.analyzer.simplify(condition.a), int(condition.b)
+    static = hasattr(condition.b, "value")
+    index, extent = loops.analyzer.simplify(condition.a), condition.b
     dtype = str(index.ty.dtype)
     start = loops.analyzer.simplify(placed(index, dict.fromkeys(loops.tile, 0)))
     end = placed(index, {var: inner - 1 for var, inner in loops.tile.items()})
     beyond = loops.analyzer.simplify(end - start)
-    if not hasattr(beyond, "value") or not 0 < int(beyond) < extent:
+    if not hasattr(beyond, "value") or int(beyond) <= 0:
         return None
-    latest = tirx.const(extent - int(beyond) - 1, dtype)
+    if not static:  # there is enough for a tile
+        latest = extent - tirx.const(int(beyond) + 1, dtype)
+    elif int(beyond) < int(extent):
+        latest = tirx.const(int(extent) - int(beyond) - 1, dtype)
+    else:
+        return None
     return _Shift(condition, index, start, latest, loops.analyzer.simplify(index - start))

@@ -13,6 +13,10 @@ from tvm_sparse.numerics import FLOAT32, Numerics
 Extent = Any
 """A static extent (int) or a symbolic one (``tirx.Var``)."""
 
+OPEN_ROWS = 64
+"""Rows that an open extent behind the batch (a length, a width) stands for where what suits it is
+chosen and measured. An open batch stands for one item."""
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -110,9 +114,17 @@ class Contraction:
         return self.rows == 1, self.taps, self.strides, *own, n
 
     @property
+    def typical_lead(self) -> tuple[int, ...]:
+        """The leading extents with numbers for symbols: :data:`OPEN_ROWS` for the last one."""
+        lead = [e if isinstance(e, int) else 1 for e in self.lead]
+        if len(lead) > 1 and not isinstance(self.lead[-1], int):
+            lead[-1] = OPEN_ROWS
+        return tuple(lead)
+
+    @property
     def rows(self) -> int:
-        """Output rows; symbolic extents count as one."""
-        return math.prod(e if isinstance(e, int) else 1 for e in self.lead)
+        """Output rows, of symbolic extents as many as is typical."""
+        return math.prod(self.typical_lead)
 
     def flops(self, batch: int = 1) -> float:
         """Operations of the dense contraction; symbolic extents count as ``batch``."""

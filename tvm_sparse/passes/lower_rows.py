@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops.open_rows import open_softmax
 from tvm_sparse.ops.rows import LANES, layer_norm, log_softmax, softmax
 from tvm_sparse.passes.rewrite import Rewriter, call_function, constant, op_name, rewrite, shape_of
 
@@ -21,7 +22,10 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name):
         return None
     shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
-    if name in _SOFTMAX:
+    if not isinstance(shape[-1], int):
+        func = open_softmax(shape, FLOAT_SUMS, logarithm=name == "nn.log_softmax")
+        operands = list(call.args)
+    elif name in _SOFTMAX:
         func, operands = _SOFTMAX[name](shape, FLOAT_SUMS), list(call.args)
     else:
         ones = constant(np.ones(shape[-1], FLOAT_SUMS))
@@ -34,11 +38,12 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _fits(call: relax.Call, name: str) -> bool:
-    """Whether the last axis, static and at least one vector long, is the one that is reduced."""
+    """Whether the last axis is the one that is reduced: at least one vector long, or open."""
     shape = shape_of(call) or [0]
     axes = [int(call.attrs.axis)] if name in _SOFTMAX else [int(a) for a in call.attrs.axes]
     last = axes in ([-1], [len(shape) - 1])
-    long_enough = isinstance(shape[-1], int) and shape[-1] >= LANES
+    is_open = not isinstance(shape[-1], int)
+    long_enough = name in _SOFTMAX if is_open else shape[-1] >= LANES
     return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == FLOAT_SUMS
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, s_tir, tirx
 
 from tvm_sparse.engine.registry import supported_singly
 from tvm_sparse.memory import array_of
@@ -47,15 +47,19 @@ class Products:
         self.target = target
         self.uses = uses
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
+        self.on_gpu = target.kind.name == "cuda"
 
     def lower(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
-        output = static_shape(call)
-        left, right = (seen(sweep, operand) for operand in call.args)
-        if left is None or right is None or output is None:
+        output = tuple(shape_of(call) or ())
+        left, right = (seen(sweep, operand, symbols=True) for operand in call.args)
+        if left is None or right is None or not output:
             return None
-        if (integers := byte_product(sweep, call, self.target)) is not None:
+        static = all(static_shape(expr) for expr in (*call.args, call))
+        if static and (integers := byte_product(sweep, call, self.target)) is not None:
             return integers
+        if not static and (self.on_gpu or not _bound(output, left[0], right[0])):
+            return None
         numerics = numerics_of(call)
         if not supported_singly(numerics, self.target):
             return None
@@ -67,7 +71,7 @@ class Products:
     def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
         views, numerics = made
-        func = batch_matmul(*views, self.target, numerics)
+        func = s_tir.renew_defs(batch_matmul(*views, self.target, numerics))
         product = call_function(sweep, func, operands, call.ty, "matmul")
         self.made[product.args[0]] = made
         return product
@@ -76,7 +80,7 @@ class Products:
         """Let a product write its rows where ``call``, the only reader, puts them."""
         if self.uses.get(sweep.original.args[0]) != 1:
             return None
-        product, shape = sweep.resolve(call.args[0]), static_shape(call)
+        product, shape = sweep.resolve(call.args[0]), tuple(shape_of(call) or ())
         made = self.made.get(product.args[0]) if op_name(product) == "call_tir" else None
         step = step_of(sweep, call, shape) if made and shape else None
         if made is None or step is None:
@@ -105,3 +109,12 @@ def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, 
         odd = short if value.shape[-1] <= MOST_COLUMNS else "no convolution has its extents"
         why = "few zeros" if zeros < ZEROS else odd
         yield layer_name(weight), value, f"{side}, {why}: multiplied as activations are"
+
+
+def _bound(output: tuple[Any, ...], *operands: View) -> bool:
+    """Whether each symbol of a product is an extent of an operand, which tells what it is."""
+    plain = [e for view in operands for e in view.shape if isinstance(e, tirx.Var)]
+    shapes = [output, *(shape for view in operands for shape in view.shapes)]
+    extents = [extent for shape in shapes for extent in shape if not isinstance(extent, int)]
+    used = [var for extent in extents for var in tirx.analysis.undefined_vars(extent)]
+    return all(any(var.same_as(known) for known in plain) for var in used)

@@ -7,16 +7,23 @@ from typing import Any
 from tvm import relax
 
 from tvm_sparse.ops.batch_matmul import View
-from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
+from tvm_sparse.passes.rewrite import Rewriter, op_name, shape_of, static_shape
 
 
-def seen(sweep: Rewriter, operand: Any, *, slices: bool = True) -> tuple[View, Any] | None:
+def seen(
+    sweep: Rewriter, operand: Any, *, slices: bool = True, symbols: bool = False
+) -> tuple[View, Any] | None:
     """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices.
 
-    Without ``slices``, that is the tensor behind the last of these.
+    Without ``slices``, that is the tensor behind the last of these. Extents are static unless they
+    may be ``symbols``.
     """
-    steps: list[tuple[str, tuple[int, ...]]] = []
-    shape = static_shape(operand)
+    steps: list[tuple[str, tuple[Any, ...]]] = []
+
+    def extents(expr: Any) -> tuple[Any, ...] | None:
+        return tuple(shape_of(expr) or ()) or None if symbols else static_shape(expr)
+
+    shape = extents(operand)
     while shape is not None:
         source = sweep.resolve(operand)
         step = step_of(sweep, source, shape)
@@ -24,19 +31,21 @@ def seen(sweep: Rewriter, operand: Any, *, slices: bool = True) -> tuple[View, A
             return View(shape, tuple(reversed(steps))), operand
         steps.append(step)
         operand = source.args[0]
-        shape = static_shape(operand)
+        shape = extents(operand)
     return None
 
 
 def step_of(
-    sweep: Rewriter, call: relax.Call, shape: tuple[int, ...]
-) -> tuple[str, tuple[int, ...]] | None:
-    """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one."""
+    sweep: Rewriter, call: relax.Call, shape: tuple[Any, ...]
+) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one.
+
+    Slices have static extents.
+    """
     name = op_name(call)
     if name not in ("reshape", "permute_dims", "strided_slice"):
         return None
-    before = static_shape(call.args[0])
-    if before is None:
+    if shape_of(call.args[0]) is None:
         return None
     if name == "reshape":
         return name, shape
@@ -44,6 +53,9 @@ def step_of(
         axes = call.attrs.axes
         order = range(len(shape))[::-1] if axes is None else axes
         return name, tuple(int(a) % len(shape) for a in order)
+    before = static_shape(call.args[0])
+    if before is None or static_shape(call) is None:
+        return None
     begins = begins_of(call, before, shape)
     return None if begins is None else (name, (*begins, *shape))
 

@@ -72,9 +72,18 @@ class Layer:
         return zeros(self.weight)
 
     def static(self) -> Contraction:
-        """Return the contraction with symbolic extents set to one, for measuring."""
-        lead = tuple(e if isinstance(e, int) else 1 for e in self.contraction.lead)
-        return replace(self.contraction, lead=lead)
+        """Return the contraction with typical numbers for symbolic extents, for measuring."""
+        c = self.contraction
+        changed = zip(c.lead, c.typical_lead, strict=True)
+        if all(isinstance(old, int) for old, _ in changed):
+            return c
+        old, new = (lead[len(lead) - len(c.taps) :] for lead in (c.lead, c.typical_lead))
+        axes = zip(c.padded, old, new, c.taps, c.strides, c.dilation, strict=True)
+        padded = tuple(
+            n if isinstance(n, int) and isinstance(y, int) else (m - 1) * s + (k - 1) * d + 1
+            for n, y, m, k, s, d in axes
+        )
+        return replace(c, lead=c.typical_lead, padded=padded)
 
     def contiguous(self) -> Layer:
         """Return the layer with its weight stored so that the matrix is contiguous."""
