@@ -96,9 +96,9 @@ def attribute_value(proto: Any) -> Any:
     """Return the value of an ``AttributeProto``, its text decoded."""
     value = helper.get_attribute_value(proto)
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode(errors="replace")
     if isinstance(value, list) and value and isinstance(value[0], bytes):
-        return [item.decode() for item in value]
+        return [item.decode(errors="replace") for item in value]
     return value if not hasattr(value, "extend") or isinstance(value, list) else list(value)
 
 
