@@ -97,6 +97,10 @@ def _open_axes(program: torch.export.ExportedProgram) -> list[list[int]]:
 def _renamed(model: Model, network: Network) -> Model:
     """Give weights, inputs and outputs their names in the graph."""
     names = network.weight_names
+    if len(model.outputs) != len(network.output_names):
+        found = f"its graph gives {len(model.outputs)} tensors"
+        wanted = f"{len(network.output_names)}, one for each output"
+        raise InputError(f"output '{network.output_names[0]}'", found, wanted)
     inputs = zip(model.inputs, network.input_names, strict=True)
     outputs = zip(model.outputs, network.output_names, strict=True)
     return replace(
