@@ -17,6 +17,7 @@ from tvm_sparse.formats.bank_slots import (
     pack_indices,
     round_up,
     side_by_side,
+    summed,
     unpack_indices,
 )
 from tvm_sparse.machine.vector import BANK, LANES
@@ -230,11 +231,10 @@ class BalancedFormat(BankSlots):
         index = self._unshared(self.slot_indices(arrays["indices"]))
         starts = np.array([self.bank_start(b) for b in range(self.banks)])
         columns = (index + starts[:, None]).reshape(len(values), -1)
-        matrix = np.zeros((len(values), self.cols), values.dtype)
         row = np.arange(len(values))[:, None]
         # Slots of an overlapping window may name a neighbour's column, or share a value.
-        np.add.at(matrix, (row, columns), values.reshape(len(values), -1))
-        return matrix[: self.rows]
+        flat = values.reshape(len(values), -1)
+        return summed((len(values), self.cols), (row, columns), flat)[: self.rows]
 
     def slot_indices(self, words: np.ndarray) -> np.ndarray:
         """Return the in-bank indices ``(row_blocks / share, banks, lanes, keep)`` of words."""

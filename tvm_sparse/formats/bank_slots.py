@@ -115,6 +115,14 @@ def halves(values: np.ndarray, again: npt.NDArray[np.bool_]) -> None:
         values[..., slot - 1, :] -= before
 
 
+def summed(shape: tuple[int, ...], place: tuple[np.ndarray, ...], values: np.ndarray) -> np.ndarray:
+    """Return zeros with ``values`` added at ``place``: in a type that holds the sums of halves."""
+    wide = values.dtype if values.dtype.kind in "iu" else np.dtype(np.float64)
+    total = np.zeros(shape, wide)
+    np.add.at(total, place, values.astype(wide))
+    return total.astype(values.dtype)
+
+
 def first_zeros(matrix: np.ndarray, bank: int) -> npt.NDArray[np.int64]:
     """Return for each bank ``(rows, banks)`` its first column that is zero, 0 if none is.
 

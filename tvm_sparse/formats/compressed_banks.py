@@ -18,6 +18,7 @@ from tvm_sparse.formats.bank_slots import (
     pack_indices,
     round_up,
     side_by_side,
+    summed,
     unpack_indices,
 )
 from tvm_sparse.formats.sliding_banks import SlidingBanks, nonzero_bits
@@ -170,11 +171,10 @@ class CompressedBanksFormat(BankSlots):
         index = one_by_one(index.transpose(0, 2, 1), self.depth).transpose(0, 2, 1)
         entry, slot, lane = np.nonzero(values)
         block = np.searchsorted(arrays["starts"], entry, side="right") - 1
-        matrix = np.zeros((self.blocks * self.lanes, self.cols), values.dtype)
         column = arrays["columns"][entry].astype(np.int64) + index[entry, lane, slot]
         # A sum: slots may share the value of one column.
-        np.add.at(matrix, (block * self.lanes + lane, column), values[entry, slot, lane])
-        return matrix[: self.rows]
+        shape, place = (self.blocks * self.lanes, self.cols), (block * self.lanes + lane, column)
+        return summed(shape, place, values[entry, slot, lane])[: self.rows]
 
     def _values(
         self,

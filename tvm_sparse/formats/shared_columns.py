@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
-from tvm_sparse.formats.bank_slots import halves
+from tvm_sparse.formats.bank_slots import halves, summed
 from tvm_sparse.formats.squares import Squares
 from tvm_sparse.machine.vector import LANES, SUM_BITS
 from tvm_sparse.numerics import FLOAT32
@@ -127,9 +127,9 @@ class SharedColumnsFormat:
         back = np.zeros(places.max() + 1, np.int64)
         back[places] = np.arange(self.cols)
         columns = back[arrays["columns"][: len(group)]]
-        matrix = np.zeros((self.groups, self.cols, self.group), values.dtype)
         # A sum: columns that fill an entry share the values of one of the group's.
-        np.add.at(matrix, (group[:, None], columns), values.swapaxes(1, 2))
+        shape = self.groups, self.cols, self.group
+        matrix = summed(shape, (group[:, None], columns), values.swapaxes(1, 2))
         return matrix.swapaxes(1, 2).reshape(-1, self.cols)[: self.rows]
 
     def _used(self, matrix: np.ndarray) -> npt.NDArray[np.bool_]:
