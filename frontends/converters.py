@@ -14,6 +14,7 @@ from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     arithmetic_operators,
     experts,
+    extents,
     lookups,
     matrix_operators,
     norms,

@@ -9,8 +9,10 @@ from typing import Any
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.part import Part, part_of
-from tvm_sparse.frontends.registry import front_end
+from tvm_sparse.frontends.registry import Asked, front_end
 from tvm_sparse.interrupts import whole_imports
+
+Shape = Sequence[int | str]
 
 PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 
@@ -24,6 +26,8 @@ def load(
     weights: str | Path | None = None,
     dynamic_batch: bool | tuple[int, int] = False,
     dynamic_shapes: Any = None,
+    shapes: Mapping[str, Shape] | Sequence[Shape] | None = None,
+    bounds: Mapping[str, int | tuple[int, int | None]] | None = None,
     outputs: Sequence[str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> Model:
@@ -37,16 +41,23 @@ def load(
         front end of :data:`~tvm_sparse.frontends.registry.FRONT_ENDS` takes.
     example_inputs
         For a module or factory: a tensor, a sequence of positional arguments or a mapping of
-        keyword ones. The other sources carry their own shapes.
+        keyword ones. For an ONNX file: the same, whose shapes fix its open extents. The other
+        sources carry their own shapes; examples must fit them.
     kwargs
         For a module or factory: keyword arguments besides.
     weights
         For a factory: the safetensors file to fill its module with.
     dynamic_batch
-        For a module or factory: keep the leading extent symbolic; a pair bounds it.
+        For a module or factory, or an ONNX file with example inputs: keep the leading extent
+        symbolic; a pair bounds it.
     dynamic_shapes
-        For a module or factory: which extents stay symbolic, as :func:`torch.export.export` takes
-        it.
+        For the same: which extents stay symbolic, as :func:`torch.export.export` takes it.
+    shapes
+        For an ONNX file: the shape of an input by its name, or the shapes of all in order. A
+        number fixes an extent, a name leaves it open.
+    bounds
+        For an ONNX file: the largest size of an open extent by its name, or the smallest and the
+        largest one.
     outputs
         For an ONNX file: names of values of its graph that the model returns instead of the file's
         outputs. What comes behind them is left out.
@@ -60,7 +71,16 @@ def load(
     """
     import torch
 
-    opened = open_source(source, weights, part_of(outputs, constants))
+    part = part_of(outputs, constants)
+    args, named = _arguments(example_inputs, kwargs)
+    asked = Asked(args, named, dynamic_batch, dynamic_shapes, shapes or {}, dict(bounds or {}))
+    found = front_end(source)
+    if found is not None and found.shaped is not None and asked and weights is None:
+        return found.shaped(source, part, asked)
+    if shapes or bounds:
+        role = "shapes" if shapes else "bounds"
+        raise InputError(role, "are given for a source that has none by name", "an .onnx file")
+    opened = open_source(source, weights, part)
     if isinstance(opened, torch.nn.Module):
         if example_inputs is None and kwargs is None:
             raise InputError(
@@ -85,11 +105,25 @@ def load(
             expected="an nn.Module",
             todo="make the shapes dynamic in its export instead",
         )
-    if isinstance(opened, Model):
-        return opened
-    from tvm_sparse.frontends.exported import from_exported
+    if not isinstance(opened, Model):
+        from tvm_sparse.frontends.exported import from_exported
 
-    return from_exported(opened)
+        opened = from_exported(opened)
+    if example_inputs is not None or kwargs is not None:
+        from tvm_sparse.frontends.examples import check_examples
+
+        check_examples(opened, args, named)
+    return opened
+
+
+def _arguments(
+    examples: Any, kwargs: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return example inputs as positional and keyword arguments."""
+    from tvm_sparse.frontends.torch import arguments
+
+    args, named = arguments(() if examples is None else examples)
+    return args, {**named, **(kwargs or {})}
 
 
 def open_source(source: Any, weights: str | Path | None = None, part: Part | None = None) -> Any:

@@ -115,4 +115,6 @@ def _spec(name: str, type_: Any, role: str) -> TensorSpec:
 
 
 def _symbol(extent: Any) -> str:
+    if isinstance(extent, tvm.tirx.Var):
+        return str(extent.name)  # printed, one that is called T would be T_1
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))

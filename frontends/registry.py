@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,31 @@ class FrontEnd:
     open_part
         Returns a part of a source whose values have names, as a model; ``None`` where they have
         none.
+    shaped
+        Returns a part of a source, or all of it, for inputs of other shapes than it says, as a
+        model; ``None`` where the source brings its own.
     """
 
     takes: Callable[[Any], bool]
     open: Callable[[Any, Path | None], Any]
     weights: bool = False
     open_part: Callable[[Any, Part], Any] | None = None
+    shaped: Callable[[Any, Part, Asked], Model] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a caller says about the shapes of inputs; see :func:`~tvm_sparse.frontends.load`."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    dynamic_batch: bool | tuple[int, int] = False
+    dynamic_shapes: Any = None
+    shapes: Any = field(default_factory=dict)
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self != Asked()
 
 
 def suffix(*names: str) -> Callable[[Any], bool]:
@@ -69,6 +88,12 @@ def _open_part_of_onnx(source: Any, part: Part) -> Any:
     return load_onnx(Path(source), part)
 
 
+def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
+    from tvm_sparse.frontends.onnx.asked import load_shaped
+
+    return load_shaped(Path(source), part, asked)
+
+
 def _open_factory(source: Any, weights: Path | None) -> Any:
     from tvm_sparse.frontends.safetensors import load_factory
 
@@ -78,7 +103,9 @@ def _open_factory(source: Any, weights: Path | None) -> Any:
 FRONT_ENDS: Table[FrontEnd] = Table(
     "front end",
     {
-        "onnx": FrontEnd(suffix(".onnx"), _open_onnx, open_part=_open_part_of_onnx),
+        "onnx": FrontEnd(
+            suffix(".onnx"), _open_onnx, open_part=_open_part_of_onnx, shaped=_shaped_onnx
+        ),
         "pt2": FrontEnd(suffix(".pt2"), _open_pt2),
         "factory": FrontEnd(_is_factory, _open_factory, weights=True),
         "object": FrontEnd(_is_module, lambda source, _weights: source),

@@ -28,7 +28,7 @@ def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
 def _divide(node: Node, a: np.ndarray, b: np.ndarray) -> Any:
     if a.dtype.kind == "f":
         return a / b
-    if object in {a.dtype, b.dtype}:
+    if not _numeric((a, b)):
         return a // b
     if (b == 0).any():
         raise node.unsound("divides by zero")
@@ -81,7 +81,7 @@ def _cast(node: Node, x: np.ndarray) -> Any:
 
     name = onnx.TensorProto.DataType.Name(node.attributes["to"])
     if x.dtype == object:
-        return x if name == "INT64" else None
+        return x if name in ("INT64", "INT32") else None
     if name not in DTYPES or name == "BFLOAT16" or x.dtype.kind not in "iubf":
         return None
     return x.astype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
@@ -104,7 +104,7 @@ def _fill(node: Node, shape: np.ndarray) -> Any:
 
 
 def _range(node: Node, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Any:
-    if object in {start.dtype, limit.dtype, delta.dtype}:
+    if not _numeric((start, limit, delta)):
         return None
     first, last, step = start.item(), limit.item(), delta.item()
     if step == 0 or abs((last - first) / step) > LARGEST_INTEGERS:

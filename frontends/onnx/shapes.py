@@ -22,9 +22,10 @@ def fixed_model(
     source
         How messages call the model.
     batch
-        First extent of every input.
+        First extent of every input that begins with a batch: with an open extent, with one, or
+        as the first input does.
     shapes
-        Shapes of the inputs in order; their other extents count. Those of the model without it.
+        Shapes of the inputs in order. Those of the model without it.
 
     Raises
     ------
@@ -34,13 +35,17 @@ def fixed_model(
     inputs = list(proto.graph.input)
     if shapes is not None and len(shapes) != len(inputs):
         raise InputError("input_shapes", f"are {len(shapes)}", f"one for each of {len(inputs)}")
+    first = [*inputs[0].type.tensor_type.shape.dim][:1] if inputs else []
+    lead = first[0].dim_value if first else 0
     for place, value in enumerate(inputs):
         dims = value.type.tensor_type.shape.dim
-        given = [dim.dim_value for dim in dims] if shapes is None else shapes[place]
-        if len(given) != len(dims) or not len(dims):
-            found, wanted = f"has {len(dims)} axes", f"{len(given)} of them, the first the batch"
+        given = [dim.dim_value for dim in dims] if shapes is None else [*shapes[place]]
+        if len(given) != len(dims):
+            found, wanted = f"has {len(dims)} axes", f"{len(given)} of them"
             raise InputError(f"input '{value.name}'", found, wanted)
-        for axis, (dim, extent) in enumerate(zip(dims, (batch, *given[1:]), strict=True)):
-            if axis == 0 or shapes is not None:
+        if len(dims) and dims[0].dim_value in (0, 1, lead):
+            given[0] = dims[0].dim_value = batch
+        if shapes is not None:
+            for dim, extent in zip(dims, given, strict=True):
                 dim.dim_value = extent
     return to_model(proto, source)

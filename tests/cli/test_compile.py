@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tvm_sparse_runtime
-from tests.frontends.onnx.graphs import branching, detecting
+from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.selection import choose
 
 
@@ -176,3 +176,18 @@ def test_an_input_is_fixed(call, here):
     assert [spec.name for spec in tvm_sparse_runtime.load("out.tvms").inputs] == ["x"]
     error = call("compile", "voice.onnx", "--constant", "rat=1", "--dry-run", status=1).stderr
     assert "'rate'" in error
+
+
+def test_open_extents_of_a_file_are_fixed_and_bounded(call, here):
+    weight = {"w": np.ones((16, 8), np.float32)}
+    model = graph([node("MatMul", "x w", "y")], {"x": ["N", "T", 16]}, ["y"], weight, opset=17)
+    onnx.save(model, here / "rows.onnx")
+    options = ["--shape", "x=2,T,16", "--bound", "T=4:32", "--no-measure", "--force"]
+    call("compile", "rows.onnx", *options, "--check", "-o", "out.tvms")
+    library = tvm_sparse_runtime.load("out.tvms")
+    assert library.inputs[0].shape == (2, "T", 16)
+    assert library.bounds == {"T": (4, 32)}
+    call("compile", "rows.onnx", "--shape", "2,5,16", "--no-measure", "--force", "-o", "out.tvms")
+    assert tvm_sparse_runtime.load("out.tvms").inputs[0].shape == (2, 5, 16)
+    error = call("compile", "rows.onnx", "--shape", "2,5,17", "--dry-run", status=1).stderr
+    assert "which the file fixes" in " ".join(error.split())

@@ -3,9 +3,11 @@ import pytest
 import typer
 
 from tvm_sparse.cli.options import (
+    Bound,
     InputShape,
     constants,
     example_inputs,
+    parse_bound,
     parse_shape,
     random_array,
 )
@@ -19,16 +21,37 @@ from tvm_sparse.cli.options import (
         (" 2, 5 ", InputShape((2, 5))),
         ("1,128:int64", InputShape((1, 128), "int64")),
         ("4:float16", InputShape((4,), "float16")),
+        ("x=1,3,48,W", InputShape((1, 3, 48, "W"), name="x")),
+        ("a=b:0=2,4:int64", InputShape((2, 4), "int64", "a=b:0")),
+        ("rate=", InputShape((), name="rate")),
     ],
 )
 def test_shapes_are_read(text, shape):
     assert parse_shape(text) == shape
 
 
-@pytest.mark.parametrize("text", ["", "1,", "1x3", "a", "1,3:flot32", "0,3", "-1,3", "1.5"])
+@pytest.mark.parametrize(
+    "text", ["", "1,", "1x3", "a", "1,W", "x=0", "1,3:flot32", "0,3", "-1,3", "1.5"]
+)
 def test_other_texts_are_usage_errors(text):
     with pytest.raises(typer.BadParameter):
         parse_shape(text)
+
+
+def test_bounds_are_read():
+    assert parse_bound("N=32") == Bound("N", 1, 32)
+    assert parse_bound("N=8:32") == Bound("N", 8, 32)
+    assert parse_bound("N=8:") == Bound("N", 8, None)
+    for text in ("N", "N=", "=3", "N=a", "N=1:b"):
+        with pytest.raises(typer.BadParameter):
+            parse_bound(text)
+
+
+def test_examples_by_name():
+    examples = example_inputs([InputShape((2, 3), name="x")], None)
+    assert {name: tuple(x.shape) for name, x in examples.items()} == {"x": (2, 3)}
+    with pytest.raises(typer.BadParameter, match="name all shapes"):
+        example_inputs([InputShape((2, 3), name="x"), InputShape((2,))], None)
 
 
 def test_examples_have_shape_and_dtype():

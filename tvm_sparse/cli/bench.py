@@ -12,13 +12,14 @@ import typer
 
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import (
+    Bounds,
     Debug,
     Examples,
     Json,
     Shapes,
     Source,
     Weights,
-    example_inputs,
+    load_model,
     use_threads,
 )
 from tvm_sparse.errors import InputError
@@ -51,6 +52,7 @@ def bench_command(
     *,
     shape: Shapes = None,
     input: Examples = None,
+    bound: Bounds = None,
     weights: Weights = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every program.")] = 1,
     rounds: Annotated[int, typer.Option(min=2, help="Turns of each program.")] = 20,
@@ -72,12 +74,11 @@ def bench_command(
     with console.errors(debug):
         outputs.check_file(picture)
         import tvm_sparse as ts
-        from tvm_sparse import frontends
         from tvm_sparse.comparison import programs, runtimes
 
         names = (*runtimes.FLOAT, *(runtimes.INT8 if int8 else ()))
         with bars() as progress:
-            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
             library = ts.compile(model, progress=progress)
             race = Race(source, model, library, programs.inputs_for(model, input), weights, threads)
             rows, missing = raced(race, rounds, names, progress)

@@ -11,6 +11,7 @@ import typer
 
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import (
+    Bounds,
     Constants,
     Debug,
     Examples,
@@ -21,6 +22,7 @@ from tvm_sparse.cli.options import (
     Weights,
     constants,
     example_inputs,
+    load_model,
 )
 from tvm_sparse.cli.outputs import check_file
 from tvm_sparse.extras import require
@@ -50,6 +52,7 @@ def compile_command(
     target: Annotated[str, typer.Option(help="Machine to compile for.")] = "cpu",
     shape: Shapes = None,
     input: Examples = None,
+    bound: Bounds = None,
     weights: Weights = None,
     outputs: Outputs = None,
     constant: Constants = None,
@@ -105,24 +108,24 @@ def compile_command(
         _look_first(output if not dry_run else None, report, force)
         rounds = precision != ts.Config.precision
         _refuse_ignored(source, shape, input, check or rounds)
-        from tvm_sparse import frontends
-
-        examples, fixed = example_inputs(shape, input), constants(constant)
+        fixed = constants(constant)
         with warnings.catch_warnings(), bars() as progress:
             warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)  # the summary has it
             progress("importing", 0, 1)
-            model = frontends.load(
+            model = load_model(
                 source,
-                examples,
+                shapes=shape,
+                files=input,
                 weights=weights,
                 dynamic_batch=dynamic_batch,
+                bounds=bound,
                 outputs=outputs,
-                constants=fixed,
+                fixed=fixed,
             )
             progress("importing", 1, 1)
             library = ts.compile(
                 model,
-                examples,
+                example_inputs(None, input),
                 target=target,
                 config=ts.Config(
                     precision=cast("Any", precision),
@@ -167,7 +170,7 @@ def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bo
     from tvm_sparse.frontends.registry import front_end
 
     found = front_end(source)
-    if found is None or found.weights:  # a factory, whose model takes any shape
+    if found is None or found.weights or found.shaped:  # its model takes other shapes
         return
     if shape:
         raise InputError(

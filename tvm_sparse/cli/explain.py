@@ -9,13 +9,14 @@ import typer
 
 from tvm_sparse.cli import bench, console, tables
 from tvm_sparse.cli.options import (
+    Bounds,
     Debug,
     Examples,
     Json,
     Shapes,
     Source,
     Weights,
-    example_inputs,
+    load_model,
     use_threads,
 )
 from tvm_sparse.progress import bars
@@ -45,6 +46,7 @@ def explain_command(
     *,
     shape: Shapes = None,
     input: Examples = None,
+    bound: Bounds = None,
     weights: Weights = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every program.")] = 1,
     whole: Annotated[
@@ -61,14 +63,13 @@ def explain_command(
     use_threads(threads)
     with console.errors(debug):
         import tvm_sparse as ts
-        from tvm_sparse import frontends
         from tvm_sparse.advice import advise
         from tvm_sparse.comparison import programs, runtimes
 
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
         with bars() as progress:
-            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
             library = ts.compile(model, progress=progress)
             advice = advise(model, library, progress=progress)
             if whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -13,9 +13,6 @@ import typer
 from tvm_sparse import json_text
 from tvm_sparse.array_files import read_array
 from tvm_sparse.errors import InputError
-
-if TYPE_CHECKING:
-    import torch
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -75,23 +72,61 @@ def constants(texts: list[str] | None) -> dict[str, np.ndarray] | None:
 
 @dataclass(frozen=True)
 class InputShape:
-    """Extents and dtype of one example input."""
+    """Extents and dtype of one example input, and its name where it is given.
 
-    extents: tuple[int, ...]
+    A text among the extents names one that stays open.
+    """
+
+    extents: tuple[int | str, ...]
     dtype: str = "float32"
+    name: str = ""
 
 
 def parse_shape(text: str) -> InputShape:
-    """Read ``1,3,224,224`` or, with a dtype, ``1,128:int64``."""
-    extents, _, dtype = text.partition(":")
+    """Read ``1,3,224,224``, with a dtype ``1,128:int64``, with a name ``x=1,3,48,W``."""
+    name, _, rest = text.rpartition("=")
+    extents, _, dtype = rest.partition(":")
     try:
-        shape = InputShape(tuple(int(e) for e in extents.split(",")), dtype or "float32")
+        parts = [e.strip() for e in extents.split(",")] if extents.strip() else []
+        shape = InputShape(tuple(map(_extent, parts)), dtype or "float32", name)
         np.dtype(shape.dtype)
     except (ValueError, TypeError):
-        raise typer.BadParameter(f"'{text}' is not like 1,3,224,224 or 1,128:int64") from None
-    if min(shape.extents) < 1:
+        wanted = "1,3,224,224 or 1,128:int64 or x=1,3,48,W"
+        raise typer.BadParameter(f"'{text}' is not like {wanted}") from None
+    if min((e for e in shape.extents if isinstance(e, int)), default=1) < 1:
         raise typer.BadParameter(f"'{text}' has an extent below 1")
+    if not name and (not parts or not all(isinstance(e, int) for e in shape.extents)):
+        raise typer.BadParameter(f"'{text}' is not like 1,3,224,224 or x=1,3,48,W")
     return shape
+
+
+def _extent(text: str) -> int | str:
+    if text[:1].isalpha() or text[:1] == "_":
+        return text
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The range of an open extent."""
+
+    name: str
+    low: int
+    high: int | None
+
+
+def parse_bound(text: str) -> Bound:
+    """Read ``N=32`` or ``N=8:32`` or ``N=8:``."""
+    name, _, limits = text.rpartition("=")
+    low, colon, high = limits.partition(":")
+    try:
+        if name and colon:
+            return Bound(name, int(low), int(high) if high else None)
+        if name:
+            return Bound(name, 1, int(low))
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"'{text}' is not like N=32 or N=8:32")
 
 
 Shapes = Annotated[
@@ -99,8 +134,17 @@ Shapes = Annotated[
     typer.Option(
         "--shape",
         parser=parse_shape,
-        metavar="1,3,224,224[:dtype]",
-        help="Shape of an example input; once for each input.",
+        metavar="[NAME=]1,3,224,224[:dtype]",
+        help="Shape of an input; once for each. Of an .onnx file it fixes open extents.",
+    ),
+]
+Bounds = Annotated[
+    list[Bound] | None,
+    typer.Option(
+        "--bound",
+        parser=parse_bound,
+        metavar="NAME=[LEAST:]MOST",
+        help="Range of an open extent of an .onnx file; once for each.",
     ),
 ]
 
@@ -117,9 +161,37 @@ def check_factory(source: str) -> None:
         raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
 
 
-def example_inputs(
-    shapes: list[InputShape] | None, files: list[Path] | None
-) -> tuple[torch.Tensor, ...] | None:
+def load_model(
+    source: str,
+    *,
+    shapes: list[InputShape] | None = None,
+    files: list[Path] | None = None,
+    weights: Path | None = None,
+    dynamic_batch: bool = False,
+    bounds: list[Bound] | None = None,
+    outputs: list[str] | None = None,
+    fixed: dict[str, np.ndarray] | None = None,
+) -> Any:
+    """Import ``source`` with what the options say about its inputs."""
+    from tvm_sparse import frontends
+    from tvm_sparse.frontends.registry import front_end
+
+    found = front_end(source)
+    limits = {b.name: (b.low, b.high) for b in bounds or ()}
+    given: dict[str, Any] = {"bounds": limits, "outputs": outputs, "constants": fixed}
+    if found is not None and found.shaped is not None and shapes:
+        if files:
+            raise typer.BadParameter("give --shape or --input, not both")
+        named = [s for s in shapes if s.name]
+        if named and len(named) < len(shapes):
+            raise typer.BadParameter("name all shapes, or none")
+        by_name = {s.name: s.extents for s in named}
+        return frontends.load(source, shapes=by_name or [s.extents for s in shapes], **given)
+    examples = example_inputs(shapes, files)
+    return frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch, **given)
+
+
+def example_inputs(shapes: list[InputShape] | None, files: list[Path] | None) -> Any:
     """Return the examples that ``--shape`` or ``--input`` describe, ``None`` without either.
 
     Values for a shape are random in [0, 1) if floating, zeros if not: only shape and dtype count.
@@ -130,7 +202,20 @@ def example_inputs(
 
     if files:
         return tuple(torch.from_numpy(read_array(f)) for f in files)
-    return tuple(torch.from_numpy(random_array(s.extents, s.dtype)) for s in shapes or ()) or None
+    named = [s for s in shapes or () if s.name]
+    if named and len(named) < len(shapes or ()):
+        raise typer.BadParameter("name all shapes, or none")
+    arrays = [torch.from_numpy(random_array(_numbers(s), s.dtype)) for s in shapes or ()]
+    if named:
+        return {s.name: array for s, array in zip(named, arrays, strict=True)}
+    return tuple(arrays) or None
+
+
+def _numbers(shape: InputShape) -> tuple[int, ...]:
+    names = [e for e in shape.extents if not isinstance(e, int)]
+    if names:
+        raise typer.BadParameter(f"'{names[0]}' stays open, which is for .onnx files")
+    return tuple(int(e) for e in shape.extents)
 
 
 def random_array(extents: tuple[int, ...], dtype: str) -> np.ndarray:

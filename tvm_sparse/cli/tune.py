@@ -9,12 +9,13 @@ import typer
 
 from tvm_sparse.cli import console
 from tvm_sparse.cli.options import (
+    Bounds,
     Debug,
     Examples,
     Json,
     Shapes,
     Weights,
-    example_inputs,
+    load_model,
 )
 from tvm_sparse.cli.tuning_view import best_table, report_table, watch
 from tvm_sparse.errors import InputError
@@ -79,6 +80,7 @@ def tune_command(
     target: TargetName = "cpu",
     shape: Shapes = None,
     input: Examples = None,
+    bound: Bounds = None,
     weights: Weights = None,
     slowest: Slowest = None,
     per_task: PerTask = None,
@@ -110,10 +112,9 @@ def tune_command(
         path = database or default_path()
         found = None
         if source is not None:
-            from tvm_sparse import frontends
             from tvm_sparse.tuning.tuner import Settings
 
-            model = frontends.load(source, example_inputs(shape, input), weights=weights)
+            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
             settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
             place = {"database": path, "target": target, "tracker": tracker, "key": key}
             place["by"] = by

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
+
+FAR = 1 << 30
+"""What exporters write for the end of an axis is farther away than this."""
 
 
 def wrapped(indices: Tensor, extent: int) -> Tensor:
@@ -125,10 +130,22 @@ def _sliced(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
         place = (slice(None),) * axis + (slice(start, end, step),)
         return x[place]
     extent = x.shape[axis]
+    if not all(isinstance(n, int) for n in (extent, start, end)):
+        first, last = (_from_behind(n, extent) for n in (start, end))
+        return x.flip(axis)[(slice(None),) * axis + (slice(first, last, -step),)]
     # Walked from behind, the first element is the last one at or before ``start``.
     stop = None if end < -extent else end
     indices = list(range(extent))[slice(start, stop, step)]
     return x.index_select(axis, torch.tensor(indices, dtype=torch.int64))
+
+
+def _from_behind(place: Any, extent: Any) -> Any:
+    """Return where ``place`` of an axis lies in the axis turned round; ends may lie outside."""
+    if isinstance(place, int) and abs(place) > FAR:
+        return None if place < 0 else 0
+    if isinstance(place, int) and place < 0:
+        return -1 - place
+    return torch.sym_max(0, extent - 1 - place)
 
 
 @converter("OneHot", static=["depth"])

@@ -33,7 +33,7 @@ def _pad(
     node: Node,
 ) -> Tensor:
     places = range(x.dim()) if axes is None else [int(a) % x.dim() for a in axes]
-    sides = [int(n) for n in pads.reshape(-1)]
+    sides = pads.reshape(-1).tolist()
     if len(sides) != 2 * len(places):
         raise node.unsound(f"has {len(sides)} pads", f"{2 * len(places)}")
     begin, end = [0] * x.dim(), [0] * x.dim()
@@ -44,16 +44,31 @@ def _pad(
     if mode not in _MODES:
         raise node.unsound(f"mode '{mode}'", f"constant, {', '.join(_MODES)}")
     for axis in range(x.dim()):
-        if begin[axis] or end[axis]:
-            extent = x.shape[axis]
-            if not isinstance(extent, int):
-                raise node.refuse(f"pads axis {axis}, known at run time, by '{mode}'", "constant")
-            index = np.arange(-begin[axis], extent + end[axis])
+        before, after, extent = begin[axis], end[axis], x.shape[axis]
+        if not all(isinstance(n, int) for n in (before, after, extent)):
+            x = x.index_select(axis, _open_indices(mode, before, after, extent))
+        elif before or after:
+            index = np.arange(-before, extent + after)
             x = x.index_select(axis, torch.from_numpy(_MODES[mode](index, extent)))
     return x
 
 
-def _constant(x: Tensor, begin: list[int], end: list[int], value: Tensor | None) -> Tensor:
+def _open_indices(mode: str, before: Any, after: Any, extent: Any) -> Tensor:
+    """Return which elements an axis of open extent is padded with: each end reaches back once."""
+    index = torch.arange(-before, extent + after)
+    last = torch.scalar_tensor(extent - 1, dtype=torch.int64)
+    if mode == "edge":
+        return torch.minimum(torch.clamp(index, min=0), last)
+    reach = extent - 1 if mode == "reflect" else extent
+    for side in (before, after):
+        torch._check(side <= reach)
+    if mode == "reflect":
+        return last - abs(last - abs(index))
+    wrapped = torch.where(index < 0, index + last + 1, index)
+    return torch.where(index > last, index - last - 1, wrapped)
+
+
+def _constant(x: Tensor, begin: list[Any], end: list[Any], value: Tensor | None) -> Tensor:
     """Pad with zeros; another value is put where they are."""
     sides = [n for pair in list(zip(begin, end, strict=True))[::-1] for n in pair]
     result = F.pad(x, sides)

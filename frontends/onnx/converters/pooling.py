@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ def max_pool(
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
     if not (place.symmetric and fits):
         return _largest(place.pad(x, lowest, overhang=True), place, [0] * len(place.begin))
-    return _largest(x, place, place.begin, ceil=place.ceil)
+    return _largest(x, place, place.begin, ceil=place.hangs_over)
 
 
 def _largest(x: Tensor, place: Windows, padding: Sequence[int], *, ceil: bool = False) -> Tensor:
@@ -106,26 +107,41 @@ def average_pool(
     place = windows(x, kernel_shape, node)
     fits = all(2 * p <= k for p, k in zip(place.begin, place.kernel, strict=True))
     plain = max(place.dilations) == 1 and place.symmetric and fits and len(place.kernel) in _AVERAGE
-    if plain and max(place.overhang) <= 0:
+    if plain and not place.hangs_over:
         return _AVERAGE[len(place.kernel)](
             x, place.kernel, place.strides, place.begin, False, bool(count_include_pad)
         )
-    if not all(isinstance(n, int) for n in place.extents):
-        raise node.refuse("uneven padding of extents known at run time", "static extents")
-    total = _combined(torch.add, place.pad(x, 0, overhang=True), place)
+    total = _sum(place.pad(x, 0, overhang=True), place)
     for axis in range(len(place.kernel)):
-        count = torch.from_numpy(_counts(place, axis, padding=bool(count_include_pad)))
+        count = _counts(place, axis, padding=bool(count_include_pad))
         total = total / count.to(x.dtype).reshape(-1, *[1] * (len(place.kernel) - 1 - axis))
     return total
 
 
-def _counts(place: Windows, axis: int, *, padding: bool) -> np.ndarray:
+def _sum(x: Tensor, place: Windows) -> Tensor:
+    """Return the sum of each window of the padded ``x``."""
+    simple = max(place.dilations) == 1 and len(place.kernel) in _AVERAGE
+    if all(isinstance(n, int) for n in place.extents) or not simple:
+        return _combined(torch.add, x, place)
+    mean = _AVERAGE[len(place.kernel)](x, place.kernel, place.strides)
+    return mean * math.prod(place.kernel)
+
+
+def _counts(place: Windows, axis: int, *, padding: bool) -> Tensor:
     """Return how many elements of each window along one axis count."""
-    first = np.arange(place.outputs[axis])[:, None] * place.strides[axis] - place.begin[axis]
-    position = first + np.arange(place.kernel[axis]) * place.dilations[axis]
     low = -place.begin[axis] if padding else 0
     high = place.extents[axis] + (place.end[axis] if padding else 0)
-    return ((position >= low) & (position < high)).sum(1)
+    if all(isinstance(n, int) for n in (low, high, place.outputs[axis])):
+        position = _positions(np, place, axis)
+        return torch.from_numpy(((position >= low) & (position < high)).sum(1))
+    position = _positions(torch, place, axis)
+    return ((position >= low) & (position < high)).to(torch.int64).sum(1)
+
+
+def _positions(xp: Any, place: Windows, axis: int) -> Any:
+    """Return where the elements of each window lie along one axis, by NumPy or torch."""
+    first = xp.arange(place.outputs[axis])[:, None] * place.strides[axis] - place.begin[axis]
+    return first + xp.arange(place.kernel[axis]) * place.dilations[axis]
 
 
 @converter("LpPool", reads=WINDOWS)

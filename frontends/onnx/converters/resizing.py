@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 
 from tvm_sparse.frontends.onnx.converters.interpolation import Axis, Taps, taps
@@ -80,13 +82,17 @@ def _resize(
     inside: Any = None
     for axis, rows in zip(axes_resized, found, strict=True):
         x = _applied(x, axis.place, rows)
-        if not rows.inside.all():
+        if rows.inside is not None:
             shape = [-1 if i == axis.place else 1 for i in range(x.dim())]
-            mask = torch.from_numpy(rows.inside).reshape(shape)
+            mask = _tensor(rows.inside).reshape(shape)
             inside = mask if inside is None else inside & mask
     if inside is None:
         return x
     return torch.where(inside, x, torch.full((), extrapolation_value, dtype=x.dtype))
+
+
+def _tensor(value: Any) -> Tensor:
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
 
 def _axes(
@@ -99,16 +105,18 @@ def _axes(
     """Return the axes whose elements move."""
     roi, scales, sizes = inputs
     extents = [x.shape[place] for place in places]
+    factors: list[float | None]
     if scales is not None and scales.size:
+        wanted = [_scaled(n, float(s)) for n, s in zip(extents, scales, strict=True)]
         factors = [float(s) for s in scales]
-        wanted = [n if s == 1 else math.floor(n * s) for n, s in zip(extents, factors, strict=True)]
     elif sizes is not None and sizes.size:
         wanted = sizes.tolist()
-        if any(not isinstance(n, int) for n in (*wanted, *extents)):
-            raise node.refuse("sizes of axes known at run time", "scales, or static extents")
-        factors = [m / n for n, m in zip(extents, wanted, strict=True)]
+        factors = [_factor(n, m) for n, m in zip(extents, wanted, strict=True)]
         if policy != "stretch":
-            one = min(factors) if policy == "not_larger" else max(factors)
+            known = [f for f in factors if f is not None]
+            if len(known) < len(factors):
+                raise node.refuse(f"'{policy}' with sizes of open extents", "scales, or 'stretch'")
+            one = min(known) if policy == "not_larger" else max(known)
             factors = [one] * len(places)
             wanted = [math.floor(one * n + 0.5) for n in extents]
     else:
@@ -120,12 +128,24 @@ def _axes(
         crop = (0.0, 1.0)
         if roi is not None and roi.size:
             crop = (float(roi[i]), float(roi[i + len(places)]))
-        if factor == 1 and crop == (0.0, 1.0):
-            continue
-        if not isinstance(extent, int):
-            raise node.refuse(f"resizes axis {place}, which is known at run time", "static extents")
-        found.append(Axis(place, extent, int(size), factor, *crop))
+        if factor != 1 or crop != (0.0, 1.0):
+            found.append(Axis(place, extent, size, factor, *crop))
     return found
+
+
+def _factor(extent: Any, size: Any) -> float | None:
+    """Return ``size / extent``; None where that depends on the size of an open extent."""
+    if isinstance(extent, int) and isinstance(size, int):
+        return size / extent
+    return 1.0 if statically_known_true(size == extent) else None
+
+
+def _scaled(extent: Any, scale: float) -> Any:
+    """Return ``floor(extent * scale)``, of an open extent by a quotient of integers."""
+    if isinstance(extent, int):
+        return extent if scale == 1 else math.floor(extent * scale)
+    ratio = Fraction(scale).limit_denominator(1 << 20)
+    return extent * ratio.numerator // ratio.denominator
 
 
 def _repeated(x: Tensor, axes: list[Axis], found: list[Taps]) -> list[float] | None:
@@ -140,7 +160,7 @@ def _repeated(x: Tensor, axes: list[Axis], found: list[Taps]) -> list[float] | N
         repeated = np.arange(axis.extent).repeat(max(factor, 1))
         if len(rows.indices) != 1 or not np.array_equal(rows.indices[0], repeated):
             return None
-        if not rows.inside.all():
+        if rows.inside is not None:
             return None
         factors[axis.place] = factor
     return [float(factors[2]), float(factors[3])]
@@ -149,12 +169,12 @@ def _repeated(x: Tensor, axes: list[Axis], found: list[Taps]) -> list[float] | N
 def _applied(x: Tensor, place: int, rows: Taps) -> Tensor:
     """Return the weighted sum of the elements that ``rows`` names along the axis ``place``."""
     if len(rows.indices) == 1:
-        return x.index_select(place, torch.from_numpy(rows.indices[0]))
+        return x.index_select(place, _tensor(rows.indices[0]))
     shape = [-1 if i == place else 1 for i in range(x.dim())]
     wide = x if x.is_floating_point() else x.to(torch.float32)
     total: Any = None
     for index, weight in zip(rows.indices, rows.weights, strict=True):
-        share = torch.from_numpy(weight).to(wide.dtype).reshape(shape)
-        term = wide.index_select(place, torch.from_numpy(index)) * share
+        share = _tensor(weight).to(wide.dtype).reshape(shape)
+        term = wide.index_select(place, _tensor(index)) * share
         total = term if total is None else total + term
     return total if x.is_floating_point() else torch.round(total).to(x.dtype)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 
 from tvm_sparse.frontends.onnx.node import Node
@@ -41,18 +43,24 @@ class Windows:
 
     @property
     def symmetric(self) -> bool:
-        """Whether as much is padded behind as before."""
-        return self.begin == self.end
+        """Whether as much is padded behind as before, whatever the open extents are."""
+        return all(statically_known_true(b == e) for b, e in zip(self.begin, self.end, strict=True))
 
     @property
-    def overhang(self) -> tuple[int, ...]:
-        """Elements by which the last window passes the padded end; at most zero if it does not."""
+    def overhang(self) -> tuple[Any, ...]:
+        """Elements by which the last window passes the padded end."""
         if not self.ceil:
-            return (0,) * len(self.kernel)
+            return (0,) * len(self.end)
         spans = zip(self.outputs, self.strides, self._reach, strict=True)
         ends = [(n - 1) * stride + reach for n, stride, reach in spans]
         padded = zip(self.extents, self.begin, self.end, strict=True)
-        return tuple(e - (x + b + a) for e, (x, b, a) in zip(ends, padded, strict=True))
+        over = (e - (x + b + a) for e, (x, b, a) in zip(ends, padded, strict=True))
+        return tuple(torch.sym_max(0, n) for n in over)
+
+    @property
+    def hangs_over(self) -> bool:
+        """Whether a last window passes the padded end, for some extents if they are open."""
+        return any(not isinstance(n, int) or n > 0 for n in self.overhang)
 
     @property
     def _reach(self) -> tuple[int, ...]:
@@ -60,13 +68,13 @@ class Windows:
 
     def pad(self, x: Tensor, value: float, *, overhang: bool = False) -> Tensor:
         """Return ``x`` padded with ``value``, as far as the last window reaches if asked."""
-        more = [max(0, n) for n in self.overhang] if overhang else [0] * len(self.end)
+        more = self.overhang if overhang else (0,) * len(self.end)
         return padded(x, self.begin, [a + m for a, m in zip(self.end, more, strict=True)], value)
 
 
 def padded(x: Tensor, begin: Sequence[int], end: Sequence[int], value: float) -> Tensor:
     """Return ``x`` with ``value`` around its trailing axes."""
-    if not any(begin) and not any(end):
+    if all(isinstance(n, int) and n == 0 for n in (*begin, *end)):
         return x
     pairs = list(zip(begin, end, strict=True))[::-1]
     return F.pad(x, [n for pair in pairs for n in pair], value=value)
@@ -81,8 +89,6 @@ def windows(x: Tensor, kernel: Sequence[int], node: Node) -> Windows:
 
     Raises
     ------
-    UnsupportedError
-        ``auto_pad`` on extents that are known only at run time.
     InputError
         The attributes contradict one another.
     """
@@ -98,10 +104,10 @@ def windows(x: Tensor, kernel: Sequence[int], node: Node) -> Windows:
     for i in range(rank):
         span = extents[i] + begin[i] + end[i] - (kernel[i] - 1) * gaps[i] - 1
         count = (-(-span // steps[i]) if ceil else span // steps[i]) + 1
-        if ceil and (count - 1) * steps[i] >= extents[i] + begin[i]:
-            count -= 1  # the last window would start in the padding behind
+        if ceil:  # no window starts in the padding behind
+            count = torch.sym_min(count, -(-(extents[i] + begin[i]) // steps[i]))
         outputs.append(count)
-    if any(isinstance(n, int) and n < 1 for n in outputs):
+    if not all(n >= 1 for n in outputs):
         raise node.unsound(f"its windows do not fit into an input of {list(x.shape)}")
     return Windows(extents, tuple(kernel), steps, gaps, begin, end, tuple(outputs), ceil)
 
@@ -121,11 +127,9 @@ def _padding(
         raise node.unsound(f"auto_pad '{auto_pad}'", "NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     begin, end = [], []
     for extent, kernel, stride, dilation in zip(extents, *shape, strict=True):
-        if not isinstance(extent, int):
-            raise node.refuse(
-                f"auto_pad '{auto_pad}' on an extent known at run time", "explicit pads"
-            )
-        total = max(0, (-(-extent // stride) - 1) * stride + (kernel - 1) * dilation + 1 - extent)
+        reach = (kernel - 1) * dilation + 1
+        span = 0 if stride == 1 else (-(-extent // stride) - 1) * stride - extent + 1
+        total = torch.sym_max(0, span + reach - 1)
         small, large = total // 2, total - total // 2
         begin.append(small if auto_pad == "SAME_UPPER" else large)
         end.append(large if auto_pad == "SAME_UPPER" else small)

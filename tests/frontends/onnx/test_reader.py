@@ -64,9 +64,8 @@ def test_a_cycle_is_refused(tmp_path):
         load_onnx(path)
 
 
-@pytest.mark.parametrize("shape", [(1 << 40, 1 << 20), (-1, 3)])
-def test_a_shape_that_cannot_be_is_refused(tmp_path, shape):
-    _, path = _model(tmp_path, shape=shape)
+def test_a_shape_that_cannot_be_is_refused(tmp_path):
+    _, path = _model(tmp_path, shape=(1 << 40, 1 << 20))
     with pytest.raises(SparseError, match="input 'x'"):
         load_onnx(path)
 

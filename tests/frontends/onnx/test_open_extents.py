@@ -1,0 +1,150 @@
+"""Operators on open extents: the same results as onnxruntime's at several sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tvm_sparse as ts
+from tests.frontends.onnx.graphs import graph, node
+from tvm_sparse_runtime.errors import TensorError
+
+CONFIG = ts.Config(measure=False)
+PLANES = ((1, 2, 8, 9), (2, 2, 11, 16), (1, 2, 13, 13))
+OPEN = {"x": ["n", 2, "h", "w"]}
+
+
+def _sessions(tmp_path, model):
+    for value in model.graph.output:
+        if not value.HasField("type"):
+            rank = len(model.graph.input[0].type.tensor_type.shape.dim)
+            kind = onnx.TensorProto.FLOAT
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, [None] * rank))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    return ts.compile(path, config=CONFIG), onnxruntime.InferenceSession(path)
+
+
+def _check(tmp_path, model, shapes, tolerance=1e-5):
+    library, session = _sessions(tmp_path, model)
+    draw = np.random.default_rng(0)
+    for shape in shapes:
+        x = draw.random(shape, np.float32)
+        wanted = session.run(None, {"x": x})
+        for ours, theirs in zip(library.run(x), wanted, strict=True):
+            np.testing.assert_allclose(np.from_dlpack(ours), theirs, atol=tolerance)
+    return library
+
+
+@pytest.mark.parametrize("padding", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_convolutions_pad_by_their_extents(tmp_path, padding, stride):
+    weight = np.random.default_rng(1).random((4, 2, 3, 5), np.float32)
+    nodes = [node("Conv", "x weight", "y", auto_pad=padding, strides=[stride, stride])]
+    _check(tmp_path, graph(nodes, OPEN, ["y"], {"weight": weight}), PLANES)
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    "attributes",
+    [{"auto_pad": "SAME_UPPER"}, {"pads": [1, 1, 1, 1]}, {"pads": [0, 0, 1, 1]}],
+)
+def test_pooling_of_open_planes(tmp_path, operator, attributes):
+    windows = {"kernel_shape": [3, 3], "strides": [2, 2], **attributes}
+    _check(tmp_path, graph([node(operator, "x", "y", **windows)], OPEN, ["y"], opset=17), PLANES)
+
+
+def test_windows_may_hang_over_the_end(tmp_path):
+    windows = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
+    _check(tmp_path, graph([node("MaxPool", "x", "y", **windows)], OPEN, ["y"], opset=17), PLANES)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_from_within_an_open_axis(tmp_path, mode):
+    pads = {"pads": np.array([0, 3, 0, 2])}
+    model = graph([node("Pad", "x pads", "y", mode=mode)], {"x": [1, "w"]}, ["y"], pads, opset=19)
+    _check(tmp_path, model, [(1, 4), (1, 5), (1, 9)], 0)
+
+
+@pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])
+@pytest.mark.parametrize(
+    ("mode", "places", "more"),
+    [
+        ("linear", "half_pixel", {}),
+        ("linear", "asymmetric", {}),
+        ("linear", "pytorch_half_pixel", {}),
+        ("cubic", "half_pixel", {}),
+        ("nearest", "asymmetric", {"nearest_mode": "floor"}),
+        ("nearest", "half_pixel", {}),
+    ],
+)
+def test_open_planes_are_resized_by_constant_scales(tmp_path, mode, places, more, scale):
+    scales = {"scales": np.array([1, 1, scale, scale], np.float32)}
+    options = {"mode": mode, "coordinate_transformation_mode": places, **more}
+    model = graph([node("Resize", "x - scales", "y", **options)], OPEN, ["y"], scales, opset=17)
+    _check(tmp_path, model, [(1, 2, 4, 6), (1, 2, 5, 7), (2, 2, 12, 9)])
+
+
+def test_sizes_of_a_free_batch_are_its_own(tmp_path):
+    nodes = [
+        node("Shape", "x", "lead", start=0, end=2),
+        node("Concat", "lead plane", "sizes", axis=0),
+        node("Resize", "x - - sizes", "y", mode="linear"),
+    ]
+    model = graph(nodes, {"x": ["n", 3, 8, 8]}, ["y"], {"plane": np.array([16, 20])}, opset=17)
+    _check(tmp_path, model, [(1, 3, 8, 8), (3, 3, 8, 8)])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [(-1, -(1 << 40), -1), (1 << 31, -(1 << 31), -2), (-2, 0, -2), (-1, -5, -1), (5, 1, -2)],
+)
+def test_slices_backwards_over_an_open_axis(tmp_path, start, end, step):
+    rows = {"starts": [start], "ends": [end], "axes": [1], "steps": [step]}
+    weights = {name: np.array(value) for name, value in rows.items()}
+    nodes = [node("Slice", "x starts ends axes steps", "y")]
+    model = graph(nodes, {"x": ["n", "l", 4]}, ["y"], weights, opset=17)
+    library = _check(tmp_path, model, [(2, 8, 4), (1, 15, 4)], 0)
+    assert library.inputs[0].shape == ("n", "l", 4)
+
+
+def test_extents_pass_casts_quotients_and_ranges(tmp_path):
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Cast", "shape", "narrow", to=onnx.TensorProto.INT32),
+        node("Slice", "narrow zero one", "lead"),
+        node("Concat", "lead rest", "target", axis=0),
+        node("Cast", "target", "wide", to=onnx.TensorProto.INT64),
+        node("Reshape", "x wide", "flat"),
+        node("Gather", "shape at", "length"),
+        node("Div", "length two", "half"),
+        node("Range", "start half two", "places"),
+        node("Cast", "places", "numbers", to=onnx.TensorProto.FLOAT),
+        node("ReduceSum", "numbers", "sum", keepdims=0),
+        node("Add", "flat sum", "y"),
+    ]
+    weights = {
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "at": np.array(1),
+        "two": np.array(2),
+        "start": np.array(0),
+        "rest": np.array([-1], np.int32),
+    }
+    model = graph(nodes, {"x": ["n", "l", 4]}, ["y"], weights, opset=17)
+    model.graph.output[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, None])
+    )
+    _check(tmp_path, model, [(1, 6, 4), (3, 9, 4)])
+
+
+def test_a_kernel_longer_than_the_first_try(tmp_path):
+    weight = np.random.default_rng(0).random((4, 1, 400), np.float32)
+    nodes = [node("Conv", "x weight", "y", strides=[160])]
+    model = graph(nodes, {"x": [1, 1, "samples"]}, ["y"], {"weight": weight}, opset=17)
+    library = _check(tmp_path, model, [(1, 1, 400), (1, 1, 16000)], 1e-4)
+    assert library.bounds == {"samples": (400, None)}
+    with pytest.raises(TensorError, match="at least 400"):
+        library.run(np.zeros((1, 1, 399), np.float32))
