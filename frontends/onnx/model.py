@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.onnx.cut import cut

@@ -14,7 +14,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
@@ -101,7 +100,7 @@ def _noted(found: Any, wanted: Range) -> Range:
     low, high = wanted
     if found is not None:
         low = max(low, int(found.lower) if found.lower > 2 else 1)
-        if isinstance(found.upper, sympy.Integer):
+        if found.upper.is_Integer:
             high = int(found.upper) if high is None else min(high, int(found.upper))
     return low, high
 

@@ -127,8 +127,9 @@ def _slice_attributes(
 def _sliced(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
     """Slice as Python does; a negative step walks back from ``start``."""
     if step > 0:
-        place = (slice(None),) * axis + (slice(start, end, step),)
-        return x[place]
+        first = None if isinstance(start, int) and start < -FAR else start
+        last = None if isinstance(end, int) and end > FAR else end
+        return x[(slice(None),) * axis + (slice(first, last, step),)]
     extent = x.shape[axis]
     if not all(isinstance(n, int) for n in (extent, start, end)):
         first, last = (_from_behind(n, extent) for n in (start, end))

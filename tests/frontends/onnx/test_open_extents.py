@@ -110,6 +110,15 @@ def test_slices_backwards_over_an_open_axis(tmp_path, start, end, step):
     assert library.inputs[0].shape == ("n", "l", 4)
 
 
+@pytest.mark.parametrize("end", [(1 << 31) - 1, 1 << 62])
+def test_the_end_of_a_slice_may_be_far(tmp_path, end):
+    rows = {"starts": [-(1 << 31)], "ends": [end], "axes": [0]}
+    weights = {name: np.array(value) for name, value in rows.items()}
+    model = graph([node("Slice", "x starts ends axes", "y")], OPEN, ["y"], weights, opset=17)
+    library = _check(tmp_path, model, PLANES[:1], 0)
+    assert library.outputs[0].shape == ("n", 2, "h", "w")
+
+
 def test_extents_pass_casts_quotients_and_ranges(tmp_path):
     nodes = [
         node("Shape", "x", "shape"),

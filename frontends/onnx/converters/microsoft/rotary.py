@@ -40,7 +40,7 @@ def _rotary(
         places = places.reshape(1, 1) + torch.arange(x.shape[2])[None]
     turned, rest = x[..., :width], x[..., width:]
     cos, sin = (gather(table, places)[:, None] for table in (cosines, sines))
-    if interleaved:
+    if interleaved == 1:  # other numbers mean no, to onnxruntime
         a, b = turned[..., 0::2], turned[..., 1::2]
         turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
     else:
