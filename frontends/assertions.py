@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from tvm_sparse.frontends.converters import layer_of
 
@@ -41,6 +42,36 @@ def assert_tensors(program: torch.export.ExportedProgram) -> None:
         found = True
     if found:
         program.graph.eliminate_dead_code()
+
+
+def asserted_last(program: torch.export.ExportedProgram) -> list[str]:
+    """Let ``program``, which is ours, return what it asserts, behind its results.
+
+    before: ``_assert_async(t, text); return y`` --> after: ``return y, t``, and the texts
+
+    So a program that asserts something is as pure as any other, until
+    :class:`~tvm_sparse.passes.raise_assertions.RaiseAssertions` asserts these results.
+    """
+    found: list[str] = []
+    output = program.graph.output_node()
+    for node in list(program.graph.nodes):
+        if node.target not in (aten._assert_async.msg, aten._assert_async.default):
+            continue
+        condition, *text = node.args
+        with program.graph.inserting_before(output):
+            truth = program.graph.call_function(
+                aten._to_copy.default, (condition,), {"dtype": torch.bool}
+            )
+            whole = program.graph.call_function(aten.reshape.default, (truth, []))
+        value = condition.meta["val"]
+        truth.meta = {**condition.meta, "val": value.to(torch.bool)}
+        whole.meta = {**condition.meta, "val": value.to(torch.bool).reshape([])}
+        output.args = ((*output.args[0], whole),)
+        spec = OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(whole.name), None)
+        program.graph_signature.output_specs.append(spec)
+        program.graph.erase_node(node)
+        found.append(str(text[0]) if text else f"{layer_of(condition)} asserts what is not so")
+    return found
 
 
 def _outcomes(condition: Any) -> tuple[fx.Node | None, bool, bool]:

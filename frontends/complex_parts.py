@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
@@ -24,9 +25,16 @@ class Writer:
 
     def emit(self, operator: Any, *args: Any, **named: Any) -> fx.Node:
         """Return a new node."""
+        found = fx.map_arg((args, named), lambda a: a.meta["val"])
+        tensors = pytree.tree_leaves((self.node.meta.get("val"), found))
+        mode = next(t for t in tensors if isinstance(t, FakeTensor)).fake_mode
+        return self.made(mode, operator, *args, **named)
+
+    def made(self, mode: Any, operator: Any, *args: Any, **named: Any) -> fx.Node:
+        """Return a new node, whose value is computed in a ``mode`` without memory."""
         node = self.graph.call_function(operator, args, named)
         fakes = pytree.tree_map_only(fx.Node, lambda a: a.meta["val"], (args, named))
-        with self.node.meta["val"].fake_mode:
+        with mode:
             value = operator(*fakes[0], **fakes[1])
         node.meta = {"nn_module_stack": self.node.meta.get("nn_module_stack"), "val": value}
         return node

@@ -130,6 +130,7 @@ def compute_weights(program: torch.export.ExportedProgram) -> None:
             value = weights.value(node).detach().contiguous()
         made = _add_weight(program, weights.name(node), value)
         made.meta = {"val": node.meta["val"]}
+        weights.values[made] = value
         node.replace_all_uses_with(made, delete_user_cb=lambda user: user.op != "output")
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +26,10 @@ from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     slices,
 )
 from tvm_sparse.frontends.exact_products import exact_product
+from tvm_sparse.frontends.operator_names import operator_name
 from tvm_sparse.frontends.operators import CONVERTERS
 from tvm_sparse.frontends.window_operators import max_pool_places
+from tvm_sparse.words import aside, said
 
 Convert = Callable[[torch.fx.Node], Any]
 
@@ -56,8 +59,8 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
         if node.op == "call_function" and node.target.__name__ not in known:
             raise InputError(
                 layer_of(node),
-                f"operator '{node.target}' cannot be imported",
-                "operators that TVM's PyTorch importer knows",
+                f"operator '{operator_name(node.target)}' cannot be imported",
+                "operators that the page 'Supported operators' lists",
                 "write the layer with other operators, or compile the model without it",
             )
     importer.convert_map = {
@@ -70,8 +73,12 @@ def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImpor
 def layer_of(node: torch.fx.Node) -> str:
     """Return the fully qualified name of the module that ``node`` was traced in."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = stack[-1][0] if stack else ""
+    path = _ROOT.sub("", stack[-1][0]) if stack else ""
     return f"layer '{path}'" if path and not path.startswith("_empty") else "model"
+
+
+_ROOT = re.compile(r"^L\['\w+'\]\.?")
+"""What Dynamo calls the module that is compiled, before the names inside of it."""
 
 
 @functools.cache
@@ -105,12 +112,31 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
             raise
         except Exception as error:
             raise InputError(
-                layer_of(node), f"operator '{name}' cannot be imported ({error})"
+                layer_of(node),
+                f"operator '{operator_name(node.target)}' cannot be imported{_use(node, error)}",
+                "a use of it that the page 'Supported operators' lists",
+                "write the layer with other operators, or compile the model without it",
             ) from error
         _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
         return result
 
     return converted
+
+
+def _use(node: torch.fx.Node, error: Exception) -> str:
+    """Return in parentheses what an error says, or what the operator is given."""
+    given = (shown_value(arg) for arg in node.args)
+    own = said(error) if isinstance(error, ValueError | AssertionError | RuntimeError) else ""
+    return aside(own or f"of {', '.join(text for text in given if text)}")
+
+
+def shown_value(argument: Any) -> str:
+    """Return the type and shape of a tensor, or a constant; nothing of anything else."""
+    value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+    if isinstance(value, torch.Tensor):
+        extents = ", ".join(str(e) if isinstance(e, int) else "?" for e in value.shape)
+        return f"{str(value.dtype).removeprefix('torch.')}[{extents}]"
+    return repr(value) if isinstance(value, bool | int | float | str | None) else ""
 
 
 def _check(node: torch.fx.Node, name: str, wanted: Any, found: Any) -> None:
@@ -129,7 +155,7 @@ def _check(node: torch.fx.Node, name: str, wanted: Any, found: Any) -> None:
     if not same or str(found.dtype) != dtype:
         raise InputError(
             layer_of(node),
-            f"operator '{name}' was converted to {found}",
+            f"operator '{operator_name(node.target)}' was converted to {found}",
             f"{dtype}{shape}",
             "TVM's importer gets this use of it wrong; write it with other operators",
         )
@@ -142,10 +168,24 @@ def _may_equal(found: Any, wanted: Any) -> bool:
     return int(found) == wanted
 
 
+def _check_operands(node: torch.fx.Node) -> None:
+    """Refuse a product of two types, which PyTorch refuses when it runs and not when it traces."""
+    given = [arg for arg in node.args if isinstance(arg, torch.fx.Node)]
+    dtypes = [str(arg.meta["val"].dtype).removeprefix("torch.") for arg in given]
+    if len(set(dtypes)) > 1:
+        raise InputError(
+            layer_of(node),
+            f"multiplies {dtypes[0]} by {next(d for d in dtypes if d != dtypes[0])}",
+            "inputs and weights of one type",
+            "cast the inputs, x.to(model.weight.dtype), or the model, model.to(x.dtype)",
+        )
+
+
 def _product(
     importer: ExportedProgramImporter, name: str, node: torch.fx.Node, convert: Convert
 ) -> Any:
     """Convert a product: half precision is summed, and its bias added, in float32, then rounded."""
+    _check_operands(node)
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     if dtype == "float32":
         return convert(node)

@@ -15,20 +15,23 @@ from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgu
 from tvm import relax
 
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse.frontends.assertions import assert_tensors
+from tvm_sparse.frontends.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.complex_numbers import replace_complex
 from tvm_sparse.frontends.computed_weights import compute_weights
 from tvm_sparse.frontends.converters import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.effective import inference_copy, is_sparse, to_numpy
+from tvm_sparse.frontends.float8_weights import widen_float8_weights
 from tvm_sparse.frontends.half_precision import widen_halves
 from tvm_sparse.frontends.indices import bound_indices, wrap_negative_indices
+from tvm_sparse.frontends.inlined import without_inner_graphs
 from tvm_sparse.frontends.left_float import left_float
 from tvm_sparse.frontends.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.own_copies import without_own_copies
 from tvm_sparse.frontends.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.read_numbers import keep_numbers_tensors
 from tvm_sparse.frontends.refusals import (
     refuse_decided_shapes,
     refuse_inaccurate,
@@ -36,8 +39,15 @@ from tvm_sparse.frontends.refusals import (
     refuse_state,
 )
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
+from tvm_sparse.frontends.untraced import meaning
 from tvm_sparse.passes.builders import blocks_ended
+from tvm_sparse.words import aside, said
 from tvm_sparse_runtime.structure import paths
+
+_REMEDY = (
+    "a program of operators that the page 'Supported operators' lists",
+    "compile parts of it to find the one that fails",
+)
 
 
 def from_exported(
@@ -58,25 +68,31 @@ def from_exported(
     except SparseError:
         raise
     except Exception as error:  # of PyTorch and of TVM, for a program that is none
-        raise InputError("model", f"cannot be imported ({error})") from error
+        found, *rest = meaning(error) or (said(error), *_REMEDY)
+        raise InputError("model", f"cannot be imported{aside(found)}", *rest) from error
 
 
 def _imported(
     program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
 ) -> Model:
-    program = without_own_copies(program)
+    program = without_inner_graphs(without_own_copies(program))
     refuse_state(program)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec
+    names = tuple(_output_names(structure.output))
+    if not names:
+        raise InputError("model", "returns no tensor", "at least one")
     notes = left_float(program)
     with quiet():
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)
         compute_weights(program)
+    widen_float8_weights(program)
     refuse_random(program)
     assert_tensors(program)
+    keep_numbers_tensors(program)
     replace_complex(program)
     fill_empty(program)
     promote_operands(program)
@@ -86,6 +102,7 @@ def _imported(
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
     _drop_constant_outputs(program)
+    asserted = asserted_last(program)
     with blocks_ended(importer, "block_builder"):
         module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     module = bound_indices(_rename_symbols(module, symbols))
@@ -94,7 +111,7 @@ def _imported(
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    model = replace(build(module, weights, tuple(_output_names(structure.output))), notes=notes)
+    model = replace(build(module, weights, names, asserted), notes=notes)
     _check_outputs(model, program)
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model
@@ -120,8 +137,8 @@ def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.expo
 def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:
     """Refuse an import whose outputs are not of the type that PyTorch says they are."""
     (returned,) = program.graph.output_node().args
-    wanted = [node.meta["val"] for node in returned[-len(model.outputs) :]]
-    for spec, value in zip(model.outputs, wanted, strict=True):
+    wanted = [node.meta["val"] for node in returned[-len(model.module["main"].ret_ty.fields) :]]
+    for spec, value in zip(model.outputs, wanted, strict=False):
         dtype = str(value.dtype).removeprefix("torch.")
         pairs = list(zip(spec.shape, value.shape, strict=False))
         differ = any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int))

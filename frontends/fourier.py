@@ -74,10 +74,16 @@ def _waves(w: Writer, rows: int, columns: int, period: int | None = None) -> Pai
     turns = w.emit(aten._to_copy.default, turns, dtype=torch.float64)
     angle = w.emit(aten.mul.Tensor, turns, 2 * math.pi / period)
     cos, sin = (
-        w.emit(aten._to_copy.default, w.emit(wave.default, angle), dtype=torch.float32)
+        w.emit(aten._to_copy.default, _exact(w, w.emit(wave.default, angle)), dtype=torch.float32)
         for wave in (aten.cos, aten.sin)
     )
     return cos, sin
+
+
+def _exact(w: Writer, wave: fx.Node) -> fx.Node:
+    """Return ``wave`` with zeros where it is one but for the rounding of its angle."""
+    small = w.emit(aten.lt.Scalar, w.emit(aten.abs.default, wave), 1e-9)
+    return w.emit(aten.where.self, small, w.emit(aten.full_like.default, wave, 0.0), wave)
 
 
 def _extent(w: Writer, x: fx.Node, axis: int, *, in_parts: bool = False) -> int:
@@ -130,7 +136,8 @@ def r2c(w: Writer, x: fx.Node, axes: Sequence[int], norm: int, onesided: bool) -
         pair = w.each(aten.slice.Tensor, whole, last, 0, half)
     else:
         cos, sin = _waves(w, extent, half)
-        pair = _along(w, x, cos, last), w.emit(aten.neg.default, _along(w, x, sin, last))
+        # Of a sum that is zero, the sign stays plus: it decides the angle.
+        pair = _along(w, x, cos, last), _along(w, x, w.emit(aten.neg.default, sin), last)
     for axis in others:
         pair = _turn(w, pair, axis, -1)
     return w.scaled(pair, _factor(x.meta["val"].shape, axes, norm))

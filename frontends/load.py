@@ -120,7 +120,7 @@ def _arguments(
     examples: Any, kwargs: Mapping[str, Any] | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return example inputs as positional and keyword arguments."""
-    from tvm_sparse.frontends.torch import arguments
+    from tvm_sparse.frontends.example_inputs import arguments
 
     args, named = arguments(() if examples is None else examples)
     return args, {**named, **(kwargs or {})}
@@ -159,8 +159,18 @@ def open_source(source: Any, weights: str | Path | None = None, part: Part | Non
 def _refusal(source: Any) -> InputError:
     """Return why no front end takes ``source``."""
     if not isinstance(source, str | Path):
-        expected = "an nn.Module, ExportedProgram or path"
-        return InputError("model", f"is a {type(source).__name__}", expected=expected)
+        expected, todo = "an nn.Module, ExportedProgram or path", ""
+        found = f"is a {type(source).__name__}"
+        if isinstance(source, type):
+            found, todo = (
+                f"is the class {source.__name__}",
+                f"pass an instance, {source.__name__}(...)",
+            )
+        elif callable(source):
+            todo = "call it in the forward method of an nn.Module"
+        elif isinstance(source, Mapping):
+            todo = "load these weights into an nn.Module with load_state_dict"
+        return InputError("model", found, expected, todo)
     expected, suffix = (
         "a .pt2 or .onnx file, or a factory 'pkg.module:function'",
         Path(source).suffix,

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters import layer_of
@@ -76,7 +77,9 @@ def _is_plain(node: fx.Node) -> bool:
     values = node.meta.get("val")
     tensors = values if isinstance(values, list | tuple) else (values,)
     return all(
-        value.layout is torch.strided and value.is_contiguous() and not value.storage_offset()
+        value.layout is torch.strided
+        and statically_known_true(value.storage_offset() == 0)  # values may decide it
+        and value.is_contiguous()
         for value in tensors
         if isinstance(value, torch.Tensor)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from tvm import relax
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.names import printable
+from tvm_sparse.passes.raise_assertions import ASSERTED
 from tvm_sparse_runtime.spec import TensorSpec
 from tvm_sparse_runtime.structure import Structure
 
@@ -64,6 +66,7 @@ def build(
     module: tvm.IRModule,
     weights: dict[str, tuple[str, np.ndarray]],
     output_names: tuple[str, ...] = (),
+    asserted: Sequence[str] = (),
 ) -> Model:
     """Return ``module`` as a :class:`Model`.
 
@@ -76,6 +79,8 @@ def build(
         those that ``main`` reads nowhere are dropped, from the function too.
     output_names
         Names of the outputs; numbered names are used when empty.
+    asserted
+        What is told where one of the last results, which are no outputs, is false.
 
     Raises
     ------
@@ -92,11 +97,14 @@ def build(
         body = relax.SeqExpr(body.blocks, relax.Tuple([body.body]))
         returned = relax.TupleType([returned])
     fields = list(returned.fields)
+    fields = fields[: len(fields) - len(asserted)]
     if not output_names:
         output_names = tuple(f"output_{i}" for i in range(len(fields)))
     trimmed = relax.Function(
         [*inputs, *rest], body, returned, function.is_pure, function.attrs
     ).without_attr("params")
+    if asserted:
+        trimmed = trimmed.with_attr(ASSERTED, list(asserted))
     result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
     result.update_func(result.get_global_var("main"), trimmed)
     return Model(

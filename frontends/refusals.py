@@ -9,7 +9,8 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.frontends.converters import layer_of
+from tvm_sparse.frontends.converters import layer_of, shown_value
+from tvm_sparse.frontends.operator_names import operator_name
 
 _TRAINING = {"native_dropout": 2, "dropout": 2, "rrelu_with_noise": 4}
 """Operators that are random in training only: the position of that argument."""
@@ -30,7 +31,7 @@ def refuse_random(program: torch.export.ExportedProgram) -> None:
             continue
         raise UnsupportedError(
             layer_of(node),
-            f"operator '{node.target}' draws random numbers",
+            f"operator '{operator_name(node.target)}' draws random numbers",
             "a model whose outputs follow from its inputs",
             "export it in evaluation mode, or pass the random numbers as an input",
         )
@@ -56,10 +57,11 @@ def refuse_decided_shapes(program: torch.export.ExportedProgram) -> None:
     for node in program.graph.nodes:
         value = node.meta.get("val")
         for part in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(part, torch.Tensor) and free_unbacked_symbols(part):
+            if isinstance(part, torch.Tensor) and free_unbacked_symbols(part.shape):
+                name, given = operator_name(node.target), shown_value(node)
                 raise UnsupportedError(
                     layer_of(node),
-                    f"operator '{node.target}' gives {list(part.shape)}: values decide the shape",
+                    f"operator '{name}' gives {given or 'tensors'}: values decide the shape",
                     "shapes that follow from the shapes of the inputs",
                     "compute all elements, and multiply by a mask those that do not count",
                 )

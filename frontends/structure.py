@@ -128,8 +128,9 @@ def _leaves(arguments: Sequence[Any], role: str) -> Iterator[Any]:
             yield place
             place += 1
         elif not isinstance(argument, ConstantArgument):
-            found = type(argument).__name__
-            raise InputError(f"{role} '{argument.name}'", f"is a {found}", "a tensor or constant")
+            found = "is a number that values or shapes decide"
+            todo = "return the tensor that has it, and call item() behind the model"
+            raise InputError(f"{role} '{argument.name}'", found, "a tensor or constant", todo)
         elif argument.value is None:
             yield None
         elif isinstance(argument.value, _CONSTANTS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,15 +11,18 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.dynamic_shapes import checked
 from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.frontends.huggingface import register_caches
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.plain_module import plain_module
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import structure_of
+from tvm_sparse.frontends.tensor_places import TensorPlaces
+from tvm_sparse.frontends.untraced import not_traced
 from tvm_sparse_runtime.structure import leaves
-
-Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
 
 def from_module(
@@ -60,34 +62,19 @@ def from_module(
         raise InputError("kwargs", found, "a mapping", "pass several inputs as one tuple")
     named |= kwargs or {}
     register_caches()
-    copy = inference_copy(module)
-    name = type(module).__name__
+    module = plain_module(module)
+    given = bound(module, args, named)
     if dynamic_batch:
-        args, named, dynamic_shapes = _with_dynamic_batch(copy, args, named, dynamic_batch)
-    with quiet(), torch.no_grad():
+        args, named, dynamic_shapes = _with_dynamic_batch(args, named, given, dynamic_batch)
+    else:
+        dynamic_shapes = checked(dynamic_shapes, module, given)
+    copy = inference_copy(module)
+    with quiet(), torch.no_grad(), TensorPlaces():
         try:
             program = torch.export.export(copy, args, named, dynamic_shapes=dynamic_shapes)
         except Exception as error:
-            raise _not_traced(name, error) from error
+            raise not_traced(copy, (args, named), error) from error
     return from_exported(program, _symbols(program, dynamic_shapes))
-
-
-def arguments(examples: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the keyword arguments of a call.
-
-    Raises
-    ------
-    InputError
-        They are no tensor, sequence or mapping.
-    """
-    if isinstance(examples, torch.Tensor):
-        return (examples,), {}
-    if isinstance(examples, Mapping):
-        return (), dict(examples)
-    if not isinstance(examples, Sequence) or isinstance(examples, str):
-        found = f"are of type {type(examples).__name__}"
-        raise InputError("inputs", found, "a tensor, a sequence or a mapping of arguments")
-    return tuple(examples), {}
 
 
 def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
@@ -111,9 +98,9 @@ def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[in
 
 
 def _with_dynamic_batch(
-    module: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    given: Mapping[str, Any],
     bounds: bool | tuple[int, int],
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """Return the examples with a batch of at least two, and the dynamic shapes to export with.
@@ -138,32 +125,6 @@ def _with_dynamic_batch(
     def dims(x: Any) -> dict[int, Any] | None:
         return {0: batch} if follows(x) else None
 
-    try:
-        named = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    except TypeError as error:
-        raise InputError("example inputs", str(error), "the arguments of forward") from error
-    shapes = pytree.tree_map(dims, dict(named))
+    shapes = pytree.tree_map(dims, dict(given))
     args, kwargs = pytree.tree_map(widen, (args, kwargs))
     return args, kwargs, shapes
-
-
-def _not_traced(name: str, error: Exception) -> InputError:
-    """Return what to tell of a model that PyTorch cannot trace, or not with such open extents."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = (lines or [type(error).__name__])[0].rstrip(" .")
-    if not first.startswith("Constraints violated"):
-        return InputError(
-            f"model '{name}'",
-            f"torch.export cannot trace it ({first})",
-            "a model without data-dependent control flow, and inputs that fit it",
-            "run the model on the example inputs first, or pass your own ExportedProgram",
-        )
-    reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
-    start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)
-    fixes = [line for line in lines[start:] if " = " in line]
-    return InputError(
-        f"model '{name}'",
-        f"cannot leave these extents open ({'; '.join(reasons[:1]) or first})",
-        "extents that may be all that their range says",
-        f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim",
-    )

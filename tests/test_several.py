@@ -119,3 +119,36 @@ def test_damage_in_any_file_is_found(artifact, tmp_path, index):
 def test_targets_that_do_not_go_together(model, targets, words):
     with pytest.raises(InputError, match=words):
         ts.compile_for(model, (torch.from_numpy(X),), targets=targets)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(96, 32)
+
+    def forward(self, x, *, scale=1.0):
+        return self.linear(x) * scale
+
+
+def test_it_takes_what_compile_takes():
+    model, x = Scaled().eval(), torch.from_numpy(X)
+    rows = torch.export.Dim("rows", max=8)
+    told = []
+    library = ts.compile_for(
+        model,
+        (x,),
+        {"scale": 2.0},
+        targets=TARGETS[1:],
+        dynamic_shapes={"x": {0: rows}, "scale": None},
+        precision="float32",
+        database=None,
+        config=ts.Config(measure=False),
+        progress=lambda *step: told.append(step),
+    )
+    assert library.inputs[0].shape == ("rows", 96) and told
+    torch.testing.assert_close(library(x[:2], scale=2.0), model(x[:2], scale=2.0).detach())
+
+
+def test_a_single_target_is_no_list(model):
+    with pytest.raises(InputError, match=r"targets: is one, cpu:haswell; .*\['cpu:haswell'\]"):
+        ts.compile_for(model, (torch.from_numpy(X),), targets="cpu:haswell")

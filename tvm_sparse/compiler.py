@@ -19,9 +19,9 @@ from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
 from tvm_sparse.config import Config, Precision
 from tvm_sparse.errors import SlowKernelWarning
+from tvm_sparse.frontends.example_inputs import arguments
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.torch import arguments
 from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.kernel import slow_phrases
 from tvm_sparse.library import Library

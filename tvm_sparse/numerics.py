@@ -36,8 +36,8 @@ def is_signed(dtype: str) -> bool:
 
 
 def bits_of(dtype: str) -> int:
-    """Return the bits of a value of ``dtype``."""
-    return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    """Return the bits that a value of ``dtype`` has in memory."""
+    return 8 if dtype == "bool" else int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
 def vector_type(dtype: str, lanes: int) -> str:

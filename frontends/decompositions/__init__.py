@@ -31,6 +31,7 @@ from tvm_sparse.frontends.decompositions import (
     scans,
     scatters,
     statistics,
+    transformers,
     triangular,
     views,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "scans",
     "scatters",
     "statistics",
+    "transformers",
     "triangular",
     "views",
 ]

@@ -92,6 +92,8 @@ def _angle(x: Tensor) -> Tensor:
 
 @rule(aten.pow.Tensor_Scalar)
 def _power_number(x: Tensor, exponent: Any) -> Any:
+    if not isinstance(exponent, int | float):
+        return NotImplemented  # a number that is read out of a tensor
     if exponent == 0.5 and x.is_floating_point():
         return torch.sqrt(x)  # not the power at minus infinity
     if exponent == -0.5 and x.dtype in (torch.float32, torch.float64):

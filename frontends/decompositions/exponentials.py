@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
@@ -50,3 +51,13 @@ def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Any:
 
 def _floating(x: Tensor) -> Tensor:
     return x if x.is_floating_point() else x.to(torch.get_default_dtype())
+
+
+@rule(aten.polar.default)
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
+
+
+@rule(aten.angle.default)
+def _angle(x: Tensor) -> Any:
+    return NotImplemented if x.is_complex() else decomposition_table[aten.angle.default](x)

@@ -37,7 +37,7 @@ def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if k == 0:
         values = x.narrow(dim, 0, 0)
         return values.clone(), torch.zeros_like(values, dtype=torch.int64)
-    return NotImplemented
+    return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
 
 
 def _picked(x: Tensor, places: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:

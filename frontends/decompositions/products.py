@@ -15,7 +15,7 @@ from tvm_sparse.machine.vector import LANES
 
 def _sum(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """Return ``beta * x + alpha * product``; whole numbers count the whole parts of factors."""
-    if not product.is_floating_point():
+    if not product.is_floating_point() and not product.is_complex():
         beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:  # NaN in x does not count

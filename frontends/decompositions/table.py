@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
 from tvm_sparse.frontends.decompositions.torchao import torchao_rules
 from tvm_sparse.frontends.resize import RESIZES
@@ -21,6 +22,7 @@ _KEPT = (
     aten.matmul.default,
     aten.layer_norm.default,
     aten.group_norm.default,
+    aten.complex.default,
     *RESIZES,
     *SAMPLERS,
 )
@@ -49,7 +51,29 @@ def _table(known: frozenset[str]) -> dict[Any, Callable[..., Any]]:
             table.setdefault(operator, decomposition)
     for operator in _KEPT:
         table.pop(operator, None)
-    return {**table, **_RULES}
+    return {**table, **{operator: _for_real(one) for operator, one in _RULES.items()}}
+
+
+_REAL = {
+    *("bessel", "gamma", "matrices", "norms", "order", "orthogonal", "reductions", "scans"),
+    *("statistics", "triangular"),
+}
+"""Files of this package whose rules compute in float64, which has no imaginary part."""
+
+
+def _for_real(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that leaves operators of complex numbers as they are."""
+    if function.__module__.rpartition(".")[2] not in _REAL:
+        return function
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        tensors = pytree.tree_leaves((args, kwargs))
+        if any(isinstance(t, torch.Tensor) and t.is_complex() for t in tensors):
+            return NotImplemented
+        return function(*args, **kwargs)
+
+    return wrapped
 
 
 def rule(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -10,6 +10,7 @@ from tests.frontends.running import run
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends import load
 
+MIXED = torch.randn(3, 4, 3, 5, 2, generator=torch.Generator().manual_seed(1))
 WEIGHT = torch.randn(8, 4, 3, 2, generator=torch.Generator().manual_seed(0))
 
 
@@ -32,7 +33,51 @@ def spectrum(x):
     return torch.stft(x[:, :, 0, 0].repeat(1, 8), 16, 4, 16, window, return_complex=True).abs()
 
 
+def spectral(x):
+    """The layer of a Fourier neural operator: a product of matrices at each kept frequency."""
+    y = torch.fft.rfft2(x.permute(0, 3, 1, 2))
+    kept = torch.einsum("bixy,ixyo->boxy", y[..., :4, :3], torch.view_as_complex(MIXED))
+    result = torch.zeros(2, 5, 8, 4, dtype=torch.cfloat)
+    result[:, :, :4, :3] = kept
+    return torch.fft.irfft2(result, s=(8, 7))
+
+
+def rotated(x):
+    angles = torch.outer(torch.arange(8.0), torch.arange(7.0))
+    turned = torch.view_as_complex(x[..., :2].contiguous()) * torch.polar(torch.ones(8, 7), angles)
+    return torch.view_as_real(turned)
+
+
+def parts(use):
+    """Return a function of two complex tensors that returns the parts of ``use`` of them."""
+
+    def function(x):
+        y, z = torch.fft.fft(x, dim=1), torch.fft.fft(x.flip(2), dim=2)
+        return torch.view_as_real(use(y, z).resolve_conj())
+
+    return function
+
+
 USES = {
+    "spectral": spectral,
+    "rotated": rotated,
+    "matrices": parts(lambda y, z: y.transpose(-1, -2) @ z),
+    "matrix onto": parts(
+        lambda y, z: torch.addmm(y[0, :3, 0], y[0, 0].t(), z[0, 0], beta=2, alpha=0.5)
+    ),
+    "linear": parts(lambda y, z: torch.nn.functional.linear(y, z[0, 0])),
+    "convolution": parts(
+        lambda y, z: torch.nn.functional.conv1d(y[0], z[:, 0].repeat(1, 1, 2)[:, :7, :3])
+    ),
+    "quotients": parts(lambda y, z: y / z + y / 2 + 1 / (z + 3) + y / (1 + 2j)),
+    "numbers": parts(lambda y, z: 2 - y + (1 - 2j) + torch.add(y, z, alpha=3)),
+    "exponential": parts(lambda y, z: torch.exp(1j * y.real) + torch.exp(z / 8)),
+    "angle": parts(lambda y, z: torch.complex(y.angle(), z.abs())),
+    "chosen": parts(lambda y, z: torch.where(y.real > 0, y, 0) + z.masked_fill(z.imag > 0, 1j)),
+    "parts": parts(lambda y, z: torch.cat([*y.split(2, 1)[::-1], z.chunk(2, 1)[1]], 1)),
+    "picked": parts(lambda y, z: y[:, torch.tensor([2, 0])] + z.unbind(1)[1].unsqueeze(1)),
+    "equal": parts(lambda y, z: torch.complex((y == z).float(), (y != y).float())),
+    "norm": parts(lambda y, z: torch.linalg.vector_norm(y, dim=-1) + 0j),
     "mixed tokens": lambda x: torch.fft.fftn(torch.fft.fftn(x, dim=-1), dim=-2).real,
     "filter": filtered,
     "spectrum": spectrum,
@@ -82,3 +127,31 @@ def test_magnitudes_neither_overflow_nor_vanish():
     model = Network(lambda x: torch.fft.fft(x).abs())
     (found,) = run(load(model, x), x)
     assert torch.allclose(torch.from_numpy(found), model(x), rtol=2e-6, atol=0)
+
+
+class Filter(nn.Module):
+    """A filter whose weights are complex parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6, 9, dtype=torch.cfloat))
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.einsum("bif,iof->bof", torch.fft.rfft(x), self.weight), n=16)
+
+
+def test_complex_parameters():
+    model, x = Filter().eval(), torch.randn(2, 4, 16)
+    (found,) = run(load(model, (x,)), x)
+    torch.testing.assert_close(torch.as_tensor(found), model(x).detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [torch.linalg.inv, torch.linalg.det, lambda y: torch.linalg.qr(y)[1], torch.linalg.svdvals],
+)
+def test_factors_of_complex_matrices_are_refused(use):
+    """They are computed in float64, which has no imaginary part."""
+    network = Network(lambda x: use(torch.fft.fft(x)).abs())
+    with pytest.raises(UnsupportedError, match=r"operator 'torch.linalg.* has complex numbers"):
+        load(network, (torch.randn(3, 3),))

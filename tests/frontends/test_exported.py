@@ -117,7 +117,7 @@ def test_an_operator_that_fails_in_the_importer_is_named_with_its_layer():
 
     dims = ({0: torch.export.Dim.DYNAMIC},)
     program = torch.export.export(nn.Sequential(nn.ReLU(), Spread()), (X,), dynamic_shapes=dims)
-    with pytest.raises(InputError, match=r"layer '1': operator 'var.*statically known"):
+    with pytest.raises(InputError, match=r"layer '1': operator 'torch.var.*statically known"):
         from_exported(program)
 
 
@@ -128,7 +128,7 @@ def test_an_output_that_is_no_tensor_nor_constant_is_refused():
 
     dims = ({0: torch.export.Dim.DYNAMIC},)
     program = torch.export.export(Length(), (X,), dynamic_shapes=dims)
-    with pytest.raises(InputError, match=r"is a SymIntArgument; expected a tensor or constant"):
+    with pytest.raises(InputError, match="is a number that values or shapes decide"):
         from_exported(program)
 
 

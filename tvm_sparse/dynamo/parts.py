@@ -14,8 +14,9 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tvm_sparse.dynamo.attributes import attribute, make_attribute
-from tvm_sparse.dynamo.support import Support
+from tvm_sparse.dynamo.support import Support, told
 from tvm_sparse.frontends.converters import layer_of
+from tvm_sparse.frontends.operator_names import operator_name
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def split(
             try:
                 made = compile_part(part)
             except Exception as error:  # PyTorch runs what cannot be compiled
-                reason = str(error).splitlines()[0]
+                reason = told(error)
                 eager += [_eager(n, reason) for n in part.graph.nodes if n.op == "call_function"]
                 continue
             parts.append(made)
@@ -113,7 +114,7 @@ def _reasons(module: fx.GraphModule, shared: set[str]) -> dict[str, str]:
 
 
 def _eager(node: fx.Node, reason: str) -> Eager:
-    return Eager(str(node.target), layer_of(node), reason)
+    return Eager(operator_name(node.target), layer_of(node), reason)
 
 
 def _take_weights(outer: fx.GraphModule, call: fx.Node, part: fx.GraphModule) -> None:

@@ -18,6 +18,7 @@ from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.computed_weights import compute_weights
 from tvm_sparse.frontends.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.words import aside, said
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ def exported(
             program = program.run_decompositions({})
             compute_weights(program)
         except Exception as error:  # of every kind
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise InputError("graph", f"torch.export cannot trace it ({reason[0]})") from error
+            found = f"torch.export cannot trace it{aside(said(error))}"
+            raise InputError("graph", found) from error
     specs = program.graph_signature.output_specs
     written = [str(spec.target) for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]
     if written:

@@ -10,8 +10,10 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.errors import SparseError
 from tvm_sparse.frontends.exported import from_exported
 from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.words import aside, said
 
 
 class Support:
@@ -35,6 +37,13 @@ class Support:
         if key not in self._known:
             self._known[key] = _refused(node, values)
         return self._known[key]
+
+
+def told(error: Exception) -> str:
+    """Return what an error of the compiler says, of any other what a user understands."""
+    if isinstance(error, SparseError):
+        return str(error)
+    return f"cannot be compiled{aside(said(error))}"
 
 
 def _value(node: fx.Node) -> Any:
@@ -66,5 +75,5 @@ def _refused(node: fx.Node, values: list[Any]) -> str:
         with quiet(), torch.no_grad():
             from_exported(torch.export.export(fx.GraphModule({}, graph), inputs))
     except Exception as error:  # whatever the reason, PyTorch can run it
-        return str(error).splitlines()[0]
+        return told(error)
     return ""

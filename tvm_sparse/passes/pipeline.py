@@ -42,6 +42,7 @@ from tvm_sparse.passes.pad_first import PadFirst
 from tvm_sparse.passes.pool_first import PoolFirst
 from tvm_sparse.passes.pooling import LowerPools
 from tvm_sparse.passes.quantise_rows import QuantiseRows
+from tvm_sparse.passes.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.read_bytes import ReadBytes
 from tvm_sparse.passes.remove_channels import RemoveChannels
 from tvm_sparse.passes.remove_taps import RemoveTaps
@@ -119,7 +120,6 @@ def lower(chooser: Chooser) -> list[Pass]:
             else [*_reductions(chooser.target), TakePlaces(), *_moves()]
         ),
         relax.transform.LegalizeOps(DEFINITIONS),
-        relax.transform.ConvertToDataflow(),  # a model that asserts something has no block
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
@@ -195,6 +195,7 @@ def finalise(target: Target) -> list[Pass]:
     """Phase 4: Relax to virtual machine code, memory planned statically."""
     stock = cuda if target.kind.name == "cuda" else cpu_generic
     return [
+        RaiseAssertions(),
         ReturnTensor(),
         *after_scheduling(target),
         *map(_read_safely, stock.pipeline.dataflow_lower_passes(target)),

@@ -11,10 +11,10 @@ from torch import fx, nn
 from tvm_sparse.errors import InputError
 from tvm_sparse.extras import require
 from tvm_sparse.frontends.effective import inference_copy
+from tvm_sparse.frontends.example_inputs import Examples, arguments
 from tvm_sparse.frontends.left_float import keep_left_float
 from tvm_sparse.frontends.quantised_layers import traced_in
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.frontends.torch import Examples, arguments
 from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.quantization.converting import converted
 from tvm_sparse.quantization.losses import losses
@@ -22,6 +22,7 @@ from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantise_rows
 from tvm_sparse.quantization.tracing import traced
+from tvm_sparse.words import aside, said
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"
@@ -110,9 +111,9 @@ def quantize(
                 prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             result = converted(prepared)
         except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             todo = "give each use of a module its own, or quantise with another tool"
-            raise InputError(WHERE, f"torchao refuses the model ({reason})", todo=todo) from error
+            reason = f"torchao refuses the model{aside(said(error))}"
+            raise InputError(WHERE, reason, todo=todo) from error
         _name_weights(result)
         if dynamic:
             quantise_rows(result, ignore)

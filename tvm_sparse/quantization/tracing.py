@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.quantization.linear_products import linear_products
+from tvm_sparse.words import aside, said
 
 aten = torch.ops.aten
 
@@ -56,8 +57,8 @@ def traced(
             program = torch.export.export(model, *call, dynamic_shapes=shapes, strict=True)
             graph = program.module()
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InputError(where, f"the model cannot be traced ({reason})") from error
+            found = f"the model cannot be traced{aside(said(error))}"
+            raise InputError(where, found) from error
     linear_products(graph)
     name_sources(graph)
     return graph

@@ -1,0 +1,52 @@
+"""Dynamic shapes are checked against the arguments before they are exported."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import tvm_sparse as ts
+from tvm_sparse.errors import InputError
+
+X = torch.zeros(4, 64)
+ROWS = Dim("rows", max=16)
+
+
+class Scaled(nn.Module):
+    def forward(self, x, *, scale=1.0, parts=None):
+        return x * scale
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        (({0: "rows"},), r"of 'x': has the text 'rows' for axis 0; .*torch.export.Dim\('rows'\)"),
+        (("rows",), "of 'x': is 'rows'; expected a mapping of axes"),
+        ((ROWS,), "of 'x': is .*; expected a mapping of axes"),
+        (({5: ROWS},), "of 'x': has an axis 5; expected one of a tensor of 2"),
+        (({"rows": ROWS},), "of 'x': has an axis 'rows'"),
+        (({0: 1.5},), "of 'x': has a float for axis 0"),
+        (({0: Dim("rows", min=8, max=16)},), "says 8 to 16 for axis 0, which is 4 in the example"),
+        (({0: ROWS}, None), r"has 2 entries for 1 arguments \(x\)"),
+        ({"y": {0: ROWS}}, "'y' is no argument of the example inputs; .*among x"),
+        ({"x": None, "scale": {0: ROWS}}, "'scale' is no argument of the example inputs"),
+    ],
+)
+def test_each_sort_of_fault_has_its_sentence(shapes, told):
+    with pytest.raises(InputError, match=f"dynamic_shapes.*{told}|dynamic_shapes {told}"):
+        ts.load(Scaled(), (X,), dynamic_shapes=shapes)
+
+
+def test_a_constant_has_no_open_extent():
+    with pytest.raises(InputError, match=r"of 'scale': is set, and 2\.0 is no tensor"):
+        shapes = {"x": None, "scale": {0: ROWS}}
+        ts.load(Scaled(), (X,), {"scale": 2.0}, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"x": {0: ROWS}, "scale": None}, {"x": {0: ROWS}}, ({0: ROWS},)]
+)
+def test_arguments_that_are_left_out_may_be_mentioned(shapes):
+    assert ts.load(Scaled(), (X,), dynamic_shapes=shapes).inputs[0].shape == ("rows", 64)
