@@ -47,6 +47,17 @@ def test_the_section_of_a_version(tool, capsys, version, notes):
     assert capsys.readouterr().out == notes
 
 
+def test_sections_of_the_changelog_are_short():
+    """One line a change, under 60 lines a section: reasons and figures are in the notebook."""
+    text = (TOOL.parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    for part in text.split("\n## ")[1:]:
+        heading, *lines = part.splitlines()
+        assert len(lines) < 60, heading
+        for line in filter(None, lines):
+            assert line.startswith(("### ", "- **")), line
+            assert len(line) <= 120, line
+
+
 @pytest.mark.parametrize("version", ["0.0.1", "0.1", "1.0.0"])
 def test_a_version_without_one(tool, capsys, version):
     assert tool.main([version]) == 1
