@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import decomposition_table
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
@@ -60,4 +59,8 @@ def _polar(size: Tensor, angle: Tensor) -> Tensor:
 
 @rule(aten.angle.default)
 def _angle(x: Tensor) -> Any:
-    return NotImplemented if x.is_complex() else decomposition_table[aten.angle.default](x)
+    if x.is_complex():
+        return NotImplemented
+    real = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    half = torch.where(real < 0, torch.full_like(real, math.pi), torch.zeros_like(real))
+    return torch.where(torch.isnan(real), real, half)

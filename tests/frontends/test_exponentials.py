@@ -31,3 +31,8 @@ def test_relative_precision_of_log1p():
     size = torch.logspace(-30, 4, 341)
     x = torch.cat([size, -size[size < 1], torch.tensor([-1.0, -2.0, float("inf")])])
     assert wrong({"log1p": torch.log1p}, x, rtol=1e-6, atol=0, exact=True) == {}
+
+
+def test_angles_of_real_numbers():
+    x = torch.tensor([-2.0, -0.0, 0.0, 3.0, float("nan"), -float("inf")])
+    assert wrong({"angle": torch.angle}, x, rtol=1e-6, atol=0) == {}
