@@ -26,6 +26,7 @@ from tvm_sparse.frontends import (  # noqa: F401 (they enter their converters)
     slices,
 )
 from tvm_sparse.frontends.exact_products import exact_product
+from tvm_sparse.frontends.extents import with_shape
 from tvm_sparse.frontends.operator_names import operator_name
 from tvm_sparse.frontends.operators import CONVERTERS
 from tvm_sparse.frontends.window_operators import max_pool_places
@@ -117,6 +118,7 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
                 "a use of it that the page 'Supported operators' lists",
                 "write the layer with other operators, or compile the model without it",
             ) from error
+        result = with_shape(importer, node, result)
         _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
         return result
 

@@ -2,13 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from tvm import relax, tirx, topi
 
 from tvm_sparse.frontends.operators import called, converter, dtype_of, emit
+
+
+def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
+    """Return ``result`` with the shape that PyTorch knows, where the program knows none.
+
+    PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
+    whose extents are rounded up in other orders. The program checks the shape when it runs.
+    """
+    value, found = node.meta.get("val"), getattr(result, "ty", None)
+    if not isinstance(found, relax.TensorType) or found.shape is not None:
+        return result
+    if not isinstance(value, torch.Tensor):
+        return result
+    names = _variables(importer, node.graph)
+    shape = [_expression(extent, names) for extent in value.shape]
+    if any(extent is None for extent in shape):
+        return result
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
+
+
+def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
+    """Return the program's variable of each symbol that is an extent of an input."""
+    found: dict[Any, Any] = {}
+    for node in graph.find_nodes(op="placeholder"):
+        shapes = getattr(node.meta.get("val"), "shape", ()), importer.env.get(node)
+        if shapes[1] is not None:
+            pairs = zip(shapes[0], shapes[1].ty.shape or (), strict=False)
+            found.update((e.node.expr, v) for e, v in pairs if isinstance(e, torch.SymInt))
+    return found
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *terms: functools.reduce(operator.add, terms),
+    "Mul": lambda *factors: functools.reduce(operator.mul, factors),
+    "FloorDiv": tirx.floordiv,
+    "CleanDiv": tirx.floordiv,
+    "Mod": tirx.floormod,
+    "PythonMod": tirx.floormod,
+    "Max": lambda *terms: functools.reduce(tirx.max, terms),
+    "Min": lambda *terms: functools.reduce(tirx.min, terms),
+}
+"""By the name of PyTorch's function of extents."""
+
+
+def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
+    """Return an extent as an expression of the program's variables, None if it has no form."""
+    if isinstance(extent, int):
+        return tirx.IntImm("int64", extent)
+    expr = extent.node.expr if isinstance(extent, torch.SymInt) else extent
+    if expr in names:
+        return names[expr]
+    if expr.is_Integer:
+        return tirx.IntImm("int64", int(expr))
+    make = _OPERATIONS.get(type(expr).__name__)
+    parts = [_expression(argument, names) for argument in expr.args]
+    known = make is not None and all(part is not None for part in parts)
+    return make(*parts) if known and make is not None else None
 
 
 @converter("sym_max")

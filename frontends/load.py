@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.asked import Asked
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.part import Part, part_of
-from tvm_sparse.frontends.registry import Asked, front_end
+from tvm_sparse.frontends.registry import front_end
 from tvm_sparse.interrupts import whole_imports
 
 Shape = Sequence[int | str]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tvm_sparse.extras import require
+from tvm_sparse.frontends.asked import Asked
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.part import Part
 from tvm_sparse.table import Table
@@ -39,21 +40,6 @@ class FrontEnd:
     weights: bool = False
     open_part: Callable[[Any, Part], Any] | None = None
     shaped: Callable[[Any, Part, Asked], Model] | None = None
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a caller says about the shapes of inputs; see :func:`~tvm_sparse.frontends.load`."""
-
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    dynamic_batch: bool | tuple[int, int] = False
-    dynamic_shapes: Any = None
-    shapes: Any = field(default_factory=dict)
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return self != Asked()
 
 
 def suffix(*names: str) -> Callable[[Any], bool]:
@@ -89,7 +75,7 @@ def _open_part_of_onnx(source: Any, part: Part) -> Any:
 
 
 def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
-    from tvm_sparse.frontends.onnx.asked import load_shaped
+    from tvm_sparse.frontends.onnx.shaped import load_shaped
 
     return load_shaped(Path(source), part, asked)
 

@@ -43,6 +43,14 @@ def settled(extent: Any) -> Any:
     return int(found) if found.is_Integer else found
 
 
+def size_at(extent: Any, values: Mapping[Any, int]) -> int:
+    """Return an extent of a traced tensor for ``values`` of the symbols."""
+    found = settled(extent)
+    if isinstance(found, int):
+        return found
+    return int(sympy_interp(PythonReferenceAnalysis, dict(values), found))
+
+
 def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
     """Return the conditions that ``program`` was traced under, each once."""
     nodes = program.graph.find_nodes(op="placeholder")

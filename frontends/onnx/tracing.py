@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
-from tvm_sparse.frontends.onnx.ranges import ranges_of, settled
+from tvm_sparse.frontends.onnx.inputs import Input, Range
+from tvm_sparse.frontends.onnx.ranges import ranges_of, settled, size_at
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -43,10 +43,16 @@ that a graph which needs equal ones finds them equal."""
 
 @dataclass(frozen=True)
 class Trace:
-    """A program, and its inputs with the extents that are left open."""
+    """A program, its inputs with the extents that are left open, and the ranges of these."""
 
     program: torch.export.ExportedProgram
     inputs: list[Input]
+    ranges: tuple[Range, ...] = ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether every range is more than the neighbourhood of the size it was found at."""
+        return all(high is None or high >= 2 * low for low, high in self.ranges)
 
     @property
     def symbols(self) -> list[dict[int, str]]:
@@ -81,7 +87,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         if not plain:
             raise _refusal(source, inputs, error) from error
         first = error
-    fixed: dict[tuple[tuple[Extent, ...], ...], Trace] = {}
+    fixed: dict[Any, Trace] = {}
     for sizes in _later_sizes(inputs, bounds):
         try:
             trace = _automatic(network, inputs, sizes, bounds)
@@ -90,10 +96,10 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         except Exception as error:
             _log.debug("%s at %s: %s", source, sizes, error)
             continue
-        if trace is not None and trace.inputs == list(inputs):
+        if trace is not None and trace.inputs == list(inputs) and trace.is_wide:
             return trace
         if trace is not None:
-            fixed[tuple(x.shape for x in trace.inputs)] = trace
+            fixed[tuple(x.shape for x in trace.inputs), trace.ranges] = trace
     if len(fixed) == 1:
         return next(iter(fixed.values()))
     raise _refusal(source, inputs, first) from first
@@ -190,9 +196,36 @@ def _automatic(
     ranges = ranges_of(program, traced_at, wanted)
     if ranges is None:
         return None
+    ones = {s for s, (low, _) in ranges.items() if low == 2 and wanted[s][0] == 1}
+    if ones and _same_at_one(network, inputs, program, ones, (found, sizes)):
+        ranges |= {symbol: (1, ranges[symbol][1]) for symbol in ones}
     for symbol, (low, high) in ranges.items():
         program.range_constraints[symbol] = ValueRanges(low, int_oo if high is None else high)
-    return Trace(program, list(inputs))
+    return Trace(program, list(inputs), tuple(ranges.values()))
+
+
+def _same_at_one(
+    network: nn.Module,
+    inputs: Sequence[Input],
+    program: torch.export.ExportedProgram,
+    ones: Collection[Any],
+    traced: tuple[Mapping[str, Any], Mapping[str, int]],
+) -> bool:
+    """Whether a trace with 1 for the symbols ``ones`` gives the shapes that ``program`` gives.
+
+    PyTorch asks whether an extent is one when it lays out memory and takes products apart, which
+    no result depends on. What does depend on it, a squeeze of all such axes, shows in the shapes.
+    """
+    symbols, sizes = traced
+    numbers = {name: 1 if symbol in ones else sizes[name] for name, symbol in symbols.items()}
+    try:
+        single = _program(network, [_with(x, numbers) for x in inputs], [{} for _ in inputs], {})
+    except Exception as error:
+        _log.debug("at one: %s", error)
+        return False
+    values = {symbol: numbers[name] for name, symbol in symbols.items()}
+    shapes = [tuple(size_at(n, values) for n in shape) for shape in _results(program)]
+    return shapes == _results(single)
 
 
 def _with(x: Input, numbers: Mapping[str, int]) -> Input:
@@ -214,6 +247,13 @@ def _shapes(program: torch.export.ExportedProgram) -> list[Any]:
     names = set(program.graph_signature.user_inputs)
     nodes = program.graph.find_nodes(op="placeholder")
     return [tuple(n.meta["val"].shape) for n in nodes if n.name in names]
+
+
+def _results(program: torch.export.ExportedProgram) -> list[tuple[Any, ...]]:
+    """Return the shape of each output of ``program``."""
+    (returned,) = program.graph.output_node().args
+    values: Any = [node.meta["val"] for node in returned]
+    return [tuple(value.shape) for value in values]
 
 
 def _refusal(source: str, inputs: Sequence[Input], error: Exception) -> Exception:

@@ -11,8 +11,8 @@ from torch import Tensor
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
-FAR = 1 << 30
-"""What exporters write for the end of an axis is farther away than this."""
+FAR = 1 << 29
+"""What exporters write for the end of an axis is farther away than this, open extents are not."""
 
 
 def wrapped(indices: Tensor, extent: int) -> Tensor:
@@ -127,8 +127,9 @@ def _slice_attributes(
 def _sliced(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
     """Slice as Python does; a negative step walks back from ``start``."""
     if step > 0:
-        first = None if isinstance(start, int) and start < -FAR else start
-        last = None if isinstance(end, int) and end > FAR else end
+        is_open = not isinstance(x.shape[axis], int)
+        first = None if is_open and isinstance(start, int) and start < -FAR else start
+        last = None if is_open and isinstance(end, int) and end > FAR else end
         return x[(slice(None),) * axis + (slice(first, last, step),)]
     extent = x.shape[axis]
     if not all(isinstance(n, int) for n in (extent, start, end)):
