@@ -124,3 +124,30 @@ def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
     for i in range(len(amounts) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = amounts[2 * i : 2 * i + 2]
     return called(importer, node, lambda x: topi.nn.pad(x, before, after, value), x)
+
+
+@converter("squeeze.default", "squeeze.dim", "squeeze.dims")
+def _squeezed(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Take away the axes that are one to PyTorch; to TVM's converter an open one may be."""
+    source: Any = node.args[0]
+    shape = source.meta["val"].shape
+    if all(isinstance(extent, int) for extent in shape):
+        return None
+    given: Any = node.args[1] if len(node.args) > 1 else range(len(shape))
+    axes = [axis % len(shape) for axis in ([given] if isinstance(given, int) else given)]
+    ones = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
+    x = importer.env[source]
+    return emit(importer, relax.op.squeeze(x, ones)) if ones else x
+
+
+@converter("select.int")
+def _selected(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Take the element at a place that follows from an open extent: the last step, say."""
+    place: Any = node.args[2]
+    if not isinstance(getattr(place, "meta", {}).get("val"), torch.SymInt):
+        return None
+    x, first = importer.env[node.args[0]], importer.env[place]
+    axis = int(node.args[1]) % len(x.ty.shape)  # type: ignore[arg-type]
+    first = first + x.ty.shape[axis] if place.meta["val"] < 0 else first
+    row = relax.op.strided_slice(x, [axis], [first], [first + 1], assume_inbound=True)
+    return emit(importer, relax.op.squeeze(emit(importer, row), [axis]))

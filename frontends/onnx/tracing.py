@@ -225,6 +225,7 @@ def _same_at_one(
         return False
     values = {symbol: numbers[name] for name, symbol in symbols.items()}
     shapes = [tuple(size_at(n, values) for n in shape) for shape in _results(program)]
+    _log.debug("at one: %s and %s", shapes, _results(single))
     return shapes == _results(single)
 
 

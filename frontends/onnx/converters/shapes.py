@@ -54,6 +54,7 @@ def _squeeze_attribute(x: Tensor, *, axes: Any = None) -> Tensor:
 @converter("Squeeze", since=13, static=["axes"])
 def _squeeze(x: Tensor, axes: np.ndarray | None = None) -> Tensor:
     if axes is None:
+        torch._check(all(isinstance(n, int) or n != 1 for n in x.shape))
         return x.squeeze()
     for axis in sorted({int(a) % x.dim() for a in axes.reshape(-1)}, reverse=True):
         if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
