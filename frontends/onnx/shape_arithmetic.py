@@ -5,10 +5,12 @@ Each function takes the node and its arrays; it returns None where torch has to 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.types import DTYPES
@@ -140,6 +142,13 @@ def _same_shape(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return list(np.broadcast_arrays(*arrays))
 
 
+def _extreme(function: Any, symbolic: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Any:
+    """Return the largest or smallest elements; of extents as an extent."""
+    if not _numeric(arrays):
+        function = np.frompyfunc(symbolic, 2, 1)
+    return functools.reduce(function, _same_shape(arrays))
+
+
 ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Identity": lambda node, x: x,
     "Gather": lambda node, x, i: np.take(x, i, node.attributes.get("axis", 0)),
@@ -165,8 +174,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "LessOrEqual": _compared(np.less_equal),
     "Greater": _compared(np.greater),
     "GreaterOrEqual": _compared(np.greater_equal),
-    "Max": lambda node, *xs: None if not _numeric(xs) else np.maximum.reduce(_same_shape(xs)),
-    "Min": lambda node, *xs: None if not _numeric(xs) else np.minimum.reduce(_same_shape(xs)),
+    "Max": lambda node, *xs: _extreme(np.maximum, torch.sym_max, xs),
+    "Min": lambda node, *xs: _extreme(np.minimum, torch.sym_min, xs),
     "ReduceSum": _reduce(np.sum),
     "ReduceProd": _reduce(np.prod),
     "ReduceMax": _reduce(np.max),

@@ -17,7 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.onnx.inputs import Input, Range
-from tvm_sparse.frontends.onnx.ranges import ranges_of, settled, size_at
+from tvm_sparse.frontends.onnx.ranges import LARGEST, ranges_of, settled, size_at
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ _SIZES = (
     (640, 320, 480, 640),
     (224, 224, 224, 224),
     (320, 48, 320, 48),
+    (576, 512, 512, 512),
     (16000, 16000, 16000, 16000),
 )
 """Sizes of the axes behind the leading one at the next tries: small ones, then what the kernels of
@@ -48,6 +49,16 @@ class Trace:
     program: torch.export.ExportedProgram
     inputs: list[Input]
     ranges: tuple[Range, ...] = ()
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether every extent may be as large as one likes."""
+        return all(high is None for _, high in self.ranges)
+
+    @property
+    def spans(self) -> list[int]:
+        """How many sizes each range has, the smallest number first."""
+        return sorted(LARGEST if high is None else high - low for low, high in self.ranges)
 
     @property
     def is_wide(self) -> bool:
@@ -87,7 +98,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         if not plain:
             raise _refusal(source, inputs, error) from error
         first = error
-    fixed: dict[Any, Trace] = {}
+    found: dict[Any, Trace] = {}
     for sizes in _later_sizes(inputs, bounds):
         try:
             trace = _automatic(network, inputs, sizes, bounds)
@@ -96,12 +107,15 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         except Exception as error:
             _log.debug("%s at %s: %s", source, sizes, error)
             continue
-        if trace is not None and trace.inputs == list(inputs) and trace.is_wide:
+        if trace is not None and trace.inputs == list(inputs) and trace.is_unlimited:
             return trace
         if trace is not None:
-            fixed[tuple(x.shape for x in trace.inputs), trace.ranges] = trace
-    if len(fixed) == 1:
-        return next(iter(fixed.values()))
+            found[tuple(x.shape for x in trace.inputs), trace.ranges] = trace
+    wide = [t for t in found.values() if t.inputs == list(inputs) and t.is_wide]
+    if wide:
+        return max(wide, key=lambda trace: trace.spans)
+    if len(found) == 1:
+        return next(iter(found.values()))
     raise _refusal(source, inputs, first) from first
 
 

@@ -136,7 +136,7 @@ def test_masks_that_are_attached_make_layers_sparse_and_may_change(way):
         mask[:16] = False
         assert_right(fast, model, x)
         parameters = dict(model.named_parameters())
-        weight = next(p for p in parameters.values() if p.dim() == 2)
+        weight = next(p for p in parameters.values() if p.dim() == 4)
         weight.mul_(2)
         assert_right(fast, model, x)
 

@@ -31,7 +31,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Return the elements of ``x`` along ``axis`` that ``indices``, of any shape, name."""
     axis %= x.dim()
     found = x.index_select(axis, wrapped(indices, x.shape[axis]).reshape(-1))
-    return found.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    return found.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
 @converter("GatherElements")

@@ -61,7 +61,7 @@ def _open_indices(mode: str, before: Any, after: Any, extent: Any) -> Tensor:
         return torch.minimum(torch.clamp(index, min=0), last)
     reach = extent - 1 if mode == "reflect" else extent
     for side in (before, after):
-        torch._check(side <= reach)
+        torch._check(side <= reach, lambda: "it reaches farther than the axis is long")
     if mode == "reflect":
         return last - abs(last - abs(index))
     wrapped = torch.where(index < 0, index + last + 1, index)
