@@ -40,16 +40,15 @@ def wrap_negative_indices(
         if node.target is not aten.index.Tensor:
             continue
         source, indices = node.args
-        extents = source.meta["val"].shape
         wrapped = [
-            index if index is None else _wrapped(node, index, extent, constants.get(index.name))
-            for index, extent in zip(indices, extents, strict=False)
+            index if index is None else _wrapped(node, axis, index, constants.get(index.name))
+            for axis, index in enumerate(indices)
         ]
         node.args = (source, wrapped)
 
 
 def _wrapped(
-    node: torch.fx.Node, index: torch.fx.Node, extent: Any, value: torch.Tensor | None
+    node: torch.fx.Node, axis: int, index: torch.fx.Node, value: torch.Tensor | None
 ) -> torch.fx.Node:
     """Return ``where(index < 0, index + extent, index)``, or ``index`` if no element needs it."""
     if index.meta["val"].dtype in (torch.bool, torch.uint8):
@@ -59,19 +58,33 @@ def _wrapped(
             "operators whose output shape follows from their input shapes",
             "use torch.where, or multiply by the mask",
         )
-    if not isinstance(extent, int) or (value is not None and bool((value >= 0).all())):
+    if value is not None and bool((value >= 0).all()):
         return index
     negative = _emit(node, aten.lt.Scalar, index, 0)
-    shifted = _emit(node, aten.add.Tensor, index, extent)
+    shifted = _emit(node, aten.add.Tensor, index, _extent(node, axis, index.meta["val"]))
     return _emit(node, aten.where.self, negative, shifted, index)
 
 
-def _emit(before: torch.fx.Node, operator: Any, *args: Any) -> torch.fx.Node:
+def _extent(node: torch.fx.Node, axis: int, like: torch.Tensor) -> int | torch.fx.Node:
+    """Return the extent of the indexed tensor: a number, or a scalar as ``like`` if it is open."""
+    source: Any = node.args[0]
+    extent = source.meta["val"].shape[axis]
+    if isinstance(extent, int):
+        return extent
+    size = _emit(node, aten.sym_size.int, source, axis)
+    return _emit(node, aten.scalar_tensor.default, size, val=like.new_empty(()))
+
+
+def _emit(before: torch.fx.Node, operator: Any, *args: Any, val: Any = None) -> torch.fx.Node:
+    """Insert a call; ``val`` is what it gives, if the operator is not to be asked."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(operator, args)
     fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
     stack = before.meta.get("nn_module_stack")
-    node.meta = {"nn_module_stack": stack, "val": operator(*fakes)}
+    node.meta = {
+        "nn_module_stack": stack,
+        "val": operator(*fakes) if val is None else val,
+    }
     return node
 
 

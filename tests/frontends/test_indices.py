@@ -66,3 +66,31 @@ def test_a_mask_as_an_index_is_refused():
 
     with pytest.raises(InputError, match="selects elements with a mask"):
         load(Select(), torch.randn(4))
+
+
+@pytest.mark.parametrize(
+    ("pick", "axis"),
+    [
+        (lambda x, i: x[i], 0),
+        (lambda x, i: x[:, i], 1),
+        (lambda x, i: x[i, i], 0),
+        (lambda x, i: x[i, i], 1),
+        (lambda x, i: x[i.int()], 0),
+        (lambda x, i: torch.cat([x, x])[i], 0),
+        (torch.take, 0),
+        (lambda x, i: x[:, torch.tensor([-1, 0])] + 0 * i.sum(), 1),
+        (lambda x, i: torch.index_put(x, (i,), torch.zeros(3, 6)), 0),
+    ],
+)
+def test_negative_indices_along_an_open_axis_count_from_its_end(pick, axis):
+    class Pick(nn.Module):
+        def forward(self, x, index):
+            return pick(x, index)
+
+    x, index = torch.arange(24.0).reshape(4, 6), torch.tensor([0, -1, -3])
+    extent = torch.export.Dim("n", min=4, max=64)
+    model = load(Pick(), (x, index), dynamic_shapes=({axis: extent}, None))
+    other = torch.arange(60.0).reshape((10, 6) if axis == 0 else (4, 15))
+    for source in (x, other):
+        (found,) = run(model, source, index)
+        assert np.array_equal(found, pick(source, index))
