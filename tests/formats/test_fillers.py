@@ -27,6 +27,8 @@ FORMATS = {
     "lane banks": LaneBanksFormat.of,
     "depthwise": lambda m: DepthwiseTapsFormat.of(m, shared=False),
     "depthwise, shared": lambda m: DepthwiseTapsFormat.of(m, shared=True),
+    "block, last moved left": lambda m: BlockFormat.of(m, Block(4, 8)),
+    "block, in one bucket": lambda m: BlockFormat.of(m, Block(2, 30), limit=1),
     "block": lambda m: BlockFormat.of(m[:, : m.shape[1] // 4 * 4], Block(4, 4)),
 }
 
@@ -50,3 +52,28 @@ def test_zeros_that_are_stored_are_zeros_of_the_matrix(name, columns, density):
     np.testing.assert_array_equal(storage.decode(arrays), matrix)
     marked = {**arrays, "values": (arrays["values"] == 0).astype(np.float32)}
     assert not (storage.decode(marked) * matrix).any()
+
+
+def ahead(dtype: type, depth: int) -> tuple[CompressedBanksFormat, np.ndarray]:
+    """Return rows that are done with a bank, every column of which they have, before others."""
+    matrix = np.random.default_rng(0).integers(1, 9, (37, 100)).astype(dtype)
+    matrix[::3, :16] = 0
+    matrix[::5, 90:] = 0
+    return CompressedBanksFormat.of(matrix, keep=8, bank=32, depth=depth), matrix
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rows_that_take_nothing_of_a_full_bank_store_no_zeros_of_it(dtype, depth):
+    storage, matrix = ahead(dtype, depth)
+    arrays = storage.encode(matrix)
+    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    marked = {**arrays, "values": (arrays["values"] == 0).astype(np.float32)}
+    assert not (storage.decode(marked) * matrix).any()
+
+
+def test_integers_are_stored_once():
+    storage, matrix = ahead(np.int8, 1)
+    arrays = storage.encode(matrix)
+    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    assert np.count_nonzero(arrays["values"]) == np.count_nonzero(matrix)

@@ -24,8 +24,9 @@ class BlockFormat:
 
     Block rows of a bucket store equally many; unused blocks are zero and name one that is not kept.
     A block that would reach past the last column is moved left until it ends there; the columns
-    that it has in common with its neighbour stay with the neighbour. The last block row may reach
-    past the last row.
+    that it has in common with its neighbour stay with the neighbour. Where both are stored they
+    share such values by halves (integers: all with the neighbour), as zero times infinity is NaN.
+    The last block row may reach past the last row.
 
     Arrays of :meth:`encode`:
 
@@ -91,6 +92,7 @@ class BlockFormat:
         shape = (self.buckets.slots, self.block_cols, self.block_rows)
         values = np.empty(shape, matrix.dtype)
         library().pack_blocks(as_unsigned(matrix), owner, columns, used, as_unsigned(values))
+        self._share_common(values, columns, owner)
         return {"values": values, "columns": columns, "order": order}
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -101,6 +103,23 @@ class BlockFormat:
         places = zip(owner.tolist(), arrays["columns"].tolist(), values, strict=True)
         for row, column, block in places:
             start = self.block_start(column)
-            # A sum: an unused block and the common columns of two blocks hold zeros.
+            # A sum: an unused block holds zeros, and two blocks share their common columns.
             matrix[row * size[0] :, start:][: size[0], : size[1]] += block.T
         return matrix[: self.rows]
+
+    def _share_common(
+        self, values: np.ndarray, columns: npt.NDArray[np.int32], owner: npt.NDArray[np.int32]
+    ) -> None:
+        """Give a last block that was moved left half of what its neighbour has in common with it.
+
+        Blocks ascend in a row, so its neighbour is the slot before, or not stored and zero.
+        """
+        last = (self.cols - 1) // self.block_cols
+        common = last * self.block_cols - self.block_start(last)
+        if not common or values.dtype.kind in "iu":
+            return
+        pairs = (columns[1:] == last) & (columns[:-1] == last - 1) & (owner[1:] == owner[:-1])
+        at = np.flatnonzero(pairs)
+        half = (values[at, self.block_cols - common :] / 2).astype(values.dtype)
+        values[at + 1, :common] = half
+        values[at, self.block_cols - common :] -= half

@@ -21,6 +21,7 @@ from tvm_sparse.formats.bank_slots import (
     summed,
     unpack_indices,
 )
+from tvm_sparse.formats.idle_rows import Idle, idle_rows, parts_of
 from tvm_sparse.formats.sliding_banks import SlidingBanks, nonzero_bits
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.numerics import FLOAT32
@@ -155,11 +156,17 @@ class CompressedBanksFormat(BankSlots):
         first, taken, indices = self.sliding.fill(bits, total)
         columns[:total] = first
         block = np.repeat(np.arange(self.blocks), counts)
+        # Zero times infinity is NaN; integers have none.
+        exact = matrix.dtype.kind in "iu"
+        idle = () if exact else tuple(idle_rows(matrix, block, first, taken, indices))
         for begin, some in chunks(indices):
             part = slice(begin, begin + len(some))
             held = self._values(matrix, block[part], first[part], taken[part], some)
             values[part] = side_by_side(held, self.depth)
-            words[part] = self._words(some)
+        for row in idle:
+            self._share_taken(values, indices, int(taken[row.source, row.lane]), row)
+        for begin, some in chunks(indices):
+            words[begin : begin + len(some)] = self._words(some)
         starts = np.append(0, np.cumsum(counts)).astype(np.int32)
         return {"values": values, "indices": words, "columns": columns, "starts": starts}
 
@@ -196,6 +203,19 @@ class CompressedBanksFormat(BankSlots):
         if again.any():
             halves(values, again)
         return values
+
+    def _share_taken(
+        self, values: np.ndarray, indices: npt.NDArray[np.uint8], taken: int, idle: Idle
+    ) -> None:
+        """Give an idle row's slots parts of the last of the values ``taken`` from its source.
+
+        That lies in the last column of their bank: none is left in it, and banks never move back.
+        """
+        indices[idle.entries, :, idle.lane] = self.bank - 1
+        held = values.reshape(self.entries, self.slots, self.lanes, self.depth)[:, :, idle.lane]
+        source = (idle.source, *divmod(taken - 1, self.depth))
+        parts = parts_of(held[source], len(idle.entries) * self.keep + 1)
+        held[source], held[idle.entries] = parts[0], parts[1:].reshape(-1, *held.shape[1:])
 
     def _words(self, indices: npt.NDArray[np.uint8]) -> np.ndarray:
         """Return the words of in-bank columns ``(entries, keep, lanes)``."""
