@@ -16,6 +16,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.frontends.onnx.agreement import OpenExtentError
 from tvm_sparse.frontends.onnx.inputs import Input, Range
 from tvm_sparse.frontends.onnx.ranges import LARGEST, ranges_of, settled, size_at
 from tvm_sparse.frontends.quiet import quiet
@@ -94,6 +95,11 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         return _exported(network, inputs, plain, sizes)
     except UnsupportedError:
         raise
+    except OpenExtentError as error:
+        name = error.name_of(sizes)
+        if name is None or error.wanted != _within(error.wanted, bounds.get(name, (1, None))):
+            raise _refusal(source, inputs, error) from error
+        return traced(network, [_with(x, {name: error.wanted}) for x in inputs], bounds, source)
     except Exception as error:
         if not plain:
             raise _refusal(source, inputs, error) from error

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from tvm_sparse.frontends.affine_bytes import meant, rounded_dynamically
 from tvm_sparse.frontends.decompositions.recurrent import direction_of
+from tvm_sparse.frontends.onnx.agreement import agree
 from tvm_sparse.frontends.onnx.converters.cells import (
     Direction,
     activations,
@@ -52,6 +53,11 @@ def _layer(
         states = [s if s is None else s.transpose(0, 1) for s in states]
     if weight.shape[0] != (2 if direction == "bidirectional" else 1):
         raise node.unsound(f"direction '{direction}' with {weight.shape[0]} weights")
+    if lengths is not None:
+        agree(node, "sequence_lens", lengths, [x.shape[1]])
+    for name, s in zip(("initial_h", "initial_c"), states, strict=False):
+        if s is not None:
+            agree(node, name, s, [weight.shape[0], x.shape[1], recurrence.shape[-1]])
     outputs, finals = [], []
     for d in range(weight.shape[0]):
         input_bias, hidden_bias = (None, None) if bias is None else bias[d].chunk(2)
