@@ -16,6 +16,7 @@ from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
+from tvm_sparse.schedules.single_bindings import SingleBindings
 from tvm_sparse.table import Table
 from tvm_sparse.targets import cuda_archs, threads_of
 
@@ -130,7 +131,7 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 
     if target.kind.name != "llvm":
-        return [OverlapTiles(), ExactIndices()]
+        return [OverlapTiles(), ExactIndices(), SingleBindings()]
     machine = machine_of(target)
     tiles = [OverlapTiles(), PartialVectors()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
@@ -139,7 +140,8 @@ def after_scheduling(target: Target) -> list[Any]:
         *([RoundDirectly()] if machine.rounds else []),
         PackBytes(machine.pack, machine.table),
     ]
-    return [*tiles, *serial, *lower, *bytes_, FetchAhead(machine.caches), ExactIndices()]
+    last = [FetchAhead(machine.caches), ExactIndices(), SingleBindings()]
+    return [*tiles, *serial, *lower, *bytes_, *last]
 
 
 def scheduled(

@@ -122,22 +122,4 @@ class ApplySchedules:
             self.report(name.name_hint, found[1] if found else written)
             if found:
                 result[name] = found[0].mod["main"].with_attr(SCHEDULED, True)
-        for name, func in result.functions_items():
-            if isinstance(func, tirx.PrimFunc):
-                result[name] = _single_bindings(func)
         return result
-
-
-def _single_bindings(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return ``func`` with variables of its own where it is written out in several places.
-
-    Alone, because TVM renames what several functions share, but not in the buffers of blocks: open
-    extents, which are variables, would then have two names in one function.
-    """
-    alone = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-    changed = s_tir.transform.ConvertSSA()(alone)["main"]
-    return (
-        func
-        if changed.body.same_as(func.body)
-        else tirx.PrimFunc(changed.params, changed.body, changed.ret_type, attrs=func.attrs)
-    )

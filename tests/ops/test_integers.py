@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -51,3 +53,47 @@ def test_the_least_number_by_minus_one_is_itself(dtype):
     assert (cut == least).all()
     assert not remainder.any()
     assert not rest.any()
+
+
+DIVISORS = {
+    "number": lambda y: 3,
+    "negative": lambda y: -3,
+    "minus one": lambda y: -1,
+    "tensor": lambda y: torch.arange(y.shape[-1], dtype=y.dtype) - 3,
+    "filled": lambda y: torch.full_like(y, 5),
+}
+
+
+class Behind(nn.Module):
+    """All quotients, each behind a layer that is not."""
+
+    def __init__(self, dtype, divisor, features):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, features) for _ in range(4))
+        self.dtype, self.divisor = dtype, divisor
+
+    def forward(self, x):
+        whole = [layer(x).abs().to(self.dtype) for layer in self.layers]
+        y = self.divisor(whole[0])
+        y = torch.where(y == 0, 7, y) if isinstance(y, torch.Tensor) else y
+        a, b, c, d = whole
+        return (
+            (a // y).float(),
+            (b % y).float(),
+            torch.div(c, y, rounding_mode="trunc").float(),
+            torch.fmod(d, y).float(),
+        )
+
+
+@pytest.mark.parametrize(("rows", "features"), [(4, 16), (1, 8), (3, 5)])
+@pytest.mark.parametrize(
+    ("dtype", "divisor"),
+    [(torch.uint8, "filled"), *itertools.product([torch.int32, torch.int64], DIVISORS)],
+)
+def test_quotients_behind_a_layer(dtype, divisor, rows, features):
+    torch.manual_seed(0)
+    network = Behind(dtype, DIVISORS[divisor], features).requires_grad_(False)
+    x = torch.randn(rows, 8) * 20
+    found = ts.compile(network, (x,), config=CONFIG)(x)
+    for one, wanted in zip(found, network(x), strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=0)

@@ -21,30 +21,33 @@ def quotient(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:
     A processor ends the process on a division by zero, and on that of the least number by -1,
     whose result is itself.
     """
-    return _guarded(divide, a, b, lambda value: value * tirx.const(-1, str(value.ty.dtype)))
+    return _guarded(divide, a, b, lambda value, divisor: value * divisor)
 
 
 def remainder(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:
     """Return the remainder ``divide(a, b)`` of whole numbers, zero where ``b`` is zero."""
-    return _guarded(divide, a, b, lambda value: tirx.const(0, str(value.ty.dtype)))
+    return _guarded(divide, a, b, lambda value, divisor: tirx.const(0, str(value.ty.dtype)))
 
 
 def _guarded(
-    divide: Callable[[Any, Any], Any], a: Expr, b: Expr, by_minus_one: Callable[[Any], Any]
+    divide: Callable[[Any, Any], Any], a: Expr, b: Expr, special: Callable[[Any, Any], Any]
 ) -> Any:
+    """Return ``divide(a, b)``, or ``special(a, b)`` where ``b`` is 0 or -1.
+
+    ``special`` does not ask which of the two: TVM's analysis of a variable that a condition sets
+    equal to a number fails where the variable's value turns out to be a constant.
+    """
     dtype = str(a.ty.dtype)
     if isinstance(b, tirx.IntImm) and int(b) not in (0, -1):
         return divide(a, b)
     if dtype.startswith("u"):  # TVM's bounds of unsigned variables in a branch are negative
-        wide = _guarded(divide, a.astype("int64"), b.astype("int64"), by_minus_one)
+        wide = _guarded(divide, a.astype("int64"), b.astype("int64"), special)
         return wide.astype(dtype)
-    none, one = tirx.const(0, dtype), tirx.const(1, dtype)
 
     def guarded(value: Expr, divisor: Any) -> Any:
         # A branch: of a selection, both sides are computed.
-        risky = tirx.And(tirx.const(-2, dtype) < divisor, divisor < one)  # 0 or -1
-        special = tirx.Select(divisor == none, none, by_minus_one(value))
-        return tirx.if_then_else(risky, special, divide(value, divisor))
+        risky = tirx.And(tirx.const(-2, dtype) < divisor, divisor < tirx.const(1, dtype))
+        return tirx.if_then_else(risky, special(value, divisor), divide(value, divisor))
 
     return let(a, lambda value: let(b, lambda divisor: guarded(value, divisor)))
 
