@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 import tvm_sparse as ts
+from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -66,7 +68,17 @@ class Encoder(nn.Module):
         return self.fc(self.embedding(input_ids) * attention_mask[..., None])
 
 
+def files() -> None:
+    """Write the ONNX files that the page on sources reads."""
+    detector = detecting(np.random.default_rng(0).random((16, 8), np.float32))
+    scaled = graph([node("Mul", "x mask", "y")], {"x": ["N", "L"], "mask": ["L"]}, ["y"])
+    for name, model in {"detector": detector, "voice": branching(), "m": scaled}.items():
+        onnx.save(model, f"{name}.onnx")
+
+
 def calling() -> dict[str, Any]:
+    files()
+
     def tokenizer(text: str, return_tensors: str) -> dict[str, torch.Tensor]:
         ids = torch.tensor([[ord(letter) % 16 for letter in text]])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
