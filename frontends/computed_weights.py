@@ -42,6 +42,8 @@ _PRODUCTS = {
 }
 """Operators that multiply activations by weights; what others read is left to the graph."""
 
+_FACTS = torch.ops.aten._assert_tensor_metadata.default
+
 MOST = 1 << 20
 """Elements that a result may have whatever it is made of; it may have four times those of that."""
 
@@ -125,15 +127,37 @@ def compute_weights(program: torch.export.ExportedProgram) -> None:
     program returns stays computed.
     """
     weights = _Weights(program)
+    names: dict[fx.Node, str] = {}
     for node in list(weights.computed()):
         with torch.no_grad():
             value = weights.value(node).detach().contiguous()
         made = _add_weight(program, weights.name(node), value)
+        names[made] = weights.name(node)
         made.meta = {"val": node.meta["val"]}
         weights.values[made] = value
         node.replace_all_uses_with(made, delete_user_cb=lambda user: user.op != "output")
+    for node in program.graph.find_nodes(op="call_function", target=_FACTS):
+        program.graph.erase_node(node)  # the program was traced with these types
     program.graph.eliminate_dead_code()
+    _take_names(program, names)
     program.graph_module.recompile()
+
+
+def _take_names(program: torch.export.ExportedProgram, names: dict[fx.Node, str]) -> None:
+    """Give what was computed the name of its weight, where nothing else reads that."""
+    specs = program.graph_signature.input_specs
+    places = program.graph.find_nodes(op="placeholder")
+    held = dict(zip(places, specs, strict=True))
+    for made, name in names.items():
+        before = next((node for node, spec in held.items() if spec.target == name), made)
+        if before is made or before.users or not made.users:
+            continue
+        specs.remove(held.pop(before))
+        program.graph.erase_node(before)
+        state = dict(program.state_dict)
+        state[name] = state.pop(str(held[made].target))
+        held[made].target = name
+        program._state_dict = state
 
 
 def _add_weight(program: torch.export.ExportedProgram, name: str, value: torch.Tensor) -> fx.Node:

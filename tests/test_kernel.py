@@ -64,18 +64,19 @@ def test_without_times_plain_loops_are_modelled():
 
 
 class Open(nn.Module):
-    """A product of two activations of unknown extents, which has no operator of ours."""
+    """A product of two activations whose extents are computed, which has no operator of ours."""
 
-    def forward(self, x):
+    def forward(self, a, b):
+        x = torch.cat((a, b), 1)
         return x @ x.transpose(-1, -2)
 
 
 def test_products_without_an_operator_are_in_the_verdict():
-    x, rows = torch.randn(4, 64, 64), torch.export.Dim("rows", min=2, max=256)
-    shapes = ({1: rows},)
+    inputs = torch.randn(4, 40, 64), torch.randn(4, 24, 64)
+    shapes = tuple({1: torch.export.Dim(name, min=2, max=256)} for name in ("p", "q"))
     with pytest.warns(SlowKernelWarning, match="matmul.*no operator of ours and takes"):
-        measured = ts.compile(Open(), (x,), dynamic_shapes=shapes)
-    modelled = ts.compile(Open(), (x,), dynamic_shapes=shapes, config=ts.Config(measure=False))
+        measured = ts.compile(Open(), inputs, dynamic_shapes=shapes)
+    modelled = ts.compile(Open(), inputs, dynamic_shapes=shapes, config=ts.Config(measure=False))
     for library in (measured, modelled):
         (phrase,) = library.slow
         assert phrase in library.verdict()

@@ -19,6 +19,11 @@ VALUES = np.float32([-3.5, -1.0, -0.25, 0.0, 0.5, 1.0, 2.75, 40.0])
 OPERANDS = (VALUES, VALUES[::-1] + np.float32(0.125))
 
 
+def _operands(count, x, y, condition):
+    """Return the operands of an operator: a choice takes a condition before its two."""
+    return (condition, x, y) if count == 3 else (x, y)[:count]
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_relax_has_the_operator(name):
     assert tvm.ir.Op.get(f"relax.{name}")
@@ -43,7 +48,8 @@ def compiled():
             place = relax.op
             for part in name.split("."):
                 place = getattr(place, part)
-            results.append(builder.emit(place(*(x, y)[: traits.operands])))
+            condition = relax.op.greater(x, y)
+            results.append(builder.emit(place(*_operands(traits.operands, x, y, condition))))
         builder.emit_func_output(relax.Tuple(results))
     machine = relax.VirtualMachine(tvm.compile(builder.get(), host()), tvm.cpu())
     found = machine["main"](*(tvm.runtime.tensor(v) for v in OPERANDS))
@@ -54,7 +60,7 @@ def compiled():
 def test_numpy_says_what_the_compiled_operator_says(name, compiled):
     traits = KNOWN[name]
     with np.errstate(all="ignore"):
-        found = traits.numpy(*OPERANDS[: traits.operands])
+        found = traits.numpy(*_operands(traits.operands, *OPERANDS, np.greater(*OPERANDS)))
     np.testing.assert_allclose(found, compiled[name], rtol=2e-6, atol=1e-7)
 
 

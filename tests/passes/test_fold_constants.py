@@ -130,9 +130,12 @@ def test_comparisons_of_integers_choose_an_index(name):
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
 
 
-def test_choices_of_floats_stay():
+def test_choices_of_floats_are_folded():
     before = module(lambda x: R.add(x, R.where(constant(M > 0), constant(W), constant(M))), (2, 3))
-    assert operators(FoldConstants()(before)) == {"add": 1, "where": 1}
+    after = FoldConstants()(before)
+    assert operators(after) == {"add": 1}
+    (call,) = [b.value for b in after["main"].body.blocks[0].bindings]
+    assert (call.args[1].value.numpy() == np.where(M > 0, W, M)).all()
 
 
 def test_a_weight_that_a_condition_masks_keeps_the_weights_name():

@@ -122,7 +122,7 @@ def tables(grid: te.Tensor, how: Sampling) -> list[te.Tensor]:
     """
     rank, taps = len(how.extents), how.taps
     half = str(grid.dtype) in ("float16", "bfloat16")
-    dtype = "float32" if half else str(grid.dtype)
+    dtype = "float32" if half else str(grid.dtype)  # halves cannot tell neighbouring pixels apart
 
     samples = list(grid.shape)[:-1]
 
