@@ -28,17 +28,17 @@ Bounds = Mapping[str, Range]
 _DISTINCT = (4, 6, 10, 14, 22, 26, 34, 38)
 """Sizes for extents of different names at the first try; different, so that no two are mixed."""
 
-_LEADING = 4
 _SIZES = (
-    (10, 14, 22, 26),
-    (96, 128, 160, 192),
-    (640, 320, 480, 640),
-    (224, 224, 224, 224),
-    (320, 48, 320, 48),
-    (576, 512, 512, 512),
-    (16000, 16000, 16000, 16000),
+    (4, 10, 14, 22, 26),
+    (4, 96, 128, 160, 192),
+    (4, 640, 320, 480, 640),
+    (4, 224, 224, 224, 224),
+    (4, 320, 48, 320, 48),
+    (4, 576, 512, 512, 512),
+    (4, 16000, 16000, 16000, 16000),
+    (1, 96, 128, 160, 192),
 )
-"""Sizes of the axes behind the leading one at the next tries: small ones, then what the kernels of
+"""Sizes of the axes at the next tries, the leading one first: small ones, then what the kernels of
 images, lines of text and sound are made for. Extents of the same axis are given the same size, so
 that a graph which needs equal ones finds them equal."""
 
@@ -96,10 +96,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
     except UnsupportedError:
         raise
     except OpenExtentError as error:
-        name = error.name_of(sizes)
-        if name is None or error.wanted != _within(error.wanted, bounds.get(name, (1, None))):
-            raise _refusal(source, inputs, error) from error
-        return traced(network, [_with(x, {name: error.wanted}) for x in inputs], bounds, source)
+        return traced(network, _settled_by(error, inputs, bounds, sizes, source), bounds, source)
     except Exception as error:
         if not plain:
             raise _refusal(source, inputs, error) from error
@@ -110,6 +107,9 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
             trace = _automatic(network, inputs, sizes, bounds)
         except UnsupportedError:
             raise
+        except OpenExtentError as error:
+            known = _settled_by(error, inputs, bounds, sizes, source)
+            return traced(network, known, bounds, source)
         except Exception as error:
             _log.debug("%s at %s: %s", source, sizes, error)
             continue
@@ -123,6 +123,20 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
     if len(found) == 1:
         return next(iter(found.values()))
     raise _refusal(source, inputs, first) from first
+
+
+def _settled_by(
+    error: OpenExtentError,
+    inputs: Sequence[Input],
+    bounds: Bounds,
+    sizes: Mapping[str, int],
+    source: str,
+) -> list[Input]:
+    """Return ``inputs`` with the number that an operator wants for one of their extents."""
+    name = error.name_of(sizes)
+    if name is None or error.wanted != _within(error.wanted, bounds.get(name, (1, None))):
+        raise _refusal(source, inputs, error) from error
+    return [_with(x, {name: error.wanted}) for x in inputs]
 
 
 def _ranges(inputs: Sequence[Input], bounds: Bounds) -> dict[str, tuple[int, int | None]]:
@@ -149,7 +163,7 @@ def _later_sizes(inputs: Sequence[Input], bounds: Bounds) -> Iterator[dict[str, 
         for x in inputs:
             for axis, name in enumerate(x.shape):
                 if isinstance(name, str):
-                    size = row[min(axis, len(row)) - 1] if axis else _LEADING
+                    size = row[min(axis, len(row) - 1)]
                     found.setdefault(name, _within(size, bounds.get(name, (1, None))))
         yield found
 
