@@ -10,7 +10,9 @@ from torch import nn
 from tvm import relax
 
 import tvm_sparse as ts
-from tvm_sparse.assemble import MAIN, STEPPED
+from tvm_sparse.assemble import MAIN, STEPPED, assemble, seen
+
+FLAG = relax.TensorType((), "bool")
 
 
 def functions(library):
@@ -48,9 +50,26 @@ class Chosen(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_branches_are_the_virtual_machines():
+def test_both_branches_of_a_model_are_computed_in_machine_code():
     x = torch.ones(3, 64)
     library = ts.compile(Chosen(), (x,), config=ts.Config(measure=False))
-    assert MAIN in functions(library)
+    assert functions(library) == [STEPPED]
     for value in (x, -x):
         np.testing.assert_array_equal(library(value.numpy()), Chosen()(value).numpy())
+
+
+def test_a_branch_of_relax_is_the_virtual_machines():
+    builder = relax.BlockBuilder()
+    tensor = relax.TensorType((3,), "float32")
+    with builder.function(MAIN, [x := relax.Var("x", tensor), c := relax.Var("c", FLAG)]):
+        yes, no = (relax.SeqExpr([], value) for value in (x, relax.op.negative(x)))
+        builder.emit_func_output(builder.emit(relax.If(c, yes, no)))
+    target = tvm.target.Target("llvm")
+    steps = [relax.get_pipeline("default_build")]
+    executable = assemble(builder.finalize(), target, steps)
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    assert seen(vm) == MAIN
+    value = np.arange(3, dtype="f4")
+    for flag, found in ((True, value), (False, -value)):
+        got = vm[MAIN](tvm.runtime.tensor(value), tvm.runtime.tensor(np.array(flag)))
+        np.testing.assert_array_equal(got.numpy(), found)

@@ -103,7 +103,7 @@ def test_a_choice_that_is_not_read_is_named():
         op="call_function", target=torch.ops.torchao.choose_qparams_affine.default
     ):
         node.args = (node.args[0], "SYMMETRIC_NO_CLIPPING_ERR", *node.args[2:])
-    with pytest.raises(InputError, match=r"torchao\.choose_qparams_affine"):
+    with pytest.raises(InputError, match=r"torchao::choose_qparams_affine"):
         ts.compile(program, config=CONFIG)
 
 

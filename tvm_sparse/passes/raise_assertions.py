@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.passes.return_tensor import MAIN
 
 ASSERTED = "asserted"
@@ -32,7 +33,8 @@ class RaiseAssertions:
         count = len(func.ret_ty.fields) - len(texts)
         builder = relax.BlockBuilder()
         attrs = {k: v for k, v in func.attrs.items() if k not in (ASSERTED, "global_symbol")}
-        with builder.function(MAIN, list(func.params), attrs=attrs, pure=False):
+        function = builder.function(MAIN, list(func.params), attrs=attrs, pure=False)
+        with blocks_ended(builder), function:
             results = builder.emit(relax.SeqExpr(func.body.blocks, func.body.body))
             for place, text in enumerate(texts):
                 held = builder.emit(relax.TupleGetItem(results, count + place))
