@@ -12,6 +12,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.ops.marks import STEP
+from tvm_sparse.schedules.single_bindings import single_bindings
 
 SCHEDULED = "tirx.is_scheduled"
 
@@ -121,5 +122,6 @@ class ApplySchedules:
             written = WRITTEN if is_written(func) else None
             self.report(name.name_hint, found[1] if found else written)
             if found:
-                result[name] = found[0].mod["main"].with_attr(SCHEDULED, True)
+                scheduled = single_bindings(found[0].mod["main"])
+                result[name] = scheduled.with_attr(SCHEDULED, True)
         return result

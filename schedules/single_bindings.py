@@ -21,14 +21,14 @@ class SingleBindings:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with variables that are bound once."""
-        return map_functions(mod, _single_bindings)
+        return map_functions(mod, single_bindings)
 
 
-def _single_bindings(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Rename in ``func`` alone.
+def single_bindings(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return ``func`` with variables that are bound once.
 
-    TVM renames what several functions share, but not in the buffers of blocks: open extents, which
-    are variables, would then have two names in one function.
+    It is renamed alone: TVM renames what several functions share, but not in the buffers of blocks.
+    Open extents, which are variables, would then have two names in one function.
     """
     alone = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
     changed = s_tir.transform.ConvertSSA()(alone)["main"]
