@@ -1,6 +1,7 @@
 """What a trained transformer keeps when it is pruned without training, and with a little.
 
-    python -m benchmarks.one_shot                     # every pattern and level, one-shot
+    python -m benchmarks.one_shot                     # every pattern and level, without swaps
+    python -m benchmarks.one_shot --swaps --levels 0.75      # what swaps add
     python -m benchmarks.one_shot --distil 0.5 0.75   # distillation of the balanced ones
     python -m benchmarks.one_shot --distil 0.75 --by-layer   # with a sparsity for each layer
 
@@ -135,6 +136,7 @@ class Results:
         self.threads = threads
         old = load(NAME) or {"rows": [], "distilled": []}
         self.rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
+        self.swaps = {(r["pattern"], r["level"]): r for r in old.get("swaps", [])}
         self.distilled = {(r["level"], r["layers"]): r for r in old["distilled"]}
 
     def save(self, row: dict[str, Any]) -> None:
@@ -143,6 +145,7 @@ class Results:
         content = {
             "environment": environment(self.threads),
             "rows": [self.rows[key] for key in sorted(self.rows)],
+            "swaps": [self.swaps[key] for key in sorted(self.swaps)],
             "distilled": [self.distilled[key] for key in sorted(self.distilled)],
         }
         save(NAME, content)
@@ -158,9 +161,23 @@ def every_pattern(results: Results, arguments: argparse.Namespace) -> None:
                 if key in results.rows or not is_whole(pattern, level):
                     continue
                 method = replace(PATTERNS[pattern], sparsity=level)  # type: ignore[call-arg]
-                row, _ = prune_once(data, method)
+                row, _ = prune_once(data, method, swaps=0)
                 results.rows[key] = {"pattern": pattern, "level": level, "draw": draw, **row}
                 results.save(results.rows[key])
+
+
+def with_swaps(results: Results, arguments: argparse.Namespace) -> None:
+    """Prune once by each pattern, at each level, with swaps and without."""
+    data = Data(0)
+    for level in arguments.levels:
+        for pattern in arguments.patterns:
+            if (pattern, level) in results.swaps or not is_whole(pattern, level):
+                continue
+            method = replace(PATTERNS[pattern], sparsity=level)  # type: ignore[call-arg]
+            without, found = (prune_once(data, method, **o)[0] for o in ({"swaps": 0}, {}))
+            row = {"pattern": pattern, "level": level, "without": without, "with": found}
+            results.swaps[pattern, level] = row
+            results.save(row)
 
 
 def main() -> None:
@@ -171,13 +188,16 @@ def main() -> None:
     parser.add_argument("--levels", nargs="*", type=float, default=list(LEVELS))
     parser.add_argument("--draws", type=int, default=3, help="draws of calibration sentences")
     parser.add_argument("--distil", nargs="*", type=float, default=[], help="levels to distil")
+    parser.add_argument("--swaps", action="store_true", help="with swaps and without")
     parser.add_argument("--by-layer", action="store_true", help="distil with levels of each layer")
     parser.add_argument("--steps", type=int, default=2400, help="of distillation")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     results = Results(arguments.threads)
-    if not arguments.distil:
+    if arguments.swaps:
+        with_swaps(results, arguments)
+    elif not arguments.distil:
         every_pattern(results, arguments)
     for level in arguments.distil:
         data = Data(0)

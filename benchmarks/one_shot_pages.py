@@ -37,7 +37,7 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
         "Calibrated with 768 sentences of docstrings, tested on 256 others. *Cosine*: mean cosine",
         "of pruned to dense embeddings; in square brackets the rank correlation of all pairwise",
         "similarities. *Magnitude*: the smallest weights go, and nothing else changes. *One-shot*:",
-        "`ts.prune.one_shot`, no training. Cosines are means over the draws of calibration",
+        "`ts.prune.one_shot(swaps=0)`, no training. Cosines are means over the draws of calibration",
         "sentences, with their range.",
         "",
         "![Cosine over sparsity, and over speed-up](one_shot.svg)",
@@ -49,12 +49,23 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
             [_cells(group) for group in _groups(found["rows"])],
         ),
     ]
+    if found.get("swaps"):
+        lines += [
+            "## What swaps add",
+            "",
+            "`one_shot` without swaps (`swaps=0`, as above) and with them, one draw.",
+            "",
+            *_table(
+                ["pattern", "zeros", "without", "with swaps", "seconds of one core"],
+                [_swapped(row) for row in found["swaps"]],
+            ),
+        ]
     if found["distilled"]:
         lines += [
             "## With distillation",
             "",
-            "`ts.prune.distil` after one-shot pruning, balanced in banks of 16. *Uniform*: all",
-            "layers have the same sparsity; *measured*: that of `ts.prune.layer_sparsities`.",
+            "`ts.prune.distil` after one-shot pruning without swaps, balanced in banks of 16.",
+            "*Uniform*: all layers have the same sparsity; *measured*: that of `ts.prune.layer_sparsities`.",
             "",
             *_table(
                 ["zeros", "layers", "one-shot", "steps", "distilled", "seconds of one core"],
@@ -175,6 +186,13 @@ def _spread(group: list[Row], method: str) -> str:
     rank = mean(row[method]["rank"] for row in group)
     span = f" ({min(cosines):.3f} to {max(cosines):.3f})" if min(cosines) < max(cosines) else ""
     return f"{mean(cosines):.3f}{span} [{rank:.3f}]"
+
+
+def _swapped(row: Row) -> list[str]:
+    sides = row["without"], row["with"]
+    seconds = " to ".join(f"{side['processor_seconds']:.0f}" for side in sides)
+    shown = [_spread([side], "one_shot") for side in sides]
+    return [row["pattern"], f"{sides[0]['sparsity']:.1%}", *shown, seconds]
 
 
 def _distilled(row: Row) -> list[str]:

@@ -48,6 +48,14 @@ TIMED = [
 ]
 
 
+def test_swaps_stand_beside_what_is_without():
+    sides = {"without": row(BALANCED, 0.75, 0, 0.85), "with": row(BALANCED, 0.75, 0, 0.864)}
+    found = {**FOUND, "swaps": [{"pattern": BALANCED, "level": 0.75, **sides}]}
+    line = "| balanced, bank 16 | 75.0% | 0.850 [0.860] | 0.864 [0.874] | 100 to 100 |"
+    assert line in one_shot_pages.page(found, [])
+    assert "## What swaps add" not in one_shot_pages.page(FOUND, [])
+
+
 def test_draws_are_one_line_with_their_range():
     text = one_shot_pages.page(FOUND, [])
     assert (

@@ -76,6 +76,22 @@ def test_outputs_stay_nearer_than_by_magnitude(method):
     assert all(torch.isfinite(p).all() for p in pruner.squash_mask().parameters())
 
 
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.describe())
+def test_swaps_bring_outputs_nearer(method):
+    found = {}
+    for rounds in (0, 12):
+        model, data = network(), batches()
+        dense = copy.deepcopy(model)
+        report = one_shot(model, data, method, swaps=rounds, ignore=["2", "4"]).report
+        found[rounds] = distance(model[0], dense[0], torch.cat(data)), report
+    assert found[12][0] <= found[0][0] * (1 + 1e-6)
+    assert found[12][1].sparsity == found[0][1].sparsity
+    assert not found[0][1].note
+    moved = found[12][1].note.startswith("Swaps moved ")
+    assert moved == (found[12][0] < found[0][0])
+    assert moved or isinstance(method, PatternPruning)  # few blocks: the first choice stays
+
+
 def test_masks_have_the_pattern():
     model = network()
     one_shot(model, batches(), BalancedPruning(0.75)).squash_mask()

@@ -172,4 +172,6 @@ def _show(pruner: Pruner, path: Path, json: bool) -> None:
     rows += [(name, "", "left out", "", reason) for name, reason in report.skipped.items()]
     console.show(tables.table(("layer", "weight", "pattern", "zeros", "note"), rows))
     console.show(f"{tables.percent(report.sparsity)} zeros in {len(report.layers)} layers")
+    if report.note:
+        console.show(report.note)
     console.show(f"wrote {path}")

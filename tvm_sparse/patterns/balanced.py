@@ -19,6 +19,7 @@ from tvm_sparse.patterns.banks import (
 )
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import LIMIT, exceeding, log_at_most, probability
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
 from tvm_sparse.patterns.scan import Scan
 
@@ -119,6 +120,11 @@ class Balanced(ScannedPattern):
     def units(self) -> tuple[int, int]:
         """Return the extents of a bank."""
         return 1, self.bank
+
+    @property
+    def exchange(self) -> Exchange:
+        """Weights of a bank change places."""
+        return Exchange(pool=self.bank)
 
     def describe(self) -> str:
         """Return ``"balanced <keep> of <bank>"``."""

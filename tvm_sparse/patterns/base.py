@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_sparse.patterns.cost import UNKNOWN, Cost
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.scan import Scan
 
 Array = npt.NDArray[np.floating]
@@ -114,6 +115,11 @@ class Pattern(ABC):
     def units(self) -> tuple[int, int]:
         """Return rows and columns of what the pattern counts in; (0, 0) if in nothing."""
         return 0, 0
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """What may change places in a mask of this pattern; ``None``: nothing is known."""
+        return None
 
     @abstractmethod
     def describe(self) -> str:

@@ -11,6 +11,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.chance import probability
 from tvm_sparse.patterns.cost import Cost, modelled
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.grid import Grid, best_grids
 from tvm_sparse.patterns.purpose import beyond_margins
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
@@ -105,6 +106,11 @@ class Block(ScannedPattern):
     def units(self) -> tuple[int, int]:
         """Return the extents of a block."""
         return self.rows, self.cols
+
+    @property
+    def exchange(self) -> Exchange:
+        """Blocks of the same rows change places."""
+        return Exchange(self.rows, width=self.cols)
 
     def describe(self) -> str:
         """Return ``"block <rows>x<cols>"``."""

@@ -13,6 +13,7 @@ from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.chance import probability
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.grid import Grid, best_grids
 from tvm_sparse.patterns.mixture import HiddenBank, hidden_bank, joint_cost
 from tvm_sparse.patterns.purpose import FAR_UNDER_MARGINS, beyond_margins, stands_apart
@@ -122,6 +123,11 @@ class Joint(ScannedPattern):
     def units(self) -> tuple[int, int]:
         """Return the extents of a block."""
         return self.block.units()
+
+    @property
+    def exchange(self) -> Exchange:
+        """Weights of a bank change places inside the kept blocks."""
+        return Exchange(pool=self.bank.bank, blocks=self.units())
 
     def describe(self) -> str:
         """Return ``"joint of balanced <k> of <B> and block <R>x<S>"``."""

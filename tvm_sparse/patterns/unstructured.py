@@ -11,6 +11,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.patterns.base import Array, Evidence, Fit, Mask, ScannedPattern
 from tvm_sparse.patterns.cost import modelled
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.ranking import checked_scores, keep_largest, kept_count
 from tvm_sparse.patterns.scan import Scan
 
@@ -46,6 +47,11 @@ class Unstructured(ScannedPattern):
         cost = modelled(scan.cells, values, values * bits, scan.itemsize, lookups=1.0)
         evidence = Evidence("row", scan.rows, scan.rows, None, 1 - scan.nonzeros / values, 1.0)
         return [Fit(cls(), scan.sparsity, evidence, cost=cost)]
+
+    @property
+    def exchange(self) -> Exchange:
+        """Weights of a row change places."""
+        return Exchange()
 
     def describe(self) -> str:
         """Return ``"unstructured"``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
 from tvm_sparse.pruning.compensation.stages import Stage, stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.compensation.state import State, digest
+from tvm_sparse.pruning.compensation.swaps import ROUNDS
 from tvm_sparse.pruning.copies import copied
 from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.masks import WeightMask
@@ -35,6 +36,7 @@ def one_shot(
     damping: float = 0.01,
     steps: int = 30,
     reference: float = 0.5,
+    swaps: int = ROUNDS,
     sparsities: Mapping[str, float] | None = None,
     include: Sequence[str] = ("*",),
     ignore: Sequence[str] = (),
@@ -48,7 +50,8 @@ def one_shot(
     ``H = X^T X`` instead of magnitudes (optimal brain surgeon, Hassibi and Stork, 1992), from left
     to right as in SparseGPT (Frantar and Alistarh, 2023). Conjugate gradients then find the
     weights ``V`` on the mask that minimise ``||X V^T - Y||^2``, where the wanted outputs ``Y`` lie
-    between those of the dense weights on ``X`` and those of the dense network.
+    between those of the dense weights on ``X`` and those of the dense network. Kept and pruned
+    weights change places while that makes the minimum smaller.
 
     Methods that decide for several layers at once (``filters``, ``deprune``, ``rounding="reach"``,
     a global threshold) choose their masks first, as they always do; what remains adapts likewise.
@@ -73,6 +76,10 @@ def one_shot(
         Where the wanted outputs lie. 0: what the dense weights make of the inputs as they now are.
         1: what the dense network has there, which makes up for the layers before, but fits the
         calibration data more closely.
+    swaps
+        Rounds of swaps a layer at most; 0 leaves them out. In a swap, a kept weight and a pruned
+        one of its bank (a kept block and a pruned one of its rows, for blocks) change places
+        because the layer's outputs lose less so. No layer gets worse, and the pattern stays.
     sparsities
         Sparsities of single layers by the name of their parameter, in place of the method's; those
         of :func:`.layer_sparsities`, for example.
@@ -98,7 +105,7 @@ def one_shot(
     masked = {id(m) for m in model.modules() if isinstance(m, WeightMask)}
     pruner = Pruner(model, method, include=include, ignore=ignore)
     dense = copied(model)
-    compensation = Compensation(method, damping, steps, reference, dict(sparsities or {}))
+    compensation = Compensation(method, damping, steps, reference, swaps, dict(sparsities or {}))
     try:
         _check_names(compensation, pruner.selection)
         with evaluating(model), evaluating(dense):
@@ -142,17 +149,19 @@ class _OneShot:
         layers = [layer for layer in selection if method.local or layer.key in given]
         stages, silent = stages_of(self.starts.model, layers, self.starts.batches[0])
         proposals = {**given}
-        done, begin = 0, time.monotonic()
+        done, begin, swaps = 0, time.monotonic(), _Swaps()
         for stage in stages:
             for layer, pruned in self._stage(stage, given, state):
                 note = f"{pruned.loss:.2%} of its output lost"
                 old = f"{pruned.proposal.note}, " if pruned.proposal.note else ""
                 proposals[layer.key] = replace(pruned.proposal, note=old + note)
+                swaps.add(pruned)
                 done += 1
                 left = (time.monotonic() - begin) / done * (len(layers) - len(silent) - done)
                 progress(layer.key, done, len(layers) - len(silent), left)
         reason = "is not called on the calibration data"
-        self.pruner.finish(proposals, {layer.name: reason for layer in silent})
+        note = swaps.note(time.monotonic() - begin)
+        self.pruner.finish(proposals, {layer.name: reason for layer in silent}, note)
 
     def _stage(
         self, stage: Stage, given: Mapping[str, Proposal], state: State
@@ -173,6 +182,28 @@ class _OneShot:
             yield layer, pruned
 
 
+@dataclass
+class _Swaps:
+    """What swaps did in all layers that were computed."""
+
+    moved: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+
+    def add(self, pruned: Pruned) -> None:
+        """Count one layer."""
+        self.moved += pruned.moved
+        self.kept += int(pruned.proposal.mask.sum())
+        self.seconds += pruned.seconds
+
+    def note(self, seconds: float) -> str:
+        """Return a sentence, given the ``seconds`` that all took."""
+        if not self.moved:
+            return ""
+        share, moved = self.seconds / seconds, self.moved / self.kept
+        return f"Swaps moved {moved:.1%} of the kept weights, in {share:.0%} of the time."
+
+
 def _settings(model: nn.Module, batches: list[Batch], compensation: Compensation) -> dict[str, Any]:
     """Return what a run that is gone on with must have in common with this one."""
     return {
@@ -180,6 +211,7 @@ def _settings(model: nn.Module, batches: list[Batch], compensation: Compensation
         "damping": compensation.damping,
         "steps": compensation.steps,
         "reference": compensation.reference,
+        "swaps": compensation.swaps,
         "sparsities": compensation.sparsities,
         "model": digest([model.state_dict()]),
         "calibration": digest(batches),

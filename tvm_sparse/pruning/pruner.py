@@ -131,11 +131,13 @@ class Pruner:
         with torch.no_grad():
             original_parameter(layer.module, layer.parameter).copy_(layer.own(weight))
 
-    def finish(self, proposals: Mapping[str, Proposal], skipped: Mapping[str, str]) -> Report:
+    def finish(
+        self, proposals: Mapping[str, Proposal], skipped: Mapping[str, str], note: str = ""
+    ) -> Report:
         """Report ``proposals``, whose masks were adopted, and the layers ``skipped`` meanwhile."""
         self.selection = replace(self.selection, skipped={**self.selection.skipped, **skipped})
         self._narrow_all(proposals)
-        self.report = self._reported(proposals)
+        self.report = replace(self._reported(proposals), note=note)
         return self.report
 
     def _narrow_all(self, proposals: Mapping[str, Proposal]) -> None:

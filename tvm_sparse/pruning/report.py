@@ -24,11 +24,15 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class Report:
-    """All layers a method pruned, in network order, and the reason for each it did not."""
+    """All layers a method pruned, in network order, and the reason for each it did not.
+
+    ``note`` is a sentence on all of them together.
+    """
 
     method: str
     layers: tuple[LayerReport, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def sparsity(self) -> float:
@@ -46,6 +50,7 @@ class Report:
             "sparsity": self.sparsity,
             "layers": [asdict(layer) for layer in self.layers],
             "skipped": dict(self.skipped),
+            "note": self.note,
         }
 
     def __str__(self) -> str:
@@ -57,4 +62,5 @@ class Report:
             for r in self.layers
         ]
         lines += [f"  {name}: skipped, {reason}" for name, reason in self.skipped.items()]
+        lines += [self.note] if self.note else []
         return "\n".join(lines)

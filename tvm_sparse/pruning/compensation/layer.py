@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
+from tvm_sparse.pruning.compensation.swaps import ROUNDS, swapped
 from tvm_sparse.pruning.compensation.update import (
     damped,
     damping_of,
@@ -45,12 +47,15 @@ class Pruned:
     """The new weight and mask of a layer, in the weight's shape, and what it cost.
 
     ``loss`` is the fraction of the outputs' energy that is lost, on the calibration data: 0 where
-    nothing changed, 1 where the outputs are gone.
+    nothing changed, 1 where the outputs are gone. ``moved`` weights were kept in place of others
+    since the mask was chosen, which took ``seconds``.
     """
 
     weight: Tensor
     proposal: Proposal
     loss: float
+    moved: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Compensation:
     damping: float = 0.01
     steps: int = 30
     reference: float = 0.5
+    swaps: int = ROUNDS
     sparsities: Mapping[str, float] = field(default_factory=dict)
 
     def method_of(self, layer: PrunableLayer) -> Method:
@@ -90,12 +96,23 @@ class Compensation:
             decision.propose(saliency(best, factor))
         found, mask = sweep(best, factor, decision.width, decision)
         found = refit(found, mask, hessian, wanted, self.steps)
+        before, begin = mask, time.monotonic()
+        exchange = method.exchange(mask.shape[-1]) if self.swaps else None
+        if exchange is not None:
+            found, mask = swapped(
+                *(found, mask, hessian, wanted, exchange),
+                alive=view.alive(mask),
+                rounds=self.swaps,
+                steps=self.steps,
+            )
+        seconds = time.monotonic() - begin
         lost = found - best
         energy = float(((best @ hessian) * best).sum())
         loss = float(((lost @ hessian) * lost).sum()) / energy if energy > 0 else 0.0
         proposal = decision.proposal
         assert proposal is not None
-        return Pruned(view.tensor(found), replace(proposal, mask=view.array(mask)), loss)
+        proposal = replace(proposal, mask=view.array(mask))
+        return Pruned(view.tensor(found), proposal, loss, int((mask & ~before).sum()), seconds)
 
 
 def at_sparsity(method: Method, sparsity: float) -> Method:
@@ -131,6 +148,11 @@ class _View:
     def parts(self, array: np.ndarray, count: int) -> Tensor:
         """Return ``array``, in the weight's shape, as (parts, rows, columns)."""
         return torch.from_numpy(lower(array, self.order)).unflatten(0, (count, -1))
+
+    def alive(self, mask: Tensor) -> Tensor:
+        """Return which weights were not pruned before, like ``mask`` (parts, rows, columns)."""
+        found = self.layer.alive()
+        return torch.ones_like(mask) if found is None else self.parts(found, len(mask)).to(mask)
 
     def array(self, parts: Tensor) -> np.ndarray:
         """Undo :meth:`parts`."""

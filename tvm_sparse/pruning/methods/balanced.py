@@ -12,6 +12,7 @@ import numpy as np
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.patterns.ranking import kept_count
 from tvm_sparse.pruning.layers import Selection
@@ -70,6 +71,10 @@ class BalancedPruning(MatrixMethod):
     def columns(self) -> int:
         """A bank is decided at once."""
         return self.bank
+
+    def exchange(self, columns: int) -> Exchange:
+        """Weights of a bank change places, together in rows that share them."""
+        return Exchange(self.share, LANES if self.share > 1 else 1, pool=self.bank)
 
     def propose(
         self, selection: Selection, due: float, importance: Importance

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torch import nn
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import ORDERS, lower
 from tvm_sparse.pruning.layers import MATRIX, PrunableLayer, Selection, select
 
@@ -51,6 +52,13 @@ class Method(ABC):
         """How many neighbouring columns of a matrix are decided together, from left to right.
 
         ``None``: only the whole mask can be decided.
+        """
+        return None
+
+    def exchange(self, columns: int) -> Exchange | None:
+        """Return what may change places in the mask of a matrix of so many ``columns``.
+
+        ``None``: nothing is known that would keep the pattern.
         """
         return None
 

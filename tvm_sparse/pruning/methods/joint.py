@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.joint import Joint
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.patterns.ranking import kept_count
@@ -75,6 +76,10 @@ class JointPruning(MatrixMethod):
         """A block is decided at once."""
         return self.block[1]
 
+    def exchange(self, columns: int) -> Exchange:
+        """Weights of a vector change places inside the kept blocks."""
+        return self._pattern(columns, 0).exchange
+
     def propose(
         self, selection: Selection, due: float, importance: Importance
     ) -> dict[str, Proposal]:
@@ -86,11 +91,8 @@ class JointPruning(MatrixMethod):
         self, layer: PrunableLayer, fine: float, coarse: float, importance: Importance, due: float
     ) -> Proposal:
         magnitude = lower(scores_of(layer), self.order)
-        columns = magnitude.shape[1]
-        length = self.vector or -(-columns // self.vectors_per_row)
-        bank = Balanced(length, kept_count(length, fine, "joint pruning"))
-        pattern = Joint(bank, Block(*self.block))
-        mask = bank.project(magnitude)
+        pattern = self._pattern(magnitude.shape[1], fine)
+        mask = pattern.bank.project(magnitude)
         if coarse > 0:
             mask = mask & pattern.block.project(self.scores(layer, importance), coarse)
         whole = self._whole_blocks(magnitude.shape) / magnitude.size
@@ -98,6 +100,11 @@ class JointPruning(MatrixMethod):
         return Proposal(
             raise_(mask, layer.shape, self.order), pattern.describe(), due * self.sparsity, note
         )
+
+    def _pattern(self, columns: int, fine: float) -> Joint:
+        length = self.vector or -(-columns // self.vectors_per_row)
+        bank = Balanced(length, kept_count(length, fine, "joint pruning"))
+        return Joint(bank, Block(*self.block))
 
     def _whole_blocks(self, shape: tuple[int, ...]) -> int:
         rows, cols = self.block

@@ -9,6 +9,7 @@ import numpy as np
 
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.patterns.ranking import keep_largest, kept_count
 from tvm_sparse.patterns.unstructured import Unstructured
@@ -51,6 +52,10 @@ class PatternPruning(MatrixMethod):
     def columns(self) -> int | None:
         """A block is decided at once; of another pattern nothing is known."""
         return self.pattern.cols if isinstance(self.pattern, Block) else None
+
+    def exchange(self, columns: int) -> Exchange | None:
+        """Return what the pattern says."""
+        return self.pattern.exchange
 
     def propose(
         self, selection: Selection, due: float, importance: Importance
@@ -97,6 +102,10 @@ class UnstructuredPruning(Method):
     def columns(self) -> int:
         """Every weight is decided by itself."""
         return 1
+
+    def exchange(self, columns: int) -> Exchange | None:
+        """Weights of a row change places."""
+        return Unstructured().exchange
 
     def propose(
         self, selection: Selection, due: float, importance: Importance
