@@ -38,6 +38,7 @@ from tvm_sparse.progress import shown
 from tvm_sparse.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cpu.masked_loops import careful
+from tvm_sparse.selection.all_dense import all_dense, worth_a_look
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions, Rounding
 from tvm_sparse.targets import ResolvedTarget, parse_target
@@ -168,7 +169,7 @@ def _compiled(
             canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
             mod = _run(dumped(canonicalise, "1-canonicalise", config.dump), source.module)
         with phases.next(count_contractions(mod)):
-            mod = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
+            mod, decisions = _lowered(mod, chooser)
             decisions.parts = parts_of(mod)
         rules: dict[str, str | None] = {}
         free: list[int] = []
@@ -193,6 +194,20 @@ def _compiled(
     for phrase in library.slow if config.measure else ():
         warnings.warn(phrase, SlowKernelWarning, stacklevel=3)
     return library
+
+
+def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisions]:
+    """Return the lowered network; the all-dense one where the model finds that as fast."""
+    config, decisions, notes = chooser.config, chooser.decisions, dict(chooser.notes)
+    lowered = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
+    changes = {name: note for name, note in chooser.notes.items() if notes.get(name) != note}
+    if not config.sparse or config.force or not worth_a_look(decisions, changes):
+        return lowered, decisions
+    dense = Chooser(chooser.target, replace(config, sparse=False), Decisions(), chooser.first)
+    dense.notes.update(notes)
+    other = _run(pipeline.lower(dense), mod)
+    found = all_dense(decisions, dense.decisions)
+    return (lowered, decisions) if found is None else (other, found)
 
 
 def _slow(library: Library, *, measure: bool) -> list[str]:

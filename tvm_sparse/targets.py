@@ -27,6 +27,17 @@ SHARED_MEMORY_BYTES = {
 "Technical Specifications per Compute Capability"). Older ones lack what the kernels use: cp.async
 and the m16n8k16 tensor-core shape."""
 
+GPUS = {
+    "a100": "sm_80",
+    "a10": "sm_86",
+    "rtx4090": "sm_89",
+    "l4": "sm_89",
+    "h100": "sm_90",
+    "h200": "sm_90",
+}
+"""GPUs whose data the cost model has (``selection/cuda/chips``), and their architectures. The last
+one of an architecture stands for it, and the last one at all for what is newer."""
+
 PORTABLE_ARCHS = ("sm_80", "sm_90")
 """What ``"cuda"`` means on a machine without a GPU."""
 
@@ -46,13 +57,17 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"aarch64"`` is any
     64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
     an NVIDIA GPU, ``"cuda:sm_80,sm_90"`` code for both; ``"cuda"`` this machine's GPU, or where
-    there is none :data:`PORTABLE_ARCHS`. A TVM ``Target`` is taken as it is.
+    there is none :data:`PORTABLE_ARCHS`. ``"cuda:h100"`` (one of :data:`GPUS`) is code for its
+    architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is.
     """
     if isinstance(name, Target):
         return ResolvedTarget(name, _runs_here(name))
     kind, _, rest = name.partition(":")
     if kind == "cuda":
-        target = _cuda(tuple(a.strip() for a in rest.split(",")) if rest else _default_archs())
+        if rest in GPUS:
+            target = _cuda((GPUS[rest],), model=rest)
+        else:
+            target = _cuda(tuple(a.strip() for a in rest.split(",")) if rest else _default_archs())
         return ResolvedTarget(target, _runs_here(target))
     if kind not in ("cpu", "aarch64"):
         raise InputError(
@@ -71,9 +86,23 @@ def parse_target(name: str | Target) -> ResolvedTarget:
 def spelled(target: Target) -> str:
     """Return ``target`` as :func:`parse_target` takes it: ``cpu:znver4``, ``cuda:sm_80,sm_90``."""
     if target.kind.name == "cuda":
-        return f"cuda:{','.join(cuda_archs(target))}"
+        return f"cuda:{target.attrs.get('model') or ','.join(cuda_archs(target))}"
     cpu = str(target.attrs.get("mcpu", ""))
     return f"cpu:{cpu}" if target.kind.name == "llvm" and cpu else str(target.kind.name)
+
+
+def gpu_of(target: Target) -> str:
+    """Return which of :data:`GPUS` a CUDA target is chosen for.
+
+    The one that it names, or the one that stands for the oldest of its architectures.
+    """
+    named = str(target.attrs.get("model") or "")
+    if named in GPUS:
+        return named
+    number = int(str(target.attrs["arch"]).removeprefix("sm_"))
+    known = {int(arch.removeprefix("sm_")): gpu for gpu, arch in GPUS.items()}
+    older = [arch for arch in known if arch <= number]
+    return known[max(older, default=min(known))]
 
 
 def threads_of(target: Target) -> int:
@@ -116,14 +145,14 @@ def _default_archs() -> tuple[str, ...]:
     return PORTABLE_ARCHS if here is None else (here,)
 
 
-def _cuda(archs: tuple[str, ...]) -> Target:
+def _cuda(archs: tuple[str, ...], **options: str) -> Target:
     """Return a target whose schedules respect the limits of all ``archs``."""
     unknown = next((a for a in archs if a not in SHARED_MEMORY_BYTES), None)
     if unknown is not None:
         raise InputError(
             "target",
             f"no CUDA architecture '{unknown}'",
-            f"some of {', '.join(SHARED_MEMORY_BYTES)}",
+            f"some of {', '.join(SHARED_MEMORY_BYTES)}, or one of {', '.join(GPUS)}",
             "run `nvidia-smi --query-gpu=compute_cap --format=csv` on the GPU machine",
         )
     lowest = min(archs, key=lambda a: int(a.removeprefix("sm_")))
@@ -134,6 +163,7 @@ def _cuda(archs: tuple[str, ...]) -> Target:
         "max_threads_per_block": 1024,
         "max_shared_memory_per_block": min(SHARED_MEMORY_BYTES[a] for a in archs),
         "thread_warp_size": 32,
+        **options,
     }
     # The host only launches kernels: no instruction sets beyond the architecture's baseline.
     host = {"kind": "llvm", "mtriple": codegen.llvm_get_system_triple()}

@@ -7,6 +7,7 @@ are made from seeds and packed where they are needed: machine code alone is smal
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib
@@ -27,6 +28,7 @@ from tvm.target import Target
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import mends
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.cuda import depthwise_options, options
@@ -175,12 +177,15 @@ def build(
             module = build_function(option.build(), resolved)
             module.export_library(str(work / "kernel.so"), **packing(resolved, ptx=ptx))
             (work / "storage").write_bytes(pickle.dumps(option.storage))
-            record = {
+            record: dict[str, Any] = {
                 "name": kernel.name,
                 "kernel": option.kernel,
                 "storage": repr(option.storage),
                 "modelled_us": option.seconds * 1e6,
+                "mends": dataclasses.asdict(mends.in_use()),
             }
+            if option.tile is not None:
+                record["tile"] = list(dataclasses.astuple(option.tile))
             (work / "kernel.json").write_text(json.dumps(record))
     if pack and not (place / "arrays").exists():
         # Written by this function, for the same code: no foreign pickle.

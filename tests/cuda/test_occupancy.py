@@ -1,7 +1,9 @@
 import pytest
 
-from tvm_sparse.selection.cuda.assumptions import A100, H200
+from tvm_sparse.selection.cuda.chip import load
 from tvm_sparse.selection.cuda.occupancy import resident_blocks
+
+A100, H200 = load("a100"), load("h200")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
-from tvm_sparse.selection.cuda.assumptions import chip
+from tvm_sparse.selection.cuda.chip import chip
 from tvm_sparse.targets import newest_arch
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.measurer import Measurer

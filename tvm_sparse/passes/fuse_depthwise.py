@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -124,9 +124,10 @@ class FuseDepthwise:
             found = detect(layer.weight, depthwise=depthwise) if zeros else None
             pattern = found.best.pattern.describe() if found and found.best else "dense"
             shape = tuple(layer.weight.shape)
-            self.chooser.decisions.add(
-                Decision(layer.name, layer.operator, shape, zeros, pattern, "dense", reason)
-            )
+            # Two layers have a kernel together; its time counts once.
+            modelled = option.seconds * 1e6 if convolution is pair.first else 0.0
+            record = Decision(layer.name, layer.operator, shape, zeros, pattern, "dense", reason)
+            self.chooser.decisions.add(replace(record, modelled_us=modelled))
 
 
 def fused(

@@ -28,7 +28,7 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.cpu.planes import planes_candidate
 from tvm_sparse.selection.cpu.transpositions import BEFORE, transpositions
-from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
+from tvm_sparse.selection.decisions import DENSE, ON_REQUEST, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
 from tvm_sparse.selection.measure import Data, Measured, measure
@@ -115,7 +115,7 @@ class Chooser:
         best, how = self._pick(candidates, times)
         note = self.notes.get(layer.name, "")
         reasons = [note, why, how or "; ".join(left_out), *_conditions(times, layer.name)]
-        reason = "; ".join(filter(None, reasons))
+        reason = "; ".join(filter(None, [*reasons, best.rival]))
         self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)
 
@@ -136,7 +136,7 @@ class Chooser:
     def _why_dense(self, layer: Layer) -> str:
         """Return why no sparse storage of ``layer`` is looked for, ``""`` if it is."""
         if not self.config.sparse:
-            return "compiled dense on request (sparse=False)"
+            return ON_REQUEST
         if self.config.forced(layer.name) in DENSE:
             return "dense on request (ignore or force)"
         if layer.joined > 1:
@@ -236,8 +236,7 @@ class Chooser:
         if len(candidates) == 1:
             return candidates[0], ""
         if not times:
-            best = min(candidates, key=lambda c: c.cost)
-            return best, f"modelled {best.cost:.2f} times the dense time (not measured)"
+            return _pick_modelled(candidates)
         fastest = min(candidates, key=lambda c: times[c.name])
         best, *others = [c for c in candidates if c.name in DENSE] or [fastest]
         for other in (*others, fastest):
@@ -275,8 +274,19 @@ class Chooser:
                 reason=reason,
                 dense_us=min(dense) if dense else None,
                 sparse_us=min(sparse) if sparse else None,
+                modelled_us=_modelled_us(best, layer.times),
             )
         )
+
+
+def _pick_modelled(candidates: list[Candidate]) -> tuple[Candidate, str]:
+    """Return the candidate with the least modelled cost and why; ties go to the dense one."""
+    best = min(candidates, key=lambda c: c.cost)
+    dense = min((c for c in candidates if c.name in DENSE), key=lambda c: c.cost, default=best)
+    if best is not dense and dense.cost < best.margin * best.cost:
+        gain = f"{best.name} is modelled {dense.cost / best.cost:.2f} times as fast"
+        return dense, f"{gain}: less than {best.margin} may be an error of the model"
+    return best, f"modelled {best.cost:.2f} times the dense time (not measured)"
 
 
 def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | str]:
@@ -289,6 +299,11 @@ def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | s
         )
     if layer.contraction.depthwise and planes:
         yield planes_candidate(planes, scan, target, layer.spared)
+
+
+def _modelled_us(best: Candidate, times: int) -> float | None:
+    """Return the modelled time of all calls of a layer, if the model knows one."""
+    return None if best.seconds is None else best.seconds * 1e6 * times
 
 
 def _conditions(times: Measured, layer: str) -> Iterator[str]:

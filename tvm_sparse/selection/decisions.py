@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DENSE = ("dense", "winograd")
 """Names of the candidates that do not care for zeros."""
 
+ON_REQUEST = "compiled dense on request (sparse=False)"
+"""Why a layer's zeros are not looked at."""
+
 
 @dataclass
 class Decision:
@@ -23,6 +26,7 @@ class Decision:
 
     ``chosen`` is ``"dense"``, ``"winograd"`` (dense, with fewer products) or the name of a sparse
     format; ``reason`` says why in a sentence. ``dense_us`` is the faster of the two dense ways.
+    ``modelled_us`` is the time of what was chosen by the model of a GPU, all calls of the layer.
     """
 
     layer: str
@@ -35,6 +39,7 @@ class Decision:
     dense_us: float | None = None
     sparse_us: float | None = None
     schedule: str = "default"
+    modelled_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,12 @@ class Decisions:
         """Insert one record behind those of earlier layers."""
         last = len(self.places)
         bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
+
+    @property
+    def modelled_us(self) -> float | None:
+        """Modelled time of all layers of ours together; ``None`` where no model knows any."""
+        times = [r.modelled_us for r in self.records if r.modelled_us is not None]
+        return sum(times) if times else None
 
     def verdict(self) -> str:
         """Return in one phrase how many layers run sparse, their gain, and what rounding costs."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 from tvm.target import Target
 
@@ -19,16 +21,12 @@ from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.assumptions import (
-    BANK_CLEAR,
-    BANK_LOOKUP,
-    BANK_PLACE,
-    BANK_PRODUCT,
-    ISSUED,
-    Chip,
-    chip,
-)
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import seconds
 from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.stream_demand import banks_demand
+from tvm_sparse.selection.cuda.tile_demand import staging_of
+from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
 
 STREAM_ROWS = 8
 """Rows of activations up to which packed weights are streamed."""
@@ -48,12 +46,13 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
         if option is not None:
             yield option
             return
-    tile = model.choose_tile((rows, *c.matrix_shape), c.dtype, on)
-    size = {"lanes": tile.features, "step": tile.columns, "apart": _apart(c)}
-    storage = TileBanksFormat.of(scan.weight, **size)
-    time = _decoded_seconds(c, storage, tile, on)
+    # A bank and what it keeps do not depend on how many rows a tile has.
+    step, apart = model.choose_step(c.matrix_shape[1]), _apart(c)
+    storage = TileBanksFormat.of(scan.weight, lanes=model.FEATURES[0], step=step, apart=apart)
+    tile = model.choose_tile(c, staging_of(storage, c.dtype), on, step=step)
+    storage = replace(storage, lanes=tile.features)
     weights, kernel = BalancedOperand(storage, tile), multiplier(c.numerics)
-    yield Option("balanced", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
+    yield tile_option("balanced", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
 
 
 def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -62,25 +61,27 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     The other ways to store a joint mask are options of their own: kept blocks dense (``block``) and
     all banks padded (``balanced``).
     """
-    on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
+    on, columns = chip(target), c.matrix_shape[1]
     best: tuple[float, KeptTilesFormat, ThreadBlockTile] | None = None
     step = model.choose_step(columns)
     for across in model.FEATURES:
         if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
             continue
         storage = KeptTilesFormat.of(scan.weight, lanes=across, step=step, apart=_apart(c))
-        size = (rows, features, storage.slots * step)
-        tile = model.choose_tile(size, c.dtype, on, features=across, step=step)
-        time = _decoded_seconds(c, storage.banks, tile, on)
+        staging = staging_of(storage, c.dtype)
+        tile = model.choose_tile(c, staging, on, features=(across,), step=step)
+        time = seconds(stored_demand(c, storage, tile, on), on)
         if best is None or time < best[0]:
             best = (time, storage, tile)
     if best is None:
         yield "joint: no tiles of the matrix are empty in every block of rows"
         return
-    time, storage, tile = best
+    _, storage, tile = best
     weights, kernel = JointOperand(storage, tile), multiplier(c.numerics)
     work = storage.slots / storage.across
-    yield Option("joint", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
+    yield tile_option(
+        "joint", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel), work=work
+    )
 
 
 def _apart(c: Contraction) -> int:
@@ -99,23 +100,11 @@ def plain(c: Contraction) -> bool:
 
 def _streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Option | None:
     """Return the stream of ``s``, or None where the activations do not fit on chip."""
-    rows = math.prod(c.lead)
     staged = stream.staged_bytes(c, s)
     warps = stream.choose_warps(s.rows, on.sms, staged)
     if staged + stream.result_bytes(c, warps) > shared:
         return None
-    slots = s.rows * stream.LANES * s.slots
-    clocks = slots * (BANK_LOOKUP + BANK_PRODUCT * stream.padded_rows(rows)) / (ISSUED * on.sms)
-    time = model.seconds(clocks, s.nbytes(c.dtype) / stream.EFFICIENCY, on)
-    work = slots / math.prod(c.matrix_shape)
-    return Option("balanced", "stream", s, work, time, lambda: stream.stream_balanced(c, s, warps))
-
-
-def _decoded_seconds(c: Contraction, s: TileBanksFormat, tile: ThreadBlockTile, on: Chip) -> float:
-    """Return the time of a product whose tiles of ``s`` are decoded on chip."""
-    pieces = s.bank * model.item_bytes(c.dtype) / 16
-    decoded = s.lanes * (s.step // s.bank)
-    work = decoded * (pieces * BANK_CLEAR + s.keep * BANK_PLACE)
-    size = (model.known_rows(c.lead), c.features, s.steps * s.step)
-    clocks = model.tile_clocks(size, tile, c.dtype, on, per_step=work / ISSUED)
-    return model.seconds(clocks, s.nbytes(c.dtype) + model.activation_bytes(c), on)
+    demand = banks_demand(c, s, warps)
+    work = s.rows * stream.LANES * s.slots / math.prod(c.matrix_shape)
+    build = partial(stream.stream_balanced, c, s, warps)
+    return Option("balanced", "stream", s, work, seconds(demand, on), build, demand)

@@ -12,6 +12,8 @@ from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import bank_options, depthwise_options, options
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.library_time import faster_library
 from tvm_sparse.selection.cuda.option import Option
 
 Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
@@ -20,7 +22,7 @@ Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
 def dense_candidate(c: Contraction, target: Target) -> Candidate:
     """Return the dense candidate; it always exists."""
     option = options.dense(c, target)
-    return _candidate(option, option.seconds)
+    return _candidate(c, option, option.seconds, chip(target))
 
 
 def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:
@@ -60,12 +62,20 @@ def _candidates(
     """Yield what ``find`` does as candidates, nothing for contractions of the other sort."""
     if c.depthwise != depthwise:
         return
-    baseline = options.dense(c, target).seconds
+    baseline, on = options.dense(c, target).seconds, chip(target)
     for found in find(c, scan, target):
-        yield found if isinstance(found, str) else _candidate(found, baseline)
+        yield found if isinstance(found, str) else _candidate(c, found, baseline, on)
 
 
-def _candidate(option: Option, baseline: float) -> Candidate:
+def _candidate(c: Contraction, option: Option, baseline: float, on: Chip) -> Candidate:
     """Return ``option`` with its cost relative to ``baseline`` seconds of the dense one."""
-    penalty = option.seconds / baseline / option.work
-    return Candidate(option.name, option.storage, option.build(), option.work, penalty)
+    return Candidate(
+        option.name,
+        option.storage,
+        option.build(),
+        option.work,
+        option.seconds / baseline / option.work,
+        seconds=option.seconds,
+        margin=on.margin,
+        rival=faster_library(c, option.seconds, on),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from tvm.target import Target
@@ -27,10 +28,12 @@ from tvm_sparse.selection.cuda.assumptions import (
     TAP_LOAD,
     TAP_PLACE,
     TAP_STORE,
-    Chip,
-    chip,
 )
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import memory_and
 from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.tile_demand import staging_of
+from tvm_sparse.selection.cuda.tile_option import tile_option
 
 WINDOW_VECTORS = 24
 """Vectors of input that a thread may hold: larger windows leave too few warps on an SM."""
@@ -81,12 +84,10 @@ def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
     storage encodes ``matrix`` as :func:`diagonal`.
     """
     full, storage, tile = sub_gemms(c, matrix, target)
-    kept, on = storage.buckets.parts[0].slots, chip(target)
-    clocks = model.tile_clocks((model.known_rows(c.lead), c.features, kept), tile, c.dtype, on)
-    time = model.seconds(clocks, model.activation_bytes(c), on)
-    weights, work = BlockOperand(storage, tile), kept / matrix.shape[1]
+    weights, work = BlockOperand(storage, tile), storage.buckets.parts[0].slots / matrix.shape[1]
     name, kernel, multiply = "rearranged", "sub-GEMM", multiplier(c.numerics)
-    return Option(name, kernel, storage, work, time, lambda: tiled(full, weights, tile, multiply))
+    build = partial(tiled, full, weights, tile, multiply)
+    return tile_option(name, storage, tile, (c, chip(target)), build, work=work, kernel=kernel)
 
 
 def sub_gemms(
@@ -94,8 +95,8 @@ def sub_gemms(
 ) -> tuple[Contraction, BlockFormat, ThreadBlockTile]:
     """Return the convolution without groups, its kept columns of 32 channels, and a tile."""
     storage = BlockFormat.of(diagonal(matrix), Block(GROUP, 1), limit=1)
-    size = (model.known_rows(c.lead), c.features, storage.buckets.parts[0].slots)
-    tile = model.choose_tile(size, c.dtype, chip(target), features=GROUP)
+    staging = staging_of(storage, c.dtype)
+    tile = model.choose_tile(c, staging, chip(target), features=(GROUP,))
     return replace(c, depthwise=False), storage, tile
 
 
@@ -119,4 +120,4 @@ def choose_strip(c: Contraction) -> Strip:
 def _seconds(c: Contraction, instructions: float, on: Chip) -> float:
     """Return the time of a kernel that issues ``instructions`` for each output of a lane."""
     clocks = model.known_rows(c.lead) * c.features * instructions / (ISSUED * on.sms)
-    return model.seconds(clocks, model.activation_bytes(c), on)
+    return memory_and(clocks, model.activation_bytes(c), on)

@@ -10,8 +10,8 @@ from tvm_sparse.selection.cuda.assumptions import (
     SM_REGISTERS,
     SM_THREADS,
     WARP_REGISTERS,
-    Chip,
 )
+from tvm_sparse.selection.cuda.chip import Chip
 
 WARP = 32
 

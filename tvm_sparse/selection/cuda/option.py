@@ -8,13 +8,17 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
+from tvm_sparse.selection.cuda.demand import Demand
+
 
 @dataclass(frozen=True)
 class Option:
     """One storage with its operator ``func(X, *arrays, Y)``, made by :attr:`build` when asked for.
 
     ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
-    time, ``kernel`` what the operator is called in reports.
+    time, ``kernel`` what the operator is called in reports. Of tiles and streams, ``demand`` is
+    what that time follows from, ``tile`` what a thread block computes.
     """
 
     name: str
@@ -23,3 +27,5 @@ class Option:
     work: float
     seconds: float
     build: Callable[[], tirx.PrimFunc] = field(repr=False)
+    demand: Demand | None = field(default=None, repr=False)
+    tile: ThreadBlockTile | None = None

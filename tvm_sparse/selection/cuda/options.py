@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import KEEP, QUAD, TwoFourFormat
 from tvm_sparse.machine.vector import SUM_BITS
@@ -24,15 +26,19 @@ from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import depthwise_options
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.assumptions import Chip, chip
 from tvm_sparse.selection.cuda.bank_options import balanced, joint, plain
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import seconds
 from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.stream_demand import dense_demand
+from tvm_sparse.selection.cuda.tile_demand import Staging, staging_of
+from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
 
-TWO_FOUR_STEP = 64
-"""Columns that a thread block stages at a time of 2:4 weights."""
+TWO_FOUR_STEP, QUAD_LANES = 64, (128, 64, 32)
+"""Columns that a thread block stages at a time of 2:4 weights, and its features."""
 
 
 def dense(c: Contraction, target: Target) -> Option:
@@ -49,22 +55,20 @@ def dense(c: Contraction, target: Target) -> Option:
     on, (features, columns), rows = chip(target), c.matrix_shape, model.known_rows(c.lead)
     if rows == 1 and plain(c):
         return _dense_row(c, on)
-    size = (rows, features, columns)
-    tile = model.choose_tile(size, c.dtype, on)
+    tile = model.choose_tile(c, Staging(columns), on)
     storage = DenseFormat(features, columns, lanes=tile.features)
-    clocks = model.tile_clocks(size, tile, c.dtype, on)
-    time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
     weights, kernel = DenseOperand(storage, tile), multiplier(c.numerics)
-    return Option("dense", "tile", storage, 1.0, time, lambda: tiled(c, weights, tile, kernel))
+    return tile_option("dense", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
 
 
 def _dense_row(c: Contraction, on: Chip) -> Option:
     """Return the product with a single row of activations."""
     storage = DenseFormat(*c.matrix_shape, lanes=1)
     warps = stream.choose_warps(c.features, on.sms)
-    time = model.seconds(0.0, storage.nbytes(c.dtype) / stream.EFFICIENCY, on)
-    name, kernel = "dense", "stream"
-    return Option(name, kernel, storage, 1.0, time, lambda: stream.stream_dense(c, storage, warps))
+    demand = dense_demand(c, storage, warps)
+    time, name, kernel = seconds(demand, on), "dense", "stream"
+    build = partial(stream.stream_dense, c, storage, warps)
+    return Option(name, kernel, storage, 1.0, time, build, demand)
 
 
 def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -76,27 +80,33 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the block storage with the smallest modelled time, of all block edges."""
-    on, rows, (features, columns) = chip(target), model.known_rows(c.lead), c.matrix_shape
-    best: tuple[float, float, ThreadBlockTile, Block] | None = None
+    on, (features, columns) = chip(target), c.matrix_shape
+    best: tuple[float, ThreadBlockTile, Block] | None = None
     for down, across in BLOCK_EDGES:
         if down > features or across > columns:
             continue
         slots = max(1, int((scan.block_counts(down, across) > 0).sum(1).max()))
-        size = (rows, features, slots * across)
-        tile = model.choose_tile(size, c.dtype, on, features=down)
-        clocks = model.tile_clocks(size, tile, c.dtype, on)
-        stored = math.ceil(features / down) * down * slots * across
-        nbytes = stored * model.item_bytes(c.dtype) + model.activation_bytes(c)
-        time = model.seconds(clocks, nbytes, on)
+        buckets = Buckets((Bucket(math.ceil(features / down), slots),))
+        storage = BlockFormat(features, columns, down, across, buckets)
+        tile = model.choose_tile(c, staging_of(storage, c.dtype), on, features=(down,))
+        time = seconds(stored_demand(c, storage, tile, on), on)
         if best is None or time < best[0]:
-            best = (time, stored / (features * columns), tile, Block(down, across))
+            best = (time, tile, Block(down, across))
     if best is None:
         yield f"block needs at least 16 x 16, found {features} x {columns}"
         return
-    time, work, tile, pattern = best
+    _, tile, pattern = best
     storage = BlockFormat.of(scan.weight, pattern, limit=1)
     weights, kernel = BlockOperand(storage, tile), multiplier(c.numerics)
-    yield Option("block", "tile", storage, work, time, lambda: tiled(c, weights, tile, kernel))
+    work = storage.down * pattern.rows * storage.buckets.parts[0].slots * pattern.cols
+    yield tile_option(
+        "block",
+        storage,
+        tile,
+        (c, on),
+        lambda: tiled(c, weights, tile, kernel),
+        work=work / (features * columns),
+    )
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:
@@ -115,13 +125,20 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
     if (most := TwoFourFormat.most(scan.weight)) > KEEP:
         yield f"two_four: {most} of {QUAD} neighbouring columns are kept, at most {KEEP} fit"
         return
-    on, rows = chip(target), model.known_rows(c.lead)
-    sizes = [ThreadBlockTile(r, f, TWO_FOUR_STEP) for r in model.ROWS for f in (128, 64, 32)]
-    size = (rows, c.features, c.matrix_shape[1] // 2)
-    tile = min(sizes, key=lambda t: (model.tile_clocks(size, t, c.dtype, on), t.rows, t.features))
+    on, whole = (
+        chip(target),
+        TwoFourFormat(*c.matrix_shape, lanes=QUAD_LANES[0], step=TWO_FOUR_STEP),
+    )
+    staging = staging_of(whole, c.dtype)
+    tile = model.choose_tile(c, staging, on, features=QUAD_LANES, step=TWO_FOUR_STEP)
     storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
-    clocks = model.tile_clocks(size, tile, c.dtype, on)
-    time = model.seconds(clocks, storage.nbytes(c.dtype) + model.activation_bytes(c), on)
     weights, kernel = TwoFourOperand(storage, tile), SparseTensorCore()
-    name = "two_four"
-    yield Option(name, "2:4 tile", storage, 0.5, time, lambda: tiled(c, weights, tile, kernel))
+    yield tile_option(
+        "two_four",
+        storage,
+        tile,
+        (c, on),
+        lambda: tiled(c, weights, tile, kernel),
+        work=0.5,
+        kernel="2:4 tile",
+    )

@@ -26,9 +26,9 @@ from tvm_sparse.selection.cuda.assumptions import (
     STRIP_LOAD,
     STRIP_REGISTERS,
     TAP_STORE,
-    Chip,
-    chip,
 )
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import memory_and
 
 CHANNELS = 4
 """Channels of a strip: wider loads would keep more of the window in registers."""
@@ -156,8 +156,8 @@ def _seconds(
     weights = taps * (conversion + STRIP_LOAD / CHANNELS) / shape.strip
     one = taps + vectors * (conversion + STRIP_LOAD / CHANNELS) + weights + TAP_STORE
     sums = tile.rows * tile.columns * one / ISSUED
-    products = tile.rows * tile.features * tile.columns / on.multiply_adds[first.dtype]
-    fed = tile.columns * item * (_halo(first, tile.rows) + tile.features) / on.feed
+    products = tile.rows * tile.features * tile.columns / on.multiply_adds(first.dtype)
+    fed = tile.columns * item * (_halo(first, tile.rows) + tile.features) / on.costs.feed
     # fp32 products and sums of taps are the same sort of instruction; tensor cores run besides.
     busy = max(sums + products if item == 4 else max(sums, products), fed)
     threads = shape.down * shape.across * (LANES if item == 2 else 1)
@@ -176,7 +176,7 @@ def _seconds(
         + math.prod(first.matrix_shape)
         + math.prod(second.matrix_shape)
     )
-    return model.seconds(clocks, nbytes, on)
+    return memory_and(clocks, nbytes, on)
 
 
 def _halo(c: Contraction, rows: int) -> float:

@@ -1,28 +1,31 @@
-"""Which tile a thread block should take, and how long the product takes, by a model.
-
-The model knows waves of thread blocks, multiply-adds, bytes from L2 and from memory. It is made
-from data sheets, not from measurements (docs/performance/gpu.md).
-"""
+"""Which tile a thread block should take, by the fitted model of the chip."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
-from tvm_sparse.selection.cuda.assumptions import LAUNCH_SECONDS, STEP_CLOCKS, Chip
+from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.demand import sm_clocks
+from tvm_sparse.selection.cuda.occupancy import WARP
+from tvm_sparse.selection.cuda.tile_demand import Staging, tile_demand
 
 ROWS = (128, 64, 32, 16)
 FEATURES = (128, 96, 64, 48, 32, 16)
 COLUMNS = (64, 48, 32, 16)
+NEAR, WARPS, IDLE = 1.15, 4, 1.35
+"""Modelled time over the fastest tile's up to which a larger one is taken. With fewer warps than
+schedulers, the model takes kernels for up to so many times faster than they are (the worst rows of
+the fit, tiles of 32 features)."""
+
 UNKNOWN_ROWS = 64
 """Rows that a symbolic extent counts as."""
-
-Size = tuple[int, int, int]
-"""Rows, features and columns of a product."""
 
 
 def known_rows(lead: tuple[Any, ...]) -> int:
@@ -32,13 +35,31 @@ def known_rows(lead: tuple[Any, ...]) -> int:
 
 
 def choose_tile(
-    size: Size, dtype: str, chip: Chip, *, features: int | None = None, step: int | None = None
+    c: Contraction,
+    staging: Staging,
+    on: Chip,
+    *,
+    features: Sequence[int] = FEATURES,
+    step: int | None = None,
 ) -> ThreadBlockTile:
-    """Return the tile with the smallest modelled time; ``features``, ``step`` prescribe extents."""
-    step = step or choose_step(size[2])
-    across = (features,) if features else FEATURES
-    tiles = [ThreadBlockTile(r, f, step) for r in ROWS for f in across]
-    return min(tiles, key=lambda t: (tile_clocks(size, t, dtype, chip), t.rows, t.features))
+    """Return the largest tile whose modelled time is near the smallest, of some widths.
+
+    ``step`` prescribes the columns of a step.
+    """
+    rows, step = known_rows(c.lead), step or choose_step(staging.columns)
+    clocks: dict[ThreadBlockTile, float] = {}
+    warps: dict[ThreadBlockTile, int] = {}
+    # Rows that are filled up are no larger tile.
+    heights = [height for height in ROWS if height < rows + ROWS[-1]] or [ROWS[-1]]
+    for down, across in itertools.product(heights, features):
+        tile = ThreadBlockTile(down, across, step)
+        demand = tile_demand((rows, c.features), staging, tile, c.dtype, on)
+        clocks[tile], warps[tile] = sm_clocks(demand, on), demand.threads // WARP
+    least = min(clocks.values())
+    full = [t for t in clocks if warps[t] >= WARPS and clocks[t] <= IDLE * least] or list(clocks)
+    best = min(clocks[tile] for tile in full)
+    near = [tile for tile in full if clocks[tile] <= NEAR * best]
+    return max(near, key=lambda tile: (tile.rows * tile.features, -clocks[tile]))
 
 
 def choose_step(columns: int) -> int:
@@ -50,26 +71,6 @@ def choose_step(columns: int) -> int:
     short = columns * (1 + mends.in_use().step_padding)
     longest = next((step for step in COLUMNS if round_up(columns, step) <= short), None)
     return longest or min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
-
-
-def tile_clocks(
-    size: Size, tile: ThreadBlockTile, dtype: str, chip: Chip, *, per_step: float = 0.0
-) -> float:
-    """Return the clocks of a tiled product; ``per_step`` are those of other work in a step."""
-    rows, features, columns = size
-    blocks = math.ceil(rows / tile.rows) * math.ceil(features / tile.features)
-    products = tile.rows * tile.features / chip.multiply_adds[dtype]
-    fed = (tile.rows + tile.features) * item_bytes(dtype) / chip.feed
-    # Several thread blocks on one SM hide each other's waiting.
-    waiting = STEP_CLOCKS / min(4.0, max(1.0, blocks / chip.sms))
-    steps = math.ceil(columns / tile.columns)
-    alone = steps * (tile.columns * max(products, fed) + waiting + per_step)
-    return math.ceil(blocks / chip.sms) * alone
-
-
-def seconds(clocks: float, nbytes: float, chip: Chip) -> float:
-    """Return the time of a kernel that computes for ``clocks`` and moves ``nbytes`` meanwhile."""
-    return LAUNCH_SECONDS + max(clocks / chip.clock, nbytes / chip.bandwidth)
 
 
 def activation_bytes(c: Contraction) -> float:

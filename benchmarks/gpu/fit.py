@@ -1,0 +1,141 @@
+"""Fit the costs of a chip to what was measured on it, and write them into its data file.
+
+    python -m benchmarks.gpu.fit           # every chip of which benchmarks/results has enough rows
+    python -m benchmarks.gpu.fit --check   # only say how far the model is off
+
+The logarithm of modelled over measured time is made small, without giving few wild rows much
+weight. Costs stay within bounds that hardware sets. *Held out* are the rows of each number of
+activations in turn, which a fit to the others must predict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from benchmarks.gpu.libraries_fit import fitted_library
+from benchmarks.gpu.timed import Timed, timed
+from tvm_sparse.selection.cuda import chip as chips
+from tvm_sparse.selection.cuda.chip import Chip, Costs
+from tvm_sparse.selection.cuda.demand import seconds
+from tvm_sparse.targets import GPUS
+
+LEAST = 60
+"""Kernels below which a chip is not fitted."""
+
+BOUNDS = {
+    "launch": (2e-6, 6e-6),
+    "memory": (0.9, 1.6),
+    "written": (0.3, 1.0),
+    "step": (0.0, 2000.0),
+    "turn": (0.0, 8000.0),
+    "first": (0.0, 4000.0),
+    "chain": (0.0, 200.0),
+    "bank": (0.0, 200.0),
+    "lookup": (0.0, 800.0),
+    "pass_": (0.3, 1.5),
+    "issue": (0.3, 2.0),
+    "feed": (20.0, 128.0),
+    "tensor": (0.3, 0.635),
+    "scalar": (0.5, 1.0),
+}
+"""Seconds, clocks or parts. ``mma.sync`` reaches 62 % of Hopper's dense peak (NVIDIA's data sheets
+count ``wgmma``); an L1 takes 64 bytes a clock from L2, 128 if it has them."""
+
+START = Costs(3.5e-6, 1.1, 0.8, 260.0, 900.0, 180.0, 60.0, 15.0, 70.0, 0.5, 1.0, 64.0, 0.5, 0.8)
+SOFT = 0.1
+"""Error beyond which a row counts less: 10 %."""
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How far modelled times are from measured ones, as factors of at least 1."""
+
+    count: int
+    median: float
+    p90: float
+    worst: float
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Residuals:
+        """Return those of logarithms of ratios."""
+        off = np.exp(np.abs(errors))
+        values = (np.median(off), np.quantile(off, 0.9), off.max())
+        return cls(len(off), *(round(float(value), 3) for value in values))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    only_check = parser.parse_args().check
+    for name in GPUS:
+        on = chips.load(name)
+        found = list(timed(on))
+        if len(found) < LEAST:
+            continue
+        if not only_check:
+            write(name, found)
+            on = chips.load(name)
+        errors = {one: error(one, on) for one in found}
+        print(f"{on.name}: {Residuals.of(list(errors.values()))}")
+        for one in sorted(errors, key=lambda one: -abs(errors[one]))[:8]:
+            told = f"{one.case}, {one.kernel}: {one.us:.1f} us"
+            print(f"  {told}, modelled {one.us * math.exp(errors[one]):.1f}")
+
+
+def write(name: str, found: Sequence[Timed]) -> None:
+    """Fit the costs of the chip ``name`` and write them into its data file."""
+    on = chips.load(name)
+    own = {key: float(f"{value:.4g}") for key, value in asdict(fit(found, on)).items()}
+    fitted = replace(on, costs=Costs(**own))
+    content = {key: value for key, value in chips.read(name).items() if key != "costs_of"}
+    library, off = fitted_library(on)
+    content["costs"] = {**own, "library": library}
+    content["fit"] = {
+        "by": "python -m benchmarks.gpu.fit",
+        "residuals": asdict(Residuals.of([error(one, fitted) for one in found])),
+        "library": asdict(Residuals.of(off)),
+        "held_out": {str(rows): asdict(one) for rows, one in held_out(found, on)},
+    }
+    (chips.PLACE / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    chips.load.cache_clear()
+
+
+def fit(found: Sequence[Timed], on: Chip) -> Costs:
+    """Return the costs of ``on`` that come closest to what was measured on it."""
+    low, high = (np.array(one) for one in zip(*BOUNDS.values(), strict=True))
+    begin = np.array([getattr(START, field.name) for field in fields(Costs)])
+
+    def errors(scaled: np.ndarray) -> list[float]:
+        costs = Costs(*(float(value) for value in low + scaled * (high - low)))
+        return [error(one, replace(on, costs=costs)) for one in found]
+
+    result = least_squares(
+        errors, (begin - low) / (high - low), bounds=(0, 1), loss="soft_l1", f_scale=SOFT
+    )
+    return Costs(*(float(value) for value in low + result.x * (high - low)))
+
+
+def held_out(found: Sequence[Timed], on: Chip) -> Iterator[tuple[int, Residuals]]:
+    """Yield how well a fit to all other rows of activations predicts those of each number."""
+    for rows in sorted({one.rows for one in found}):
+        others, here = ([o for o in found if (o.rows == rows) is own] for own in (False, True))
+        costs = fit(others, on)
+        yield rows, Residuals.of([error(one, replace(on, costs=costs)) for one in here])
+
+
+def error(one: Timed, on: Chip) -> float:
+    """Return the logarithm of modelled over measured time."""
+    return math.log(seconds(one.demand, on, written=one.written) * 1e6 / one.us)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What the dense library of a chip takes, fitted to its measured times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from benchmarks.gpu.timed import DTYPE, modelled, rows, storage_of
+from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary
+from tvm_sparse.selection.cuda.library_time import dense_seconds
+
+NAMES = ("cublas", "cublaslt")
+"""Exact in fp32: what rounds to TF32 is another product."""
+
+PARTS = ("papers", "grid", "limits")
+BOUNDS = ((1e-6, 1e-5), (0.9, 2.0), (0.5, 1.0), (0.3, 1.0))
+"""Of a launch, of memory, and of the parts of the peaks in fp32 and fp16."""
+
+
+def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
+    """Return the costs of the faster of cuBLAS and cuBLASLt, and the logarithms of their errors."""
+    points = [point for part in PARTS for row in rows(on, part) for point in _points(row)]
+    low, high = (np.array(one) for one in zip(*BOUNDS, strict=True))
+
+    def made(scaled: np.ndarray) -> DenseLibrary:
+        launch, memory, scalar, tensor = (float(v) for v in low + scaled * (high - low))
+        parts = {"float32": scalar, "float16": tensor, "bfloat16": tensor}
+        return DenseLibrary("cuBLAS", launch, memory, parts)
+
+    def errors(scaled: np.ndarray) -> list[float]:
+        library = made(scaled)
+        return [
+            math.log(dense_seconds(size, dtype, on, library) * 1e6 / us)
+            for size, dtype, us in points
+        ]
+
+    result = least_squares(errors, np.full(4, 0.5), bounds=(0, 1), loss="soft_l1", f_scale=0.1)
+    found = asdict(made(result.x))
+    found["parts"] = {dtype: round(part, 3) for dtype, part in found["parts"].items()}
+    rounded = {name: float(f"{found[name]:.4g}") for name in ("launch", "memory")}
+    return {**found, **rounded}, errors(result.x)
+
+
+def _points(row: dict[str, Any]) -> list[tuple[tuple[int, int, int], str, float]]:
+    """Return size (rows, features, columns), dtype and time of a row's dense library."""
+    late, times = row.get("contaminated", ()), row["times"]
+    known = [times[n]["median_us"] for n in NAMES if n in times and n not in late]
+    size = size_of(row)
+    if size is None or not known:
+        return []
+    (dtype,) = set(DTYPE.findall(row["case"]))
+    return [(size, dtype, min(known))]
+
+
+def size_of(row: dict[str, Any]) -> tuple[int, int, int] | None:
+    """Return rows, features and columns of a row about a linear layer."""
+    records = [record for record in row.get("kernels", {}).values() if modelled(record)]
+    if not records:
+        return None
+    storage = storage_of(records[0]["storage"])
+    return row["rows"], storage.rows, storage.cols

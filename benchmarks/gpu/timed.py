@@ -1,0 +1,121 @@
+"""What a GPU timed, and what each of our kernels demands by the model: the two must agree.
+
+A row's record of a kernel says what its demand follows from: the storage, the tile, and which of
+:mod:`tvm_sparse.ops.cuda.mends` it was built with (none, where it says nothing). Times that hold
+some of the host's are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.common import load
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.buckets import Bucket, Buckets
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.kept_tiles import KeptTilesFormat
+from tvm_sparse.formats.lane_banks import LaneBanksFormat
+from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.numerics import Numerics
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda import stream
+from tvm_sparse.ops.cuda.mends import Mends, using
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
+from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.demand import Demand
+from tvm_sparse.selection.cuda.stream_demand import banks_demand, dense_demand
+from tvm_sparse.selection.cuda.tile_option import stored_demand
+
+PARTS = ("correct", "papers", "grid", "mend_times")
+
+BEFORE = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
+"""What kernels were built with before there was a choice."""
+
+FORMATS = {
+    made.__name__: made
+    for made in (
+        *(BlockFormat, Bucket, Buckets, DenseFormat, KeptTilesFormat, LaneBanksFormat),
+        *(TileBanksFormat, TwoFourFormat),
+    )
+}
+DTYPE = re.compile(r"\b(float32|float16|bfloat16)\b")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A kernel of a row: its demand, its time, and whether a flush left written lines before it."""
+
+    case: str
+    kernel: str
+    rows: int
+    us: float
+    demand: Demand
+    written: bool
+
+    @property
+    def weight(self) -> str:
+        """The case without its rows of activations."""
+        return re.sub(r", N=\d+", "", self.case)
+
+
+def timed(on: Chip, parts: tuple[str, ...] = PARTS) -> Iterator[Timed]:
+    """Yield the tiles and streams that were timed on ``on``."""
+    for part in parts:
+        for row in rows(on, part):
+            for name, record in row.get("kernels", {}).items():
+                taken = row["times"].get(f"ours {name}")
+                late = f"ours {name}" in row.get("contaminated", ())
+                if taken is None or late or not modelled(record):
+                    continue
+                written = row.get("flush", "dirty") == "dirty"
+                demand = demand_of(row, record, on)
+                yield Timed(row["case"], name, row["rows"], taken["median_us"], demand, written)
+
+
+def rows(on: Chip, part: str) -> list[dict[str, Any]]:
+    """Return the rows of a part of the results that were measured on ``on``."""
+    content = load(f"gpu_{part}")
+    return [row for row in content.get("rows", []) if on.name in row["environment"]["gpu"]]
+
+
+def modelled(record: dict[str, Any]) -> bool:
+    """Whether a record is that of a tile or a stream, and says all that its demand needs."""
+    return record.get("kernel") == "stream" or record.get("tile") is not None
+
+
+def contraction_of(row: dict[str, Any], storage: Any) -> Contraction:
+    """Return the linear layer that a row is about."""
+    (dtype,) = set(DTYPE.findall(row["case"]))
+    numerics = Numerics.uniform(dtype)
+    return Contraction((row["rows"],), storage.cols, storage.rows, numerics=numerics)
+
+
+def demand_of(row: dict[str, Any], record: dict[str, Any], on: Chip) -> Demand:
+    """Return the demand of a kernel as it was built."""
+    storage = storage_of(record["storage"])
+    c = contraction_of(row, storage)
+    with using(Mends(**record["mends"]) if "mends" in record else BEFORE):
+        if record["kernel"] != "stream":
+            return stored_demand(c, storage, ThreadBlockTile(*record["tile"]), on)
+        if isinstance(storage, DenseFormat):
+            return dense_demand(c, storage, stream.choose_warps(c.features, on.sms))
+        staged = stream.staged_bytes(c, storage)
+        return banks_demand(c, storage, stream.choose_warps(c.features, on.sms, staged))
+
+
+def storage_of(text: str) -> Any:
+    """Return the storage whose ``repr`` is ``text``."""
+    return _made(ast.parse(text, mode="eval").body)
+
+
+def _made(node: ast.expr) -> Any:
+    if isinstance(node, ast.Tuple):
+        return tuple(_made(one) for one in node.elts)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return FORMATS[node.func.id](**{str(k.arg): _made(k.value) for k in node.keywords})
+    return ast.literal_eval(node)

@@ -1,0 +1,125 @@
+"""What GPUs can do, and what the parts of a kernel cost on them: one data file a chip.
+
+``chips/<name>.json`` holds the facts of a data sheet, with their sources. That of a chip that was
+measured has costs, too, which ``python -m benchmarks.gpu.fit`` wrote; another chip names the one
+whose costs it takes. Costs are clocks, and parts of what the facts promise, so that they scale with
+clocks, SMs, bandwidth and tensor cores.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tvm.target import Target
+
+from tvm_sparse.targets import gpu_of
+
+PLACE = Path(__file__).parent / "chips"
+
+MARGINS = {True: 1.1, False: 1.3}
+"""How many times faster than dense a storage must be modelled: on chips that were measured, and on
+others. A tie goes to dense."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a kernel costs besides its arithmetic.
+
+    ``launch`` are seconds of a kernel that does nothing, ``memory`` is the time of a byte over that
+    of a plain copy, ``written`` the part of a flush's written lines that a kernel waits for.
+    ``step`` are clocks of a step of a tile, ``turn`` those of a chunk of a stream, ``first`` those
+    of a load that must be there before either. ``chain`` are clocks of a value or bank that waits
+    for the one before it, ``bank`` those of a bank, ``lookup`` of a column that a table names.
+    ``pass_`` is the clocks of a pass over shared memory, ``issue`` the clocks of an instruction
+    over those of four schedulers, ``feed`` the bytes a clock that an SM gets from L2. ``tensor``
+    and ``scalar`` are the parts of the peaks of tensor cores and multiply-adds that are reached.
+    """
+
+    launch: float
+    memory: float
+    written: float
+    step: float
+    turn: float
+    first: float
+    chain: float
+    bank: float
+    lookup: float
+    pass_: float
+    issue: float
+    feed: float
+    tensor: float
+    scalar: float
+
+
+@dataclass(frozen=True)
+class DenseLibrary:
+    """What the dense library of a chip takes: as :class:`Costs`, ``parts`` of peaks by dtype."""
+
+    name: str
+    launch: float
+    memory: float
+    parts: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What one GPU can do.
+
+    ``bandwidth`` is bytes a second from memory as a copy reaches it, ``peaks`` one SM's fused
+    multiply-adds a clock by dtype, ``shared`` its bytes of shared memory, ``l2`` the bytes of the
+    cache before memory. ``measured`` says whether its costs are its own.
+    """
+
+    name: str
+    arch: str
+    sms: int
+    clock: float
+    bandwidth: float
+    peaks: dict[str, float]
+    shared: int
+    l2: int
+    costs: Costs
+    library: DenseLibrary
+    measured: bool
+
+    def multiply_adds(self, dtype: str) -> float:
+        """Return the multiply-adds a clock that one SM reaches in our kernels."""
+        scalar = dtype == "float32"
+        return self.peaks[dtype] * (self.costs.scalar if scalar else self.costs.tensor)
+
+    @property
+    def margin(self) -> float:
+        """How many times faster than dense a storage must be modelled."""
+        return MARGINS[self.measured]
+
+
+def chip(target: Target) -> Chip:
+    """Return the chip that ``target`` names, or the one that stands for its architecture.
+
+    A chip of another architecture was not measured.
+    """
+    found = load(gpu_of(target))
+    own = str(target.attrs["arch"]) == found.arch
+    return found if own else replace(found, measured=False)
+
+
+@functools.cache
+def load(name: str) -> Chip:
+    """Return the chip whose data file is called ``name``."""
+    content = read(name)
+    giver = content.get("costs_of", name)
+    costs = read(giver)["costs"]
+    facts = {field.name: content[field.name] for field in fields(Chip) if field.name in content}
+    library = DenseLibrary(**costs["library"])
+    own = {field.name: costs[field.name] for field in fields(Costs)}
+    return Chip(**{**facts, "costs": Costs(**own), "library": library, "measured": giver == name})
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return the content of the data file of a chip."""
+    content: dict[str, Any] = json.loads((PLACE / f"{name}.json").read_text(encoding="utf-8"))
+    return content

@@ -1,0 +1,198 @@
+"""What a tiled contraction demands of a chip, from its tile and from how its weights are staged.
+
+Threads, shared memory and copies under way are those of the default schedule; passes over shared
+memory are what the executor of PTX counts (``tests/cuda/test_tile_demand.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm_sparse.formats.block import BlockFormat
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.kept_tiles import KeptTilesFormat
+from tvm_sparse.formats.tile_banks import TileBanksFormat
+from tvm_sparse.formats.two_four import TwoFourFormat
+from tvm_sparse.numerics import FLOAT_SUMS, bits_of
+from tvm_sparse.ops.cuda import mends
+from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile
+from tvm_sparse.schedules.cuda.threads import WARP
+from tvm_sparse.schedules.cuda.tile import STAGES
+from tvm_sparse.schedules.cuda.tile_scalar import VECTOR, thread_shape
+from tvm_sparse.schedules.cuda.tile_tensor_core import default_warps
+from tvm_sparse.selection.cuda.assumptions import BANK_CLEAR, BANK_PLACE, BLOCK_SHARED
+from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.demand import Demand
+
+BYTES = VECTOR_BITS // 8
+"""Bytes of a copy of one thread."""
+
+BANKS_BYTES = 128
+"""Bytes that a pass over shared memory moves at most: 32 banks of four."""
+
+QUARTERS = 4
+"""Passes of a warp's accesses of 16 bytes."""
+
+PLACE_PASSES = {False: 3.1, True: 2.25}
+"""Passes of 32 values of a byte that are placed at random, one after another or held in registers
+(counted by the executor)."""
+
+COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 4.0, 20.0, 1.3
+"""Instructions of a copy of 16 bytes, of a warp in a step, and of a product that tensor cores or
+multiply-adds do at once (machine code, about)."""
+
+FRAGMENT = 2048
+"""Multiply-adds of an instruction of tensor cores."""
+
+OTHER_REGISTERS = 32
+"""Registers of a thread besides its sums (machine code, about)."""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """How weights get on chip, ``columns`` of them in all, a tile at a time.
+
+    ``share`` are the bytes that are copied over those of a dense tile. ``keep`` values of each
+    ``bank`` columns are placed one by one; rows of an fp32 tile are stored ``apart``. ``run``
+    columns have an entry of a table. ``halves`` says that 2:4 weights stay packed.
+    """
+
+    columns: int
+    share: float = 1.0
+    bank: int = 0
+    keep: int = 0
+    apart: int = 1
+    run: int = 0
+    halves: bool = False
+
+
+@functools.singledispatch
+def staging_of(storage: Any, dtype: str) -> Staging:
+    """Return how the weights of ``storage``, of ``dtype``, get on chip."""
+    raise NotImplementedError(f"{type(storage).__name__}, {dtype}")
+
+
+@staging_of.register
+def _(storage: DenseFormat, dtype: str) -> Staging:
+    del dtype
+    return Staging(storage.cols)
+
+
+@staging_of.register
+def _(storage: TileBanksFormat, dtype: str) -> Staging:
+    item = bits_of(dtype) // 8
+    row = storage.slots * item + storage.words * 4
+    share = row / (storage.step * item)
+    columns = storage.steps * storage.step
+    return Staging(columns, share, storage.bank, storage.keep, storage.apart)
+
+
+@staging_of.register
+def _(storage: KeptTilesFormat, dtype: str) -> Staging:
+    return replace(staging_of(storage.banks, dtype), run=storage.banks.step)
+
+
+@staging_of.register
+def _(storage: BlockFormat, dtype: str) -> Staging:
+    del dtype
+    (bucket,) = storage.buckets.parts
+    return Staging(bucket.slots * storage.block_cols, run=storage.block_cols)
+
+
+@staging_of.register
+def _(storage: TwoFourFormat, dtype: str) -> Staging:
+    whole = storage.row_blocks * storage.lanes * storage.steps * storage.step * bits_of(dtype) / 8
+    return Staging(storage.cols, storage.nbytes(dtype) / whole, halves=True)
+
+
+def tile_demand(
+    size: tuple[int, int],
+    staging: Staging,
+    tile: ThreadBlockTile,
+    dtype: str,
+    on: Chip,
+    *,
+    nbytes: float = 0.0,
+) -> Demand:
+    """Return the demand of a product of ``size``: rows of activations, and features."""
+    rows, features = size
+    item, banks = bits_of(dtype) // 8, _banks(tile, staging)
+    down, across, threads = layout(tile, dtype, halves=staging.halves)
+    warps, area = threads / WARP, tile.rows * tile.features
+    products = area * tile.columns / (2 if staging.halves else 1)
+    copied = tile.rows * tile.columns * item, staging.share * tile.features * tile.columns * item
+    copies = sum(copied) / BYTES
+    if dtype == FLOAT_SUMS:
+        issued = PRODUCT_INSTRUCTIONS * products / WARP
+        passes = _scalar_passes(tile, down, across, staging)
+    else:
+        issued = warps * WARP_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products / FRAGMENT
+        read = tile.features * tile.columns * item * (staging.share if staging.halves else 1)
+        passes = (copied[0] * across + read * down) / BANKS_BYTES
+    held = mends.in_use().held_banks
+    each = math.ceil(banks / threads)
+    place = BANK_CLEAR * staging.bank * item / BYTES + BANK_PLACE * staging.keep
+    value = PLACE_PASSES[held] * item * staging.keep + staging.bank * item / BYTES * QUARTERS
+    return Demand(
+        blocks=math.ceil(rows / tile.rows) * math.ceil(features / tile.features),
+        threads=threads,
+        registers=OTHER_REGISTERS + math.ceil(area / threads),
+        shared=_shared(tile, item, on, staging),
+        steps=math.ceil(staging.columns / tile.columns),
+        dtype=dtype,
+        nbytes=nbytes,
+        products=products,
+        passes=passes + banks / WARP * value,
+        fed=copied[0] * min(1.0, rows / tile.rows) + copied[1],
+        issued=issued + (banks * place + copies * COPY_INSTRUCTIONS) / WARP,
+        chain=each * (1 if held else staging.keep),
+        banks=each,
+        lookups=_lookups(tile, item, threads, staging),
+    )
+
+
+def layout(tile: ThreadBlockTile, dtype: str, *, halves: bool = False) -> tuple[int, int, int]:
+    """Return parts of a tile along rows and features, of warps or threads, and all threads."""
+    if dtype == FLOAT_SUMS:
+        down, across = thread_shape(tile.rows, tile.features)
+        return down, across, down * across
+    edges = (EDGE, 2 * EDGE) if halves else (EDGE, EDGE)
+    warps: Any = default_warps(tile.rows, tile.features, edges)
+    return warps.rows, warps.features, warps.rows * warps.features * WARP
+
+
+def _banks(tile: ThreadBlockTile, staging: Staging) -> float:
+    return tile.features * tile.columns / staging.bank if staging.bank else 0.0
+
+
+def _scalar_passes(tile: ThreadBlockTile, down: int, across: int, staging: Staging) -> float:
+    """Return the passes of fp32 operands: vectors of rows, and of four columns or features."""
+    warps = down * across / WARP
+    # Rows of a decoded tile that are neighbours lie four apart for the threads of a quarter.
+    packed = staging.bank > 0 and staging.apart == 1
+    conflicts = max(1.0, min(across, 2 * VECTOR) / 2) if packed else 1.0
+    vectors = tile.rows / down + VECTOR * conflicts
+    return tile.columns / VECTOR * warps * vectors * QUARTERS
+
+
+def _shared(tile: ThreadBlockTile, item: int, on: Chip, staging: Staging) -> int:
+    """Return the shared memory of a block: copies under way, and a decoded tile."""
+    pad, most = BYTES // item, on.shared - BLOCK_SHARED
+    whole = tile.rows * (tile.columns + 32 + pad) + tile.columns * (tile.features + 32 + pad)
+    depth = max(2, min(STAGES, most // (whole * item)))
+    dense = tile.columns * (tile.features + pad)
+    copied = tile.rows * (tile.columns + pad) + staging.share * dense
+    decoded = tile.features * (tile.columns + pad) if staging.bank else 0
+    return int((depth * copied + decoded) * item)
+
+
+def _lookups(tile: ThreadBlockTile, item: int, threads: int, staging: Staging) -> float:
+    """Return the entries of a table that a thread reads in a step, for its copies."""
+    if not staging.run:
+        return 0.0
+    copies = max(1.0, tile.rows * tile.columns * item / BYTES / threads)
+    return copies

@@ -1,0 +1,39 @@
+"""A tiled contraction as an option: its demand follows from storage and tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
+from tvm_sparse.selection.cuda import tile_choice
+from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.demand import Demand, seconds
+from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.tile_demand import staging_of, tile_demand
+
+
+def stored_demand(c: Contraction, storage: Any, tile: ThreadBlockTile, on: Chip) -> Demand:
+    """Return the demand of ``c`` with weights in ``storage``, in tiles of ``tile``."""
+    rows, staging = tile_choice.known_rows(c.lead), staging_of(storage, c.dtype)
+    nbytes = storage.nbytes(c.dtype) + tile_choice.activation_bytes(c)
+    return tile_demand((rows, c.features), staging, tile, c.dtype, on, nbytes=nbytes)
+
+
+def tile_option(
+    name: str,
+    storage: Any,
+    tile: ThreadBlockTile,
+    where: tuple[Contraction, Chip],
+    build: Callable[[], tirx.PrimFunc],
+    *,
+    work: float = 1.0,
+    kernel: str = "tile",
+) -> Option:
+    """Return the option ``name`` of a contraction on a chip, which ``build`` builds."""
+    c, on = where
+    demand = stored_demand(c, storage, tile, on)
+    return Option(name, kernel, storage, work, seconds(demand, on), build, demand, tile)
