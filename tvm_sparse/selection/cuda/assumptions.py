@@ -1,6 +1,7 @@
 """What the models of NVIDIA GPUs assume of kernels and of all chips, each with its source.
 
-What differs from chip to chip, and what was fitted to measured times, is in ``chips``. *Data sheet*: NVIDIA's whitepapers of the A100 and the H100. *Guide*: tables "Technical
+What differs from chip to chip, and what was fitted to measured times, is in ``chips``.
+*Data sheet*: NVIDIA's whitepapers of the A100 and the H100. *Guide*: tables "Technical
 Specifications per Compute Capability" and "Throughput of Native Arithmetic Instructions" of the
 CUDA C++ Programming Guide. *Machine code*: counted in what the compiler makes of our kernels.
 *Guess*: the order of magnitude is what is known.
