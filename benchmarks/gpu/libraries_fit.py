@@ -16,9 +16,12 @@ from tvm_sparse.selection.cuda.library_time import dense_seconds
 NAMES = ("cublas", "cublaslt")
 """Exact in fp32: what rounds to TF32 is another product."""
 
-PARTS = ("papers", "grid", "limits")
+PARTS = ("papers", "grid", "library")
 BOUNDS = ((1e-6, 1e-5), (0.9, 2.0), (0.5, 1.0), (0.3, 1.0))
 """Of a launch, of memory, and of the parts of the peaks in fp32 and fp16."""
+
+Point = tuple[tuple[int, int, int], str, float]
+"""Rows, features and columns of a product, its dtype, and its time in microseconds."""
 
 
 def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
@@ -45,21 +48,31 @@ def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
     return {**found, **rounded}, errors(result.x)
 
 
-def _points(row: dict[str, Any]) -> list[tuple[tuple[int, int, int], str, float]]:
-    """Return size (rows, features, columns), dtype and time of a row's dense library."""
+def _points(row: dict[str, Any]) -> list[Point]:
+    """Return size (rows, features, columns), dtype and time of a row's dense library.
+
+    A row of the part ``library`` has times of many rows of activations, "cublas N=16".
+    """
     late, times = row.get("contaminated", ()), row["times"]
-    known = [times[n]["median_us"] for n in NAMES if n in times and n not in late]
     size = size_of(row)
-    if size is None or not known:
+    if size is None:
         return []
     (dtype,) = set(DTYPE.findall(row["case"]))
-    return [(size, dtype, min(known))]
+    best: dict[int, float] = {}
+    for name, taken in times.items():
+        library, _, count = name.partition(" N=")
+        if library in NAMES and name not in late:
+            rows = int(count or row["rows"])
+            best[rows] = min(taken["median_us"], best.get(rows, math.inf))
+    return [((rows, *size), dtype, us) for rows, us in best.items()]
 
 
-def size_of(row: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Return rows, features and columns of a row about a linear layer."""
+def size_of(row: dict[str, Any]) -> tuple[int, int] | None:
+    """Return features and columns of a row about a linear layer."""
+    if "features" in row:
+        return row["features"], row["columns"]
     records = [record for record in row.get("kernels", {}).values() if modelled(record)]
     if not records:
         return None
     storage = storage_of(records[0]["storage"])
-    return row["rows"], storage.rows, storage.cols
+    return storage.rows, storage.cols

@@ -80,7 +80,17 @@ def timed(on: Chip, parts: tuple[str, ...] = PARTS) -> Iterator[Timed]:
 def rows(on: Chip, part: str) -> list[dict[str, Any]]:
     """Return the rows of a part of the results that were measured on ``on``."""
     content = load(f"gpu_{part}")
-    return [row for row in content.get("rows", []) if on.name in row["environment"]["gpu"]]
+    return [row for row in content.get("rows", []) if measured_on(on, gpu_of(row))]
+
+
+def gpu_of(row: dict[str, Any]) -> str:
+    """Return what its driver calls the GPU that a row was measured on."""
+    return str(row.get("environment", {}).get("gpu", ""))
+
+
+def measured_on(on: Chip, gpu: str) -> bool:
+    """Whether ``gpu``, as its driver calls it, is ``on``: an A100 is no A10."""
+    return re.search(rf"\b{on.name}\b", gpu) is not None
 
 
 def modelled(record: dict[str, Any]) -> bool:

@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.queue.collect FOLDER      # with queue.jsonl in it
 
 Rows go to ``benchmarks/results/gpu_<part>.json``, those of CPUs to ``cpu_gpu_machine.json``; tuning
-records that gain go into the package; ``gpu_queue.json`` says what need not be run again.
+records that gain go into the package; ``gpu_queue.json`` says what need not be run again. The costs
+of the chip are fitted again, to old and new times (``benchmarks/gpu/fit.py``).
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import load, save
+from benchmarks.gpu.fit import refitted
 from benchmarks.gpu.queue.store import FILE, Line, read
 from benchmarks.gpu.results import Results
 from benchmarks.gpu.stand_in import NAME
+from benchmarks.gpu.timed import measured_on
 from benchmarks.tuning import ship
+from tvm_sparse.selection.cuda import chip as chips
+from tvm_sparse.targets import GPUS
 
 LEDGER = "gpu_queue"
 """File of the results that says which pieces were run, by their keys."""
@@ -38,6 +43,11 @@ def main(folder: Path) -> int:
         return 1
     counts = collect(list(found.values()))
     print(", ".join(f"{count} rows of {part}" for part, count in counts.items()))
+    for line in refitted():
+        print(line)
+    for name in sorted({line["environment"]["gpu"] for line in found.values()}):
+        if not any(measured_on(chips.load(gpu), name) for gpu in GPUS):
+            print(f"{name}: no chip of the cost model, see tvm_sparse/selection/cuda/chips")
     return 0
 
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from benchmarks.gpu.timed import BEFORE, contraction_of, demand_of, storage_of, timed
+from benchmarks.gpu.timed import (
+    BEFORE,
+    contraction_of,
+    demand_of,
+    measured_on,
+    storage_of,
+    timed,
+)
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
@@ -61,3 +68,17 @@ def test_times_that_hold_the_hosts_are_left_out(monkeypatch):
     rows = {"rows": [row, *others.values()]}
     monkeypatch.setattr("benchmarks.gpu.timed.load", lambda name: rows)
     assert [one.written for one in timed(H200, ("grid",))] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("chip", "gpu", "same"),
+    [
+        ("a10", "NVIDIA A10", True),
+        ("a10", "NVIDIA A100-SXM4-80GB", False),
+        ("h100", "NVIDIA H100 80GB HBM3", True),
+        ("l4", "NVIDIA L40S", False),
+        ("rtx4090", "NVIDIA GeForce RTX 4090", True),
+    ],
+)
+def test_a_gpu_is_known_by_what_its_driver_calls_it(chip, gpu, same):
+    assert measured_on(load(chip), gpu) == same

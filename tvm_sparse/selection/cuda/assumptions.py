@@ -22,10 +22,10 @@ WARP_REGISTERS, BLOCK_SHARED = 256, 1024
 """A warp gets registers by so many; a block takes so many bytes of shared memory besides its own
 (guide)."""
 
-BANK_CLEAR, BANK_PLACE = 1.5, 8.0
+BANK_CLEAR, BANK_PLACE = 1.5, 10.0
 """Instructions of a thread to clear 16 bytes of a bank, and to place a value (machine code)."""
 
-BANK_LOOKUP, BANK_PRODUCT = 5.5, 2.1
+BANK_LOOKUP, BANK_PRODUCT = 7.5, 2.1
 """Instructions to look a column up, and to multiply one activation of it (machine code of both bank
 kernels)."""
 

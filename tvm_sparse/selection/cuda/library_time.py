@@ -13,6 +13,9 @@ from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary
 from tvm_sparse.selection.cuda.demand import slower
 from tvm_sparse.selection.cuda.tile_choice import known_rows
 
+TILE = 32
+"""Rows of activations that a library fills up to, unless there is a single one."""
+
 FASTER = 1.1
 """How many times faster a library must be modelled to be named."""
 
@@ -21,7 +24,10 @@ def dense_seconds(size: tuple[int, int, int], dtype: str, on: Chip, library: Den
     """Return the modelled time of a dense product of ``size`` (rows, features, columns)."""
     rows, features, columns = size
     nbytes = (rows * features + rows * columns + features * columns) * bits_of(dtype) / 8
-    products = math.prod(size) / (on.sms * on.clock * on.peaks[dtype] * library.parts[dtype])
+    filled = 1 if rows == 1 else math.ceil(rows / TILE) * TILE
+    products = (
+        filled * features * columns / (on.sms * on.clock * on.peaks[dtype] * library.parts[dtype])
+    )
     return library.launch + slower(library.memory * nbytes / on.bandwidth, products)
 
 

@@ -20,7 +20,7 @@ otherwise (machine code)."""
 AT_ONCE = 8
 """Of those, a thread's that do not wait for one another: they are unrolled."""
 
-DENSE_PRODUCT = 2.2
+DENSE_PRODUCT = 4.0
 """Instructions of a product of a dense stream (machine code)."""
 
 SECTORS, APART_PASSES = 32, 32

@@ -37,13 +37,13 @@ BANKS_BYTES = 128
 QUARTERS = 4
 """Passes of a warp's accesses of 16 bytes."""
 
-PLACE_PASSES = {False: 3.1, True: 2.25}
-"""Passes of 32 values of a byte that are placed at random, one after another or held in registers
-(counted by the executor)."""
+PLACE_PASSES, CHAIN_PASSES = 3.0, 0.2
+"""Passes of 32 values of a byte that are placed at random, and so many more for each value of a
+bank where it is loaded by itself (counted by the executor: benchmarks/gpu/modelled_grid.py)."""
 
-COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 4.0, 20.0, 1.3
+COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 8.0, 40.0, 1.3
 """Instructions of a copy of 16 bytes, of a warp in a step, and of a product that tensor cores or
-multiply-adds do at once (machine code, about)."""
+multiply-adds do at once (counted by the executor, about)."""
 
 FRAGMENT = 2048
 """Multiply-adds of an instruction of tensor cores."""
@@ -136,7 +136,8 @@ def tile_demand(
     held = mends.in_use().held_banks
     each = math.ceil(banks / threads)
     place = BANK_CLEAR * staging.bank * item / BYTES + BANK_PLACE * staging.keep
-    value = PLACE_PASSES[held] * item * staging.keep + staging.bank * item / BYTES * QUARTERS
+    passed = PLACE_PASSES + (0.0 if held else CHAIN_PASSES * staging.keep)
+    value = passed * item * staging.keep + staging.bank * item / BYTES * QUARTERS
     return Demand(
         blocks=math.ceil(rows / tile.rows) * math.ceil(features / tile.features),
         threads=threads,

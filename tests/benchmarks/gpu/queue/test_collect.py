@@ -61,3 +61,12 @@ def test_tuning_records_go_into_the_package_and_not_into_results(tmp_path, monke
     assert collect.main(tmp_path) == 0
     assert shipped == ['{"a": 1}\n{"b": 2}\n']
     assert "records" not in common.load("gpu_grid")["rows"][0]
+
+
+def test_the_chip_is_fitted_again_and_an_unknown_one_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(collect, "refitted", lambda: ["H200: fitted"])
+    Store(tmp_path, "s").add("again", piece("c"), HERE, rows=[{"case": "c"}])
+    assert collect.main(tmp_path) == 0
+    told = capsys.readouterr().out
+    assert "H200: fitted" in told
+    assert "NVIDIA A1: no chip of the cost model" in told

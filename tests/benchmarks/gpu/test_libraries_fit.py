@@ -1,0 +1,53 @@
+"""The dense library's costs follow from all rows that have its times."""
+
+import pytest
+
+from benchmarks.gpu import libraries_fit
+from benchmarks.gpu.libraries_fit import fitted_library
+from tvm_sparse.selection.cuda.chip import DenseLibrary, load
+from tvm_sparse.selection.cuda.library_time import dense_seconds
+
+H200 = load("h200")
+TRUE = DenseLibrary("cuBLAS", 5e-6, 1.3, {"float32": 0.8, "float16": 0.6, "bfloat16": 0.6})
+COUNTS = (1, 16, 256, 4096)
+
+
+def table(dtype):
+    """Rows as the queue's step ``library`` writes them: many rows of activations in one."""
+    for features, columns in ((1024, 4096), (4096, 4096), (16384, 1024)):
+        times = {}
+        for rows in COUNTS:
+            us = dense_seconds((rows, features, columns), dtype, H200, TRUE) * 1e6
+            times |= {f"cublas N={rows}": {"median_us": 2 * us}}
+            times |= {f"cublaslt N={rows}": {"median_us": us}}
+        yield {
+            "case": f"{features}x{columns}, {dtype}",
+            "features": features,
+            "columns": columns,
+            "times": times,
+        }
+
+
+def test_the_table_of_the_queue_is_fitted(monkeypatch):
+    rows = [row for dtype in ("float32", "float16") for row in table(dtype)]
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: rows if part == "library" else [])
+    found, errors = fitted_library(H200)
+    assert len(errors) == len(rows) * len(COUNTS)
+    assert max(map(abs, errors)) < 0.02
+    assert found["launch"] == pytest.approx(TRUE.launch, rel=0.05)
+    assert found["memory"] == pytest.approx(TRUE.memory, rel=0.05)
+    assert found["parts"] == pytest.approx(TRUE.parts, rel=0.05)
+
+
+def test_contaminated_times_and_other_products_do_not_count(monkeypatch):
+    (row, *_) = table("float16")
+    late = {**row, "contaminated": {name: "why" for name in row["times"] if "lt" not in name}}
+    late["times"] = {**row["times"], "mv N=1": {"median_us": 0.1}}
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: [late] if part == "library" else [])
+    _, errors = fitted_library(H200)
+    assert len(errors) == len(COUNTS)
+
+
+def test_what_was_committed_is_near_what_was_measured():
+    errors = fitted_library(H200)[1]
+    assert sorted(map(abs, errors))[len(errors) * 9 // 10] < 0.2
