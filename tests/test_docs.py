@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {"deploy.md", "examples.md", "extending.md"}
 """Pages whose code other tests run: test_deploy_page, test_examples, extension/test_page."""
 
-FASTER = {"trials=512": "trials=2", "steps=400": "steps=2", "range(160)": "range(21)"}
+FASTER = {"trials=512": "trials=2", "seconds=360": "seconds=0.1", "range(160)": "range(21)"}
 """What a test may not take the time for."""
 
 

@@ -1,7 +1,8 @@
 """Pruning PyTorch models by the papers' methods, with masks that survive training."""
 
 from tvm_sparse.pruning.deprune.method import DEPrune
-from tvm_sparse.pruning.distil import distil
+from tvm_sparse.pruning.distillation.by_length import batches_by_length
+from tvm_sparse.pruning.distillation.distil import distil
 from tvm_sparse.pruning.functions import (
     balanced,
     block,
@@ -44,6 +45,7 @@ __all__ = [
     "Schedule",
     "UnstructuredPruning",
     "balanced",
+    "batches_by_length",
     "block",
     "deprune",
     "distil",

@@ -1,16 +1,14 @@
-"""Hidden states of a network and its pruned copy, and how far they are apart."""
+"""What modules of a network give when it runs on a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from tvm_sparse.errors import InputError
-from tvm_sparse.pruning.compensation.calls import Batch, attended, run
+from tvm_sparse.pruning.compensation.calls import Batch, run
 
 
 def states_of(model: nn.Module, modules: Sequence[nn.Module], batch: Batch) -> list[list[Tensor]]:
@@ -30,15 +28,3 @@ def states_of(model: nn.Module, modules: Sequence[nn.Module], batch: Batch) -> l
         for handle in handles:
             handle.remove()
     return [found.get(id(module), []) for module in modules]
-
-
-def distance(found: list[list[Tensor]], wanted: list[list[Tensor]], batch: Batch) -> Tensor:
-    """Return the loss of all matched outputs."""
-    terms = []
-    for states, targets in zip(found, wanted, strict=True):
-        for state, target in zip(states, targets, strict=True):
-            s, t = attended(state, batch).float(), attended(target, batch).float()
-            terms.append((s - t).square().sum() / t.square().sum().clamp(min=1e-12))
-    if not terms:
-        raise InputError("match", "no output to compare", "modules that the network calls")
-    return torch.stack(terms).sum()

@@ -132,3 +132,100 @@ def test_progress_and_distributed_data_parallel(tmp_path):
         torch.distributed.destroy_process_group()
     assert losses == pytest.approx(alone, rel=1e-5)
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def pruned(teacher):
+    student = copy.deepcopy(teacher)
+    balanced(student, 0.5).squash_mask()
+    return student
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_zeros_hold_in_every_precision(precision):
+    teacher = encoder()
+    student = pruned(teacher)
+    zeros = {k: v == 0 for k, v in student.state_dict().items()}
+    losses = distil(student, teacher, batches(), 40, precision=precision)
+    assert losses[-1] < 0.6 * losses[0]
+    for key, value in student.state_dict().items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value == 0, zeros[key]) or not zeros[key].all() or "bias" in key
+        assert (value[zeros[key]] == 0).all() or "bias" in key
+
+
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_an_interrupted_run_goes_on_exactly(tmp_path, average):
+    teacher = encoder()
+    whole, parted = pruned(teacher), pruned(teacher)
+    options = {"average": average, "precision": "float32"}
+    losses = distil(whole, teacher, batches(), 9, **options)
+
+    def stop(step, steps, loss):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        distil(parted, teacher, batches(), 9, resume=file, progress=stop, **options)
+    again = pruned(teacher)
+    assert distil(again, teacher, batches(), 9, resume=file, **options) == losses
+    for name, value in again.state_dict().items():
+        assert torch.equal(value, whole.state_dict()[name]), name
+    assert [p.name for p in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_another_run_and_a_damaged_file_are_refused(tmp_path):
+    teacher, file = encoder(), tmp_path / "run.pt"
+    distil(pruned(teacher), teacher, batches(), 1, resume=file)
+    with pytest.raises(InputError, match="another plan"):
+        distil(pruned(teacher), teacher, batches(), 2, resume=file)
+    with pytest.raises(InputError, match="another first batch"):
+        distil(pruned(teacher), teacher, batches()[1:], 1, resume=file)
+    for damage in (b"", b"x" * 100, file.read_bytes()[:-200]):
+        file.write_bytes(damage)
+        with pytest.raises(InputError, match=r"run\.pt.*cannot be read"):
+            distil(pruned(teacher), teacher, batches(), 1, resume=file)
+
+
+def test_an_average_lies_between_the_weights_of_steps():
+    teacher = encoder()
+    students = [pruned(teacher) for _ in range(3)]
+    first = students[0].state_dict()["blocks.0.inner.weight"].clone()
+    for student, average in zip(students, (None, 0.999, 0.0), strict=True):
+        distil(student, teacher, batches(), 5, average=average)
+    plain, slow, none = (s.state_dict()["blocks.0.inner.weight"] for s in students)
+    assert torch.equal(plain, none)
+    assert 0 < (slow - first).norm() < 0.1 * (plain - first).norm()
+
+
+def test_time_ends_a_run():
+    teacher, told = encoder(), []
+    losses = distil(
+        pruned(teacher),
+        teacher,
+        batches(),
+        seconds=0.3,
+        progress=lambda step, steps, loss: told.append((step, steps)),
+    )
+    assert len(told) == len(losses) > 0
+    assert told[-1][0] >= told[-1][1]
+    assert len(distil(pruned(teacher), teacher, batches(), 2, seconds=600)) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "has no end"),
+        ({"steps": -1}, "steps"),
+        ({"seconds": -1}, "seconds"),
+        ({"steps": 1, "average": 1}, "average"),
+        ({"steps": 1, "precision": "float16"}, "precision"),
+        ({"steps": 1, "losses": {"kl": 1}, "match": ["blocks.0"]}, "match"),
+        ({"steps": 1, "losses": {"nothing": 1}}, "no module"),
+        ({"steps": 1, "losses": {"attention": 1}}, "no such modules"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, named):
+    teacher = encoder()
+    with pytest.raises(InputError, match=named):
+        distil(pruned(teacher), teacher, batches(), **options)

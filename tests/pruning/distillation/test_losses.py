@@ -1,0 +1,62 @@
+"""The terms of a loss: which modules they compare, and their values by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.zoo import package
+from tvm_sparse.pruning.distillation.losses import (
+    attentions_of,
+    cosine,
+    divergence,
+    embeddings,
+    loss_of,
+    relative_error,
+)
+
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+def test_attention_is_found_in_the_blocks():
+    assert attentions_of(transformer()) == ["layers.0.self_attn", "layers.1.self_attn"]
+    assert attentions_of(nn.Linear(2, 2)) == []
+
+
+def test_the_outermost_attention_of_transformers_counts():
+    transformers = package("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.BertConfig(vocab_size=50, intermediate_size=64, **sizes)
+    found = attentions_of(transformers.BertModel(config, add_pooling_layer=False))
+    assert found == ["encoder.layer.0.attention", "encoder.layer.1.attention"]
+
+
+def test_values_by_hand():
+    s, t = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0]])
+    assert relative_error([s], [t], None) == pytest.approx((4 + 16) / 10)
+    angles = [1 / 5**0.5, 3 / 5]
+    assert cosine([s], [t], None) == pytest.approx(1 - sum(angles) / 2)
+    p, q = s.softmax(-1), t.softmax(-1)
+    assert divergence([s], [t], None) == pytest.approx(float((q * (q / p).log()).sum() / 2))
+
+
+def test_padding_does_not_count_in_embeddings():
+    states = torch.arange(12.0).view(2, 3, 2)
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    found = embeddings(states, {"attention_mask": mask})
+    assert torch.equal(found, torch.stack([states[0, :2].mean(0), states[1, 0]]))
+    assert torch.equal(embeddings(states, {}), states.mean(1))
+    assert embeddings(torch.zeros(2, 3, 4, 5), None).shape == (2, 60)
+
+
+def test_terms_are_weighted_and_one_module_is_run_once():
+    model = transformer()
+    loss = loss_of(model, {"blocks": 2.0, "layers.1": 1.0, "outputs": 1.0})
+    assert loss.names == ("layers.0", "layers.1", "")
+    s = [[torch.full((1, 2), 2.0)], [torch.full((1, 2), 3.0)], [torch.full((1, 2), 1.0)]]
+    t = [[torch.ones(1, 2)]] * 3
+    assert loss(s, t, None) == pytest.approx(2 * (1 + 4) + 4 + 0)

@@ -1,0 +1,1 @@
+"""Distillation: a pruned network learns what its dense original gives, from inputs alone."""
