@@ -38,6 +38,9 @@ from tvm_sparse.pruning import (
 LEVELS = (0.5, 0.625, 0.75)
 LAYER_LEVELS = (0.375, 0.5, 0.625, 0.75, 0.875)
 CALIBRATION, TEST = 768, 256
+TOKENS = 512
+"""Of a batch of distillation."""
+RATE = 1.5e-3
 NAME = "one_shot"
 PATTERNS: dict[str, Method] = {
     "balanced, bank 16": BalancedPruning(0.5),
@@ -61,7 +64,13 @@ class Data:
         first = draw * CALIBRATION
         self.test = sentences.batches(self.tokenizer, test)
         self.calibration = sentences.batches(self.tokenizer, rest[first : first + CALIBRATION])
-        self.training = sentences.batches(self.tokenizer, rest, size=24)
+        self.training = ts.prune.batches_by_length(
+            [
+                self.tokenizer(t, truncation=True, max_length=sentences.TOKENS)["input_ids"]
+                for t in rest
+            ],
+            TOKENS,
+        )
         self.wanted = sentences.embed(self.dense, self.test)
 
     def quality(self, model: nn.Module) -> dict[str, float]:
@@ -119,9 +128,10 @@ def by_layer(data: Data, sparsity: float) -> tuple[dict[str, Any], nn.Module]:
 def distilled(data: Data, row: dict[str, Any], model: nn.Module, steps: int) -> dict[str, Any]:
     """Return ``row`` of the pruned ``model`` with what ``steps`` of distillation make of it."""
     begin, used = time.perf_counter(), time.process_time()
-    ts.prune.distil(model, data.dense, data.training, steps)
+    ts.prune.distil(model, data.dense, data.training, steps, rate=RATE)
     return {
         **row,
+        "loss": "all terms",
         "steps": steps,
         "distil_seconds": round(time.perf_counter() - begin),
         "distil_processor_seconds": round(time.process_time() - used),
@@ -137,7 +147,7 @@ class Results:
         old = load(NAME) or {"rows": [], "distilled": []}
         self.rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
         self.swaps = {(r["pattern"], r["level"]): r for r in old.get("swaps", [])}
-        self.distilled = {(r["level"], r["layers"]): r for r in old["distilled"]}
+        self.distilled = {(r["level"], r["layers"], r["steps"]): r for r in old["distilled"]}
 
     def save(self, row: dict[str, Any]) -> None:
         """Write what is known, and print ``row``, which is new."""
@@ -190,7 +200,7 @@ def main() -> None:
     parser.add_argument("--distil", nargs="*", type=float, default=[], help="levels to distil")
     parser.add_argument("--swaps", action="store_true", help="with swaps and without")
     parser.add_argument("--by-layer", action="store_true", help="distil with levels of each layer")
-    parser.add_argument("--steps", type=int, default=2400, help="of distillation")
+    parser.add_argument("--steps", type=int, default=460, help="of distillation")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -208,8 +218,9 @@ def main() -> None:
             else prune_once(data, BalancedPruning(level))
         )
         row = distilled(data, *made, arguments.steps)
-        results.distilled[level, layers] = {"level": level, "layers": layers, **row}
-        results.save(results.distilled[level, layers])
+        key = level, layers, arguments.steps
+        results.distilled[key] = {"level": level, "layers": layers, **row}
+        results.save(results.distilled[key])
 
 
 if __name__ == "__main__":
