@@ -61,7 +61,8 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
-    lines += gpu_modelled_page.lines(_read("gpu_modelled"), _read("gpu_speed"))
+    names = ("gpu_modelled_grid", "gpu_modelled", "gpu_speed")
+    lines += gpu_modelled_page.lines(*map(_read, names))
     return "\n".join(lines) + "\n"
 
 
@@ -178,9 +179,8 @@ def _regimes(regimes: dict[str, Any]) -> list[str]:
         "## Which kernel is chosen",
         "",
         f"A {size} x {size} fp16 weight on an H200, by rows of activations N: storage, kernel and",
-        "modelled speed-up over our own dense kernel, launch included. Modelled, not measured:",
-        "data sheets give bandwidth, multiply-adds and bytes from L2; instructions were counted in",
-        "the machine code.",
+        "modelled speed-up over our own dense kernel, launch included. Modelled, not measured, by",
+        "[the fitted model](../design/cuda.md#which-way-is-chosen); less than 1.1x stays dense.",
         "",
         *table(["pattern", "zeros", *(f"N = {n}" for n in counts)], rows),
     ]

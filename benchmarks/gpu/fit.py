@@ -14,11 +14,14 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from benchmarks.gpu.depthwise_fit import error as off_by
+from benchmarks.gpu.depthwise_fit import fit_depthwise
+from benchmarks.gpu.depthwise_fit import timed as timed_depthwise
 from benchmarks.gpu.libraries_fit import fitted_library
 from benchmarks.gpu.timed import Timed, timed
 from tvm_sparse.selection.cuda import chip as chips
@@ -51,7 +54,19 @@ BOUNDS = {
 """Seconds, clocks or parts. ``mma.sync`` reaches 62 % of Hopper's dense peak (NVIDIA's data sheets
 count ``wgmma``); an L1 takes 64 bytes a clock from L2, 128 if it has them."""
 
-START = Costs(3.5e-6, 1.1, 0.8, 260.0, 3000.0, 900.0, 40.0, 15.0, 120.0, 0.6, 0.8, 22.0, 0.6, 1.0)
+START = {
+    **{"launch": 3.5e-6, "memory": 1.1, "written": 0.8, "step": 260.0},
+    **{
+        "turn": 3000.0,
+        "first": 900.0,
+        "chain": 40.0,
+        "bank": 15.0,
+        "lookup": 120.0,
+        "pass_": 0.6,
+        "issue": 0.8,
+    },
+    **{"feed": 22.0, "tensor": 0.6, "scalar": 1.0},
+}
 SOFT = 0.1
 """Error beyond which a row counts less: 10 %."""
 
@@ -105,15 +120,20 @@ def refitted(*, check: bool = False) -> Iterator[str]:
 def write(name: str, found: Sequence[Timed]) -> None:
     """Fit the costs of the chip ``name`` and write them into its data file."""
     on = chips.load(name)
-    own = {key: float(f"{value:.4g}") for key, value in asdict(fit(found, on)).items()}
+    costs = fit_depthwise(replace(on, costs=fit(found, on)))
+    own = {key: float(f"{value:.4g}") for key, value in asdict(costs).items()}
     fitted = replace(on, costs=Costs(**own))
     content = {key: value for key, value in chips.read(name).items() if key != "costs_of"}
     library, off = fitted_library(on)
     content["costs"] = {**own, "library": library}
+    residuals = {
+        "residuals": [error(one, fitted) for one in found],
+        "depthwise": [off_by(one, fitted) for one in timed_depthwise(fitted)],
+        "library": off,
+    }
     content["fit"] = {
         "by": "python -m benchmarks.gpu.fit",
-        "residuals": asdict(Residuals.of([error(one, fitted) for one in found])),
-        "library": asdict(Residuals.of(off)),
+        **{what: asdict(Residuals.of(errors)) for what, errors in residuals.items() if errors},
         "held_out": {str(rows): asdict(one) for rows, one in held_out(found, on)},
     }
     (chips.PLACE / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
@@ -123,16 +143,20 @@ def write(name: str, found: Sequence[Timed]) -> None:
 def fit(found: Sequence[Timed], on: Chip) -> Costs:
     """Return the costs of ``on`` that come closest to what was measured on it."""
     low, high = (np.array(one) for one in zip(*BOUNDS.values(), strict=True))
-    begin = np.array([getattr(START, field.name) for field in fields(Costs)])
+    begin = np.array([START[name] for name in BOUNDS])
+
+    def costs(scaled: np.ndarray) -> Costs:
+        values = (float(value) for value in low + scaled * (high - low))
+        return replace(on.costs, **dict(zip(BOUNDS, values, strict=True)))
 
     def errors(scaled: np.ndarray) -> list[float]:
-        costs = Costs(*(float(value) for value in low + scaled * (high - low)))
-        return [error(one, replace(on, costs=costs)) for one in found]
+        chip = replace(on, costs=costs(scaled))
+        return [error(one, chip) for one in found]
 
     result = least_squares(
         errors, (begin - low) / (high - low), bounds=(0, 1), loss="soft_l1", f_scale=SOFT
     )
-    return Costs(*(float(value) for value in low + result.x * (high - low)))
+    return costs(result.x)
 
 
 def held_out(found: Sequence[Timed], on: Chip) -> Iterator[tuple[int, Residuals]]:

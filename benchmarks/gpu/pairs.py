@@ -125,7 +125,7 @@ def pair_option(first: Contraction, second: Contraction, target: Target) -> Opti
         return fused(found, lambda builder, x, operands: x)
 
     kernel = "depthwise + pointwise"
-    return Option("separable", kernel, found.storages, 1.0, found.seconds, build)
+    return Option("separable", kernel, found.storages, 1.0, found.seconds, build, tile=found.shape)
 
 
 def pairs() -> Iterator[Pair]:

@@ -26,6 +26,7 @@ from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda.chip import chip
 from tvm_sparse.targets import parse_target
 
 ARCHS = ("sm_80", "sm_90")
@@ -82,6 +83,8 @@ def regimes() -> Iterator[dict[str, Any]]:
                     o for o in options.sparse(c, Scan(matrix), target) if not isinstance(o, str)
                 ]
                 best = min([dense, *found], key=lambda option: option.seconds)
+                if dense.seconds < chip(target).margin * best.seconds:
+                    best = dense
                 yield {
                     "pattern": pattern,
                     "sparsity": sparsity,

@@ -17,6 +17,7 @@ from benchmarks.common import load
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
@@ -36,11 +37,13 @@ PARTS = ("correct", "papers", "grid", "mend_times")
 BEFORE = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
 """What kernels were built with before there was a choice."""
 
+TILES = ("tile", "2:4 tile")
+
 FORMATS = {
     made.__name__: made
     for made in (
-        *(BlockFormat, Bucket, Buckets, DenseFormat, KeptTilesFormat, LaneBanksFormat),
-        *(TileBanksFormat, TwoFourFormat),
+        *(BlockFormat, Bucket, Buckets, DenseFormat, DepthwiseTapsFormat, KeptTilesFormat),
+        *(LaneBanksFormat, TileBanksFormat, TwoFourFormat),
     )
 }
 DTYPE = re.compile(r"\b(float32|float16|bfloat16)\b")
@@ -95,7 +98,8 @@ def measured_on(on: Chip, gpu: str) -> bool:
 
 def modelled(record: dict[str, Any]) -> bool:
     """Whether a record is that of a tile or a stream, and says all that its demand needs."""
-    return record.get("kernel") == "stream" or record.get("tile") is not None
+    tiled = record.get("kernel") in TILES and record.get("tile") is not None
+    return tiled or record.get("kernel") == "stream"
 
 
 def contraction_of(row: dict[str, Any], storage: Any) -> Contraction:

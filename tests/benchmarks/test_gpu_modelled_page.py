@@ -1,7 +1,15 @@
 from benchmarks import gpu_modelled_page
 
 ROW = {"case": "gates", "rule": "Stream", "default_us": 12.0, "trials": 16, "failed": 1}
+COUNTS = {"shared_passes": 336.2, "bank_conflicts": 4.0, "barriers": 1.9, "waits": 1.0}
+SIDE = {"tile": [16, 64, 64], "us": 40.06, "counts": {**COUNTS, "load_bytes": 16384.0}}
+STREAM = {"us": 20.0, "counts": {**COUNTS, "load_bytes": 99.0}}
+GRID = {
+    "chip": "H200",
+    "rows": [{"case": "N=16", "measured_us": 50.0, "before": SIDE, "today": STREAM}],
+}
 MODELLED = {
+    "environment": {"date": "2026-11-22"},
     "blocks": 4,
     "rows": [{**ROW, "best_us": 10.0}, {**ROW, "case": "fc6", "best_us": None}],
 }
@@ -12,12 +20,20 @@ SPEED = {
 
 
 def test_gains_are_called_modelled():
-    text = "\n".join(gpu_modelled_page.lines(MODELLED, SPEED))
+    text = "\n".join(gpu_modelled_page.lines(None, MODELLED, SPEED))
     assert "**Modelled, not measured.**" in text
+    assert "the model of 2026-11-22" in text
     assert "| gates | Stream | 12.0 | 10.0 | 1.20x | 16 | 1 |" in text
     assert "| fc6 | Stream | 12.0 | 12.0 | 1.00x | 16 | 1 |" in text
     assert "| fma | on | 150 million |" in text
 
 
 def test_without_results_nothing_is_said():
-    assert gpu_modelled_page.lines(None, None) == []
+    assert gpu_modelled_page.lines(None, None, None) == []
+
+
+def test_the_grid_has_counts_and_times_before_and_today():
+    text = "\n".join(gpu_modelled_page.lines(GRID, None, None))
+    assert "**Modelled, not measured**" in text
+    cells = "50.0 | 40.1 | 20.0 | 16x64x64, stream | 336, 336 | 4, 4 | 2, 2 | 1, 1 | 16384, 99 |"
+    assert f"| N=16 | {cells}" in text

@@ -128,7 +128,7 @@ def test_a_depruned_mobilenet_has_fused_blocks(mobilenet):
     fused = [name for name in called if "depthwise_pointwise" in name]
     together = [d.layer for d in decisions if "fused depthwise +" in d.reason]
     apart = [d.layer for d in decisions if "not fused" in d.reason]
-    assert len(fused) >= 5
+    assert len(fused) >= 2  # of planes of 64 x 64 pixels and less, small ones lose
     assert len(together) == 2 * len(fused)
     assert len(fused) + len(apart) == len([n for n in called if "depthwise" in n]) == 17
     # Stem, 16 expansions and the head, and the projections that are kernels of their own.

@@ -9,9 +9,6 @@ CUDA C++ Programming Guide. *Machine code*: counted in what the compiler makes o
 
 from __future__ import annotations
 
-STEP_LATENCY = 1000.0
-"""Clocks from the first load of a fused pair's step to the barrier behind its products (guess)."""
-
 ISSUED = 128
 """Instructions of lanes that an SM issues a clock (data sheet: four schedulers of 32 lanes)."""
 

@@ -37,6 +37,9 @@ class Costs:
     ``pass_`` is the clocks of a pass over shared memory, ``issue`` the clocks of an instruction
     over those of four schedulers, ``feed`` the bytes a clock that an SM gets from L2. ``tensor``
     and ``scalar`` are the parts of the peaks of tensor cores and multiply-adds that are reached.
+    ``strip``, ``taps`` and ``pair`` are ``issue`` of the depthwise kernels: dense ones, those of
+    kept taps, and those that are fused with a 1x1 convolution. ``begin`` are the clocks of the
+    first two besides, ``pair_step`` those that a fused one waits in a step.
     """
 
     launch: float
@@ -53,6 +56,11 @@ class Costs:
     feed: float
     tensor: float
     scalar: float
+    strip: float
+    taps: float
+    begin: float
+    pair: float
+    pair_step: float
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,31 @@ GROUP = 32
 
 def dense(c: Contraction, target: Target) -> Option:
     """Return the dense direct kernel."""
-    strip, channels, taps = choose_strip(c), *c.matrix_shape
-    staged = math.prod(window(c, (strip.height, strip.width))) / (strip.height * strip.width)
-    conversion = 1.0 if c.numerics.bits < SUM_BITS else 0.25
-    time = _seconds(c, taps + staged * conversion + TAP_STORE, chip(target))
+    strip, on, (channels, taps) = choose_strip(c), chip(target), c.matrix_shape
+    time = depthwise_seconds(c, strip_instructions(c) * on.costs.strip, on)
     storage = DenseTapFormat(channels, taps)
     return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
+
+
+def strip_instructions(c: Contraction) -> float:
+    """Return the instructions of a lane for an output of the dense kernel."""
+    strip = choose_strip(c)
+    staged = math.prod(window(c, (strip.height, strip.width))) / (strip.height * strip.width)
+    conversion = 1.0 if c.numerics.bits < SUM_BITS else 0.25
+    return c.matrix_shape[1] + staged * conversion + TAP_STORE
+
+
+def taps_instructions(c: Contraction, slots: int) -> float:
+    """Return the same for the kernel that reads ``slots`` kept taps."""
+    tile = choose_plane(c, LANES)
+    taken = math.prod(window(c, (tile.height, tile.width)))
+    padded = math.prod(
+        math.ceil(extent / size) * size / extent
+        for extent, size in zip(c.lead[1:], (tile.height, tile.width), strict=True)
+    )
+    pixels = tile.height * tile.width
+    own = 2 * slots + taken / pixels * TAP_LOAD + slots * TAP_PLACE / tile.width + TAP_STORE
+    return padded * own
 
 
 def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -61,15 +80,8 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
     if taken * LANES * 4 > int(target.attrs["max_shared_memory_per_block"]):
         yield f"depthwise_taps: a window of {taken} pixels does not fit shared memory"
         return
-    padded = math.prod(
-        math.ceil(extent / size) * size / extent
-        for extent, size in zip(c.lead[1:], (tile.height, tile.width), strict=True)
-    )
-    pixels = tile.height * tile.width
-    work = padded * (
-        2 * slots + taken / pixels * TAP_LOAD + slots * TAP_PLACE / tile.width + TAP_STORE
-    )
-    time = _seconds(c, work, chip(target))
+    on = chip(target)
+    time = depthwise_seconds(c, taps_instructions(c, slots) * on.costs.taps, on)
     kept = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"
     yield Option(name, kernel, storage, kept, time, lambda: depthwise_taps(c, storage, tile))
@@ -117,7 +129,9 @@ def choose_strip(c: Contraction) -> Strip:
     return next((s for s in strips if vectors[s] <= WINDOW_VECTORS), Strip(1, 2))
 
 
-def _seconds(c: Contraction, instructions: float, on: Chip) -> float:
+def depthwise_seconds(
+    c: Contraction, instructions: float, on: Chip, *, written: bool = False
+) -> float:
     """Return the time of a kernel that issues ``instructions`` for each output of a lane."""
     clocks = model.known_rows(c.lead) * c.features * instructions / (ISSUED * on.sms)
-    return memory_and(clocks, model.activation_bytes(c), on)
+    return memory_and(clocks + on.costs.begin, model.activation_bytes(c), on, written=written)

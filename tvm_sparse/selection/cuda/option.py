@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.ops.cuda.separable import SeparableTile
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda.demand import Demand
 
@@ -18,7 +19,7 @@ class Option:
 
     ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
     time, ``kernel`` what the operator is called in reports. Of tiles and streams, ``demand`` is
-    what that time follows from, ``tile`` what a thread block computes.
+    what that time follows from; ``tile`` is what a thread block computes.
     """
 
     name: str
@@ -28,4 +29,4 @@ class Option:
     seconds: float
     build: Callable[[], tirx.PrimFunc] = field(repr=False)
     demand: Demand | None = field(default=None, repr=False)
-    tile: ThreadBlockTile | None = None
+    tile: ThreadBlockTile | SeparableTile | None = None

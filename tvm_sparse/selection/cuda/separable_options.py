@@ -18,11 +18,11 @@ from tvm_sparse.ops.cuda.separable import SeparableTile
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.assumptions import (
+    BLOCK_SHARED,
     ISSUED,
     OTHER_REGISTERS,
     SM_REGISTERS,
     SM_THREADS,
-    STEP_LATENCY,
     STRIP_LOAD,
     STRIP_REGISTERS,
     TAP_STORE,
@@ -85,7 +85,7 @@ def separable(first: Contraction, second: Contraction, target: Target) -> Separa
     if reason:
         return reason
     on, most = chip(target), int(target.attrs["max_shared_memory_per_block"])
-    found = ((_seconds(first, second, s, on, most), s) for s in _shapes(first, second, most))
+    found = ((shape_seconds(first, second, s, on), s) for s in _shapes(first, second, most))
     best = min(found, key=lambda timed: timed[0], default=None)
     if best is None:
         return f"no tile of {second.features} features x {first.lead[2]} pixels fits"
@@ -142,8 +142,13 @@ def _pieces(tile: ThreadBlockTile, tensor_core: bool) -> Iterator[tuple[int, int
                 yield down, across
 
 
-def _seconds(
-    first: Contraction, second: Contraction, shape: SeparableTile, on: Chip, shared: int
+def shape_seconds(
+    first: Contraction,
+    second: Contraction,
+    shape: SeparableTile,
+    on: Chip,
+    *,
+    written: bool = False,
 ) -> float:
     """Return the modelled time: two phases a step, which thread blocks on one SM overlap."""
     tile, item = shape.tile, model.item_bytes(first.dtype)
@@ -155,7 +160,7 @@ def _seconds(
     conversion = 0.0 if item == 4 else 1.0
     weights = taps * (conversion + STRIP_LOAD / CHANNELS) / shape.strip
     one = taps + vectors * (conversion + STRIP_LOAD / CHANNELS) + weights + TAP_STORE
-    sums = tile.rows * tile.columns * one / ISSUED
+    sums = on.costs.pair * tile.rows * tile.columns * one / ISSUED
     products = tile.rows * tile.features * tile.columns / on.multiply_adds(first.dtype)
     fed = tile.columns * item * (_halo(first, tile.rows) + tile.features) / on.costs.feed
     # fp32 products and sums of taps are the same sort of instruction; tensor cores run besides.
@@ -165,18 +170,18 @@ def _seconds(
     resident = min(
         SM_REGISTERS // int(threads * registers),
         SM_THREADS // threads,
-        shared // shared_bytes(tile, item),
+        (on.shared - BLOCK_SHARED) // shared_bytes(tile, item),
     )
     each = math.ceil(blocks / on.sms)
     waves = math.ceil(each / resident)
-    clocks = steps * max(each * busy, waves * (max(sums, fed) + products + STEP_LATENCY))
+    clocks = steps * max(each * busy, waves * (max(sums, fed) + products + on.costs.pair_step))
     nbytes = item * (
         math.prod(first.input_shape)
         + pixels * second.features
         + math.prod(first.matrix_shape)
         + math.prod(second.matrix_shape)
     )
-    return memory_and(clocks, nbytes, on)
+    return memory_and(clocks, nbytes, on, written=written)
 
 
 def _halo(c: Contraction, rows: int) -> float:
