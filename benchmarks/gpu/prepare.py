@@ -48,8 +48,8 @@ MAKERS: dict[str, Callable[[Contraction, Scan, Target], Iterable[Option | str]]]
 }
 """Storages that are made without looking at the others, which takes seconds for large weights."""
 
-KERNEL_CODE = ("ops", "formats", "schedules")
-"""Folders of the package that decide what a kernel is."""
+KERNEL_CODE = ("ops", "formats", "schedules", "selection")
+"""Folders of the package that decide what a kernel is: the last one chooses tiles."""
 
 
 class Buildable(Protocol):
@@ -79,12 +79,16 @@ def place_of(definition: str) -> Path:
 
 @functools.cache
 def code_version(*folders: str) -> str:
-    """Return a digest of the compiler's code in ``folders``: what it built is built again."""
+    """Return a digest of the compiler's code in ``folders``: what it built is built again.
+
+    Data of chips count as code: tiles follow from them.
+    """
     digest = hashlib.sha256(tvm.__version__.encode())
     for folder in folders:
         package = importlib.import_module(f"tvm_sparse.{folder}")
-        for file in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
-            digest.update(file.read_bytes())
+        for file in sorted(Path(str(package.__file__)).parent.rglob("*")):
+            if file.suffix in (".py", ".json"):
+                digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -151,7 +151,7 @@ def kernels(mends: Iterable[Mend], plan: Plan) -> list[Kernel]:
 
 def pieces(mends: Iterable[Mend], part: str, plan: Plan) -> Iterator[Piece]:
     """Yield a piece for each mend and layer; a single one, skipped, for what does not exist."""
-    key = plan.key(*prepare.KERNEL_CODE, "selection")
+    key = plan.key(*prepare.KERNEL_CODE)
     for mend in mends:
         if mend.missing:
             yield Piece(mend.name, part, key, lambda: (), skip=mend.missing)

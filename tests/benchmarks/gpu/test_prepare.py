@@ -79,3 +79,18 @@ def test_names_are_unique_and_weights_do_not_depend_on_rows():
 @pytest.mark.parametrize("case", list(small()), ids=lambda case: case.name)
 def test_masks_have_their_sparsity(case):
     assert float((case.weight() == 0).mean()) == pytest.approx(case.sparsity, abs=0.06)
+
+
+def test_data_of_chips_are_code(tmp_path, monkeypatch):
+    """Tiles follow from them: after a fit, what was built before is another kernel."""
+    package = tmp_path / "selection"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "h200.json").write_text('{"step": 1}')
+    found = type("Package", (), {"__file__": str(package / "__init__.py")})
+    monkeypatch.setattr(prepare.importlib, "import_module", lambda name: found)
+    before = prepare.code_version.__wrapped__("selection")
+    assert prepare.code_version.__wrapped__("selection") == before
+    (package / "h200.json").write_text('{"step": 2}')
+    assert prepare.code_version.__wrapped__("selection") != before
+    assert "selection" in prepare.KERNEL_CODE
