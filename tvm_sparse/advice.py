@@ -95,7 +95,8 @@ def advise(
     then: dict[str, Decision] = {}
     if nearest:
         changed = replace(model, weights=weights)
-        then = {d.layer: d for d in compile(changed, config=config, progress=progress).decisions}
+        again = compile(changed, target=library.target, config=config, progress=progress)
+        then = {d.layer: d for d in again.decisions}
     return [_advice(d, nearest.get(name), then.get(name)) for name, d in now.items()]
 
 

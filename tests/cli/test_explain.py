@@ -52,3 +52,17 @@ def test_the_table_and_the_reasons(call, uneven):
     printed = call("explain", uneven, "--no-whole").stdout
     assert "in the way" in printed and "2: dense, no zeros" in printed
     assert "the whole" not in printed
+
+
+def test_a_gpu_that_is_not_here_is_told_by_its_model(call_json, here):
+    """Dense libraries that are faster are named; nothing runs, so nothing is measured."""
+    torch.manual_seed(0)
+    model = nn.Linear(2048, 1024).eval().half()
+    model.weight.data *= torch.rand(1024, 2048) > 0.5
+    example = (torch.zeros(256, 2048).half(),)
+    torch.export.save(torch.export.export(model, example), here / "wide.pt2")
+    found = call_json("explain", here / "wide.pt2", "--target", "cuda:h200")
+    assert found["whole"] == []
+    (layer,) = found["layers"]
+    assert layer["chosen"] == "dense" and layer["us"] is None
+    assert "a dense library would be faster by the model: cuBLAS" in layer["reason"]

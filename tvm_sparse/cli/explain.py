@@ -48,6 +48,7 @@ def explain_command(
     input: Examples = None,
     bound: Bounds = None,
     weights: Weights = None,
+    target: Annotated[str, typer.Option(help="Machine to explain for.")] = "cpu",
     threads: Annotated[int, typer.Option(min=1, help="Threads of every program.")] = 1,
     whole: Annotated[
         bool, typer.Option(help="Also time the whole beside dense int8 runtimes.")
@@ -58,21 +59,23 @@ def explain_command(
     """Show what stands between each layer and a faster kernel, and what that would gain.
 
     The model is compiled a second time without the weights in the way, to measure its layers so.
-    What accuracy that costs is for you to find out: prune to the pattern, and train on.
+    What accuracy that costs is for you to find out: prune to the pattern, and train on. For another
+    machine nothing is measured: what its model says stands in the reasons.
     """
     use_threads(threads)
     with console.errors(debug):
         import tvm_sparse as ts
         from tvm_sparse.advice import advise
         from tvm_sparse.comparison import programs, runtimes
+        from tvm_sparse.targets import parse_target
 
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
         with bars() as progress:
             model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
-            library = ts.compile(model, progress=progress)
+            library = ts.compile(model, target=target, progress=progress)
             advice = advise(model, library, progress=progress)
-            if whole:
+            if whole and parse_target(target).runs_here:
                 inputs = programs.inputs_for(model, input)
                 race = bench.Race(source, model, library, inputs, weights, threads)
                 rows, missing = bench.raced(race, ROUNDS, runtimes.INT8, progress)
