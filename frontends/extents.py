@@ -8,27 +8,66 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from tvm import relax, tirx, topi
+from tvm import relax, te, tirx
+from tvm.sym import Analyzer
 
 from tvm_sparse.frontends.operators import called, converter, dtype_of, emit
 
 
-def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
-    """Return ``result`` with the shape that PyTorch knows, where the program knows none.
+def with_shape(importer: Any, node: torch.fx.Node, convert: Callable[[torch.fx.Node], Any]) -> Any:
+    """Convert ``node`` to a tensor of the shape that PyTorch knows, where TVM finds none.
 
     PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
-    whose extents are rounded up in other orders. The program checks the shape when it runs.
+    whose extents are rounded up in other orders. Operands, and else the result, are cast to the
+    extents that PyTorch says they have, which the program checks when it runs.
     """
-    value, found = node.meta.get("val"), getattr(result, "ty", None)
-    if not isinstance(found, relax.TensorType) or found.shape is not None:
-        return result
-    if not isinstance(value, torch.Tensor):
+    result = convert(node)
+    if not _shapeless(node, result):
         return result
     names = _variables(importer, node.graph)
-    shape = [_expression(extent, names) for extent in value.shape]
+    shape = [_expression(extent, names) for extent in node.meta["val"].shape]
     if any(extent is None for extent in shape):
         return result
-    return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
+    agreeing = _agreeing(importer, node, shape)
+    if agreeing:
+        operands = {n: importer.env[n] for n in agreeing}
+        importer.env.update(agreeing)
+        try:
+            result = convert(node)
+        finally:
+            importer.env.update(operands)
+        if not _shapeless(node, result):
+            return result
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
+
+
+def _shapeless(node: torch.fx.Node, result: Any) -> bool:
+    """Whether the program does not know the shape of ``result``, which PyTorch knows."""
+    found = getattr(result, "ty", None)
+    unknown = isinstance(found, relax.TensorType) and found.shape is None
+    return unknown and isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _agreeing(importer: Any, node: torch.fx.Node, shape: list[Any]) -> dict[torch.fx.Node, Any]:
+    """Return operands with the extents of the result, where these are broadcast or joined."""
+    joined = node.target is torch.ops.aten.cat.default
+    if not joined and torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return {}
+    axis: Any = node.args[1] if joined and len(node.args) > 1 else 0
+    found: dict[torch.fx.Node, Any] = {}
+    for operand in node.all_input_nodes:
+        value = importer.env[operand]
+        own = getattr(getattr(value, "ty", None), "shape", None)
+        if own is None:
+            continue
+        wanted, known = shape[len(shape) - len(own) :], operand.meta["val"].shape
+        if joined:
+            wanted[int(axis) % len(own)] = own[int(axis) % len(own)]
+        pairs = zip(known, own, wanted, strict=True)
+        kept = [new if isinstance(n, torch.SymInt) else old for n, old, new in pairs]
+        kind = relax.TensorType(kept, value.ty.dtype)
+        found[operand] = importer.block_builder.match_cast(value, kind)
+    return found
 
 
 def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
@@ -123,7 +162,27 @@ def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
     before, after = [0] * rank, [0] * rank
     for i in range(len(amounts) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = amounts[2 * i : 2 * i + 2]
-    return called(importer, node, lambda x: topi.nn.pad(x, before, after, value), x)
+    # As operands, so that an extent is one variable of the function.
+    return called(importer, node, functools.partial(_bordered, value), x, before, after)
+
+
+def _bordered(value: float, x: te.Tensor, before: list[Any], after: list[Any]) -> te.Tensor:
+    """Return ``x`` between elements ``value``.
+
+    Its extents are simplified, as those of a call's result are: ``max(n, 256)`` of a length
+    ``n + max(256 - n, 0)``. TVM compares them by their form when it fuses functions.
+    """
+    simplify = Analyzer().simplify
+    sides = [*zip(before, x.shape, after, strict=True)]
+    shape = [simplify(tirx.const(0, "int64") + sum(parts)) for parts in sides]
+
+    def at(*index: Any) -> Any:
+        places = [i - first for i, (first, _, _) in zip(index, sides, strict=True)]
+        pairs = [*zip(places, x.shape, strict=True)]
+        inside = tirx.all(*(tirx.all(p >= 0, p < extent) for p, extent in pairs))
+        return tirx.if_then_else(inside, x(*places), tirx.const(value, x.dtype))
+
+    return te.compute(shape, at, name="pad")
 
 
 @converter("squeeze.default", "squeeze.dim", "squeeze.dims")

@@ -14,6 +14,7 @@ from tvm_sparse.frontends.onnx import converters
 from tvm_sparse.frontends.onnx.checker import IMPLIED
 from tvm_sparse.frontends.onnx.functions import Functions
 from tvm_sparse.frontends.onnx.known import Known, is_small
+from tvm_sparse.frontends.onnx.origins import Origins
 from tvm_sparse.frontends.onnx.scope import Scope, Value, as_tensor, look_up
 from tvm_sparse.frontends.onnx.types import to_tensor
 
@@ -57,7 +58,13 @@ class Network(nn.Module):
         for buffer, name in self.weight_names.items():
             self.register_buffer(buffer, to_tensor(weights[name]))
         given = frozenset((*self.input_names, *self._initializers, *_constants(proto)))
-        scope = Scope(opsets, Functions(proto.functions), given=given, weight=self._weight)
+        scope = Scope(
+            opsets,
+            Functions(proto.functions),
+            given=given,
+            weight=self._weight,
+            fixing=Origins(proto.graph, weights).advice,
+        )
         self.node_names = {}
         for i, node in enumerate(proto.graph.node):
             self.add_module(f"n{i}", Step(scope, node))

@@ -28,6 +28,8 @@ class Node:
         By name: numbers, strings, lists of these, ``TensorProto`` or ``GraphProto``.
     computed
         Inputs that nodes before it compute, by names that a user can give: in the whole graph only.
+    fixing
+        Returns the advice to fix what decides a value, by its name.
     run
         Runs a subgraph of this node; see :class:`~tvm_sparse.frontends.onnx.scope.Scope`.
     """
@@ -40,6 +42,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(repr=False)
     computed: tuple[str, ...] = ()
+    fixing: Callable[[str], str] = field(default=lambda name: "", repr=False)
     run: Callable[[Any, Sequence[Any]], list[Any]] | None = field(default=None, repr=False)
 
     @property

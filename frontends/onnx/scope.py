@@ -44,6 +44,8 @@ class Scope:
         Names of the whole graph's inputs and weights, which no node computes.
     weight
         Returns a weight that was taken out of the graph, by its name.
+    fixing
+        Returns the advice to fix what decides a value, by its name.
     """
 
     opsets: Mapping[str, int]
@@ -52,6 +54,7 @@ class Scope:
     depth: int = 0
     given: frozenset[str] = frozenset()
     weight: Callable[[str], Value] = field(default=lambda name: None, repr=False)
+    fixing: Callable[[str], str] = field(default=lambda name: "", repr=False)
 
     def node(self, proto: Any, env: MutableMapping[str, Value]) -> Node:
         """Return the node that ``proto`` describes, its subgraphs reading ``env``."""
@@ -64,6 +67,7 @@ class Scope:
             tuple(proto.input),
             tuple(proto.output),
             self._attributes(proto),
+            fixing=self.fixing,
         )
         return replace(node, run=lambda graph, inputs: self.subgraph(node, graph, inputs, env))
 
@@ -199,7 +203,10 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     arguments: list[Any] = []
     for i, value in enumerate(inputs):
         name = parameters[min(i, len(parameters) - 1)].name
-        arguments.append(_static(node, name, value) if name in converter.static else value)
+        given_as = node.inputs[i]
+        arguments.append(
+            _static(node, name, value, given_as) if name in converter.static else value
+        )
     if not converter.raw:
         arguments = [
             a if isinstance(a, np.ndarray) else as_tensor(a, node.place) for a in arguments
@@ -209,13 +216,12 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     return converter.function(*arguments, **given, **extra)
 
 
-def _static(node: Node, name: str, value: Value) -> np.ndarray | None:
-    """Return the input ``name``, which must be known."""
+def _static(node: Node, name: str, value: Value, given_as: str) -> np.ndarray | None:
+    """Return the input ``name``, which must be known; the graph calls it ``given_as``."""
     if value is None or isinstance(value, Known):
         return None if value is None else value.array
     raise node.refuse(
         f"its input '{name}' is computed or given at run time",
         "a constant, or what follows from constants and shapes",
-        "make it an initializer before the export, or fix the input that decides it: "
-        "constants={'NAME': number} (--constant NAME=NUMBER)",
+        f"make it an initializer before the export, or {node.fixing(given_as)}",
     )

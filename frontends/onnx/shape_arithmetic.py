@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tvm_sparse.frontends.onnx.agreement import deciding
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.types import DTYPES
 
@@ -24,7 +25,13 @@ def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda node, a, b: np.vectorize(bool, [np.bool_])(function(a, b))
+    """Return a comparison; of extents it is a condition of the program, that with one too."""
+
+    def compared(node: Node, a: np.ndarray, b: np.ndarray) -> Any:
+        with deciding():
+            return np.vectorize(bool, [np.bool_])(function(a, b))
+
+    return compared
 
 
 def _divide(node: Node, a: np.ndarray, b: np.ndarray) -> Any:

@@ -16,7 +16,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.frontends.onnx.agreement import OpenExtentError
+from tvm_sparse.frontends.onnx.agreement import BranchError, OpenExtentError
 from tvm_sparse.frontends.onnx.inputs import Input, Range
 from tvm_sparse.frontends.onnx.ranges import LARGEST, ranges_of, settled, size_at
 from tvm_sparse.frontends.quiet import quiet
@@ -294,6 +294,8 @@ def _results(program: torch.export.ExportedProgram) -> list[tuple[Any, ...]]:
 def _refusal(source: str, inputs: Sequence[Input], error: Exception) -> Exception:
     """Return what to tell of a graph that fits none of the sizes."""
     open_axes = _open_axes(inputs)
+    if isinstance(error, BranchError):
+        return error
     if isinstance(error, InputError):
         todo = _remedy(inputs) if open_axes else error.todo
         return InputError(error.where, error.found, error.expected, todo)

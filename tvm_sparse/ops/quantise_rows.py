@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -70,21 +71,25 @@ def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tenso
 
 @dataclass(frozen=True)
 class Row:
-    """The code of one row; the type of its bytes and their zero point are those of ``scale``."""
+    """The code of one row; the type of its bytes and their zero point are those of ``scale``.
+
+    A row is ``lines`` times ``width`` elements, which lie behind one another.
+    """
 
     width: int
     scale: Scale
     numbers: Numbers
+    lines: Any = 1
 
     def emit(self, source: Any, result: Any, others: list[Any], row: Any) -> None:
         """Emit both passes over the row ``row`` of flat buffers."""
         found = {name: variable(source.dtype, self.lanes) for name in self.numbers.extrema}
-        first = row * self.width
+        first = row * self.lines * self.width
         with T.vectorized(0, tirx.const(self.lanes, "int64")) as lane:
             for name, best in found.items():
                 best[lane] = _seen(name, source[first + lane])
-        with T.serial(1, self.chunks) as chunk:
-            start = first + self._start(chunk)
+        alone = isinstance(self.lines, int) and self.lines == 1
+        with self._vectors(first, behind=1 if alone else 0) as start:
             with T.vectorized(0, tirx.const(self.lanes, "int64")) as lane:
                 for name, best in found.items():
                     best[lane] = _better(name, best[lane], _seen(name, source[start + lane]))
@@ -93,8 +98,7 @@ class Row:
         }
         for buffer, value in zip(others, self.numbers.settle(extrema, _hold), strict=True):
             buffer[row] = value
-        with T.serial(0, self.chunks) as chunk:
-            start = first + self._start(chunk)
+        with self._vectors(first) as start:
             with T.vectorized(0, tirx.const(self.lanes, "int64")) as lane:
                 steps = self.numbers.steps(source[start + lane])
                 result[start + lane] = byte_of(steps, self.scale)
@@ -104,15 +108,16 @@ class Row:
         """Elements side by side."""
         return power_of_two(min(self.width, _WIDEST))
 
-    @property
-    def chunks(self) -> Any:
-        """How many vectors a row has."""
-        return tirx.const(-(-self.width // self.lanes), "int64")
-
-    def _start(self, chunk: Any) -> Any:
-        if self.width % self.lanes == 0:
-            return chunk * self.lanes
-        return tirx.min(chunk * self.lanes, tirx.const(self.width - self.lanes, "int64"))
+    @contextmanager
+    def _vectors(self, first: Any, behind: int = 0) -> Iterator[Any]:
+        """Emit loops over the vectors of a row that begins at ``first``; give where each does."""
+        chunks, last = -(-self.width // self.lanes), self.width - self.lanes
+        ends = tirx.const(behind, "int64"), tirx.const(chunks, "int64")
+        with T.serial(0, self.lines) as line, T.serial(*ends) as chunk:
+            place = chunk * self.lanes
+            even = self.width % self.lanes == 0
+            inside = place if even else tirx.min(place, tirx.const(last, "int64"))
+            yield first + line * self.width + inside
 
 
 def _hold(value: Any) -> Any:

@@ -27,12 +27,12 @@ class Recurrence:
     ``cell`` is a key of :data:`~tvm_sparse.ops.cells.CELLS`. Sequences are ``batch`` first if they
     are ``batch_first``, else steps first. With a ``bias``, it is added to the state's product. What
     that reads is ``rounded``: to bytes, whose step and zero point each state has itself. The
-    product is one of ``numerics``: bytes, or the floats that they mean. The batch is a number then.
+    product is one of ``numerics``: bytes, or the floats that they mean.
     """
 
     cell: str
     batch: Extent
-    steps: int
+    steps: Extent
     hidden: int
     reverse: bool = False
     batch_first: bool = False
@@ -70,7 +70,7 @@ class Recurrence:
 
     @property
     def order(self) -> Iterator[int]:
-        """The steps in the order in which they are taken."""
+        """The steps in the order in which they are taken, where their number is known."""
         return iter(range(self.steps)[:: -1 if self.reverse else 1])
 
 

@@ -10,6 +10,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.numerics import FLOAT_SUMS, INTEGER_SUMS, Numerics, vector_type
 from tvm_sparse.ops.axis import flat_view, variable
+from tvm_sparse.ops.contraction import Extent
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.quantise import Scale
 from tvm_sparse.ops.quantise_rows import Hold, Row
@@ -53,10 +54,13 @@ class RoundedState:
     ``values`` are what products of ``numerics`` read: the bytes, or the floats that they mean.
     """
 
-    def __init__(self, batch: int, hidden: int, numerics: Numerics) -> None:
+    def __init__(self, batch: Extent, hidden: int, numerics: Numerics) -> None:
         """Declare them for a state of ``(batch, hidden)``."""
         shape = int64((batch, hidden))
         self.size = batch * hidden
+        known = isinstance(batch, int)
+        width, lines = (batch * hidden, 1) if known else (hidden, batch)
+        self.row = Row(width, _BYTES, DynamicScale(), lines)
         self.bytes = T.sblock_alloc_buffer(shape, _BYTES.dtype)
         self.values = T.sblock_alloc_buffer(shape, FLOAT_SUMS) if numerics.floating else self.bytes
         self.step, self.zero = variable(FLOAT_SUMS), variable(INTEGER_SUMS)
@@ -64,11 +68,11 @@ class RoundedState:
     def emit(self, state: Any) -> None:
         """Round ``state``."""
         source, result = flat_view(state, self.size), flat_view(self.bytes, self.size)
-        row = Row(self.size, _BYTES, DynamicScale())
-        row.emit(source, result, [self.step, self.zero], 0)
+        self.row.emit(source, result, [self.step, self.zero], 0)
         if self.values is not self.bytes:
             means = flat_view(self.values, self.size)
-            with T.serial(0, tirx.const(self.size, "int64")) as i:
+            (size,) = int64((self.size,))
+            with T.serial(0, size) as i:
                 means[i] = self.rescaled(tirx.Cast(INTEGER_SUMS, result[i]), 1, 1.0)
 
     def rescaled(self, sums: Any, totals: Any, factors: Any) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.ops.cells import CELLS, Functions
 from tvm_sparse.passes.recurrences import Recurrent, recurrent_of
-from tvm_sparse.passes.rewrite import Rewriter, rewrite
+from tvm_sparse.passes.rewrite import Rewriter, layer_name, rewrite
 
 
 class _Unroll:
@@ -24,10 +25,17 @@ class _Unroll:
         found = recurrent_of(call)
         if found is None:
             return None
-        batch = found.record.batch
-        known = isinstance(batch, int) or (isinstance(batch, tirx.Var) and not found.rounded)
-        if self.whole and known and sweep.constant(found.weight) is not None:
+        record, weight = found.record, sweep.constant(found.weight)
+        fits = isinstance(record.batch, int | tirx.Var) and weight is not None
+        if self.whole and fits:
             return None
+        if not isinstance(record.steps, int):
+            raise UnsupportedError(
+                layer_name(found.weight if weight is None else weight),
+                "runs an open number of steps, and no function of ours has all of them",
+                "a CPU in float32, constant weights, and a batch that is a number or open",
+                "fix the number of steps by the example inputs or --shape",
+            )
         return unrolled(sweep, found)
 
 
@@ -81,7 +89,7 @@ class UnrollRecurrences:
     before: ``recurrence(gates, w, h)`` --> after: for each step ``matmul(h, w^T)`` and the cell
 
     ``whole`` keeps the layers that :class:`LowerContractions` makes one function of: those with
-    constant weights and a batch that is a number, or a symbol where no state is rounded.
+    constant weights and a batch that is a number or a symbol.
     """
 
     whole: bool

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from tvm_sparse.errors import SparseError
+from tvm_sparse.errors import SparseError, UnsupportedError
+from tvm_sparse.frontends.onnx.agreement import BranchError
 from tvm_sparse.frontends.onnx.known import Known
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -48,13 +49,16 @@ def _computed(node: Node, branch: Any) -> list[Any]:
     try:
         return _run(node, branch, [])
     except SparseError as error:
-        condition = node.inputs[0]
-        raise node.refuse(
-            f"its condition '{condition}' is known at run time only, so both branches are computed,"
-            f" and '{branch.name}' cannot be ({error.found})",
-            "branches that both fit, or a known condition",
-            "fix the input that decides it: constants={'NAME': number} (--constant NAME=NUMBER)",
-        ) from error
+        found = (
+            f"its condition '{node.inputs[0]}' is known at run time only, so both branches are"
+            f" computed, and '{branch.name}' cannot be ({error.found})"
+        )
+        expected = "branches that both fit, or a known condition"
+        refusal = node.refuse(found, expected, node.fixing(node.inputs[0]))
+        # At other sizes of open extents it may be.
+        fits_none = isinstance(error, UnsupportedError)
+        kind = UnsupportedError if fits_none else BranchError
+        raise kind(refusal.where, refusal.found, refusal.expected, refusal.todo) from error
 
 
 @converter("Loop", raw=True)

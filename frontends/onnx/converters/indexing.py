@@ -18,7 +18,8 @@ FAR = 1 << 29
 def wrapped(indices: Tensor, extent: int) -> Tensor:
     """Return ``indices`` of 64 bits, negative ones counted from the end of ``extent``."""
     indices = indices.to(torch.int64)
-    return torch.where(indices < 0, indices + extent, indices)
+    length = extent if isinstance(extent, int) else torch.scalar_tensor(extent, dtype=torch.int64)
+    return torch.where(indices < 0, indices + length, indices)
 
 
 def _bounded(indices: Tensor, extent: int) -> Tensor:

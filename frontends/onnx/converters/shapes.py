@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.onnx.agreement import require_one
 from tvm_sparse.frontends.onnx.known import Known, shape_array
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -47,19 +48,22 @@ def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
 
 
 @converter("Squeeze")
-def _squeeze_attribute(x: Tensor, *, axes: Any = None) -> Tensor:
-    return _squeeze(x, None if axes is None else np.array(axes))
+def _squeeze_attribute(x: Tensor, *, axes: Any = None, node: Node) -> Tensor:
+    return _squeeze(x, None if axes is None else np.array(axes), node=node)
 
 
 @converter("Squeeze", since=13, static=["axes"])
-def _squeeze(x: Tensor, axes: np.ndarray | None = None) -> Tensor:
+def _squeeze(x: Tensor, axes: np.ndarray | None = None, *, node: Node) -> Tensor:
     if axes is None:
         torch._check(all(isinstance(n, int) or n != 1 for n in x.shape))
         return x.squeeze()
     for axis in sorted({int(a) % x.dim() for a in axes.reshape(-1)}, reverse=True):
-        if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
-            raise ValueError(f"axis {axis} has extent {x.shape[axis]}, not 1")
-        x = x.squeeze(axis)
+        extent: Any = x.shape[axis]
+        if isinstance(extent, int) and extent != 1:
+            raise ValueError(f"axis {axis} has extent {extent}, not 1")
+        if not isinstance(extent, int):
+            require_one(node, axis, extent)
+        x = x.squeeze(axis) if isinstance(extent, int) else x.select(axis, 0)
     return x
 
 
