@@ -35,6 +35,9 @@ TOLERANCE = 2e-3
 SMALLEST = 32
 """An open extent is tried as small as it may be, and at this size or twice its least."""
 
+RATE = 16000
+"""A whole number without axes is one, and this at the large size: sound's models ask for a rate."""
+
 
 def main() -> None:
     options = _options()
@@ -145,7 +148,8 @@ def _error(file: Path, library: Any, *, large: bool) -> float | None:
     for spec in library.inputs:
         shape = [e if isinstance(e, int) else sizes.get(e, SMALLEST) for e in spec.shape]
         real = np.dtype(spec.dtype).kind == "f"
-        values = draw.standard_normal(shape) if real else np.ones(shape)
+        number = RATE if large and not shape else 1
+        values = draw.standard_normal(shape) if real else np.full(shape, number)
         inputs.append(values.astype(spec.dtype))
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     feed = dict(zip((i.name for i in session.get_inputs()), inputs, strict=True))

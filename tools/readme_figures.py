@@ -94,7 +94,18 @@ def network(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-MADE = {"demo": figures, "cpu_models": networks}
+def files(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.real_files``."""
+    rows = record["rows"]
+    right = sum(row["state"] == "right" for row in rows)
+    return (
+        f"Of {len(rows)} trained ONNX files in {len({row['package'] for row in rows})} packages of "
+        f"others, {right} compile as published, with their open extents, and give onnxruntime's "
+        "results: [each of them](docs/performance/real_files.md)."
+    )
+
+
+MADE = {"demo": figures, "cpu_models": networks, "real_files": files}
 """What is made of each result."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,16 +15,30 @@ from tvm_sparse.frontends.onnx.node import Node
 
 
 class OpenExtentError(InputError):
-    """An open extent must be the number ``wanted``; it was traced as ``symbol``."""
+    """An open extent, traced as ``symbol``, must be ``wanted``: a number or another extent."""
 
     symbol: torch.SymInt
-    wanted: int
+    wanted: int | torch.SymInt
 
-    def name_of(self, sizes: Mapping[str, int]) -> str | None:
-        """Return which extent that is, of those traced at ``sizes``; None if it is not certain."""
-        node = self.symbol.node
-        names = [name for name, size in sizes.items() if size == node.hint]
-        return names[0] if node.expr.is_Symbol and len(names) == 1 else None
+    def names(self, shapes: Sequence[Sequence[int | str]]) -> tuple[str | None, int | str | None]:
+        """Return which extents of inputs of ``shapes`` these are; None for a computed one."""
+        wanted = self.wanted
+        found = wanted if isinstance(wanted, int) else _name_of(wanted, shapes)
+        return _name_of(self.symbol, shapes), found
+
+
+def _name_of(symbol: torch.SymInt, shapes: Sequence[Sequence[int | str]]) -> str | None:
+    """Return the extent of inputs of ``shapes`` that a symbol stands for."""
+    sources = symbol.node.shape_env.var_to_sources.get(symbol.node.expr, ())
+    texts = (s.name if isinstance(s.name, str) else s.name() for s in sources)
+    places = [found.groups() for text in texts if (found := _PLACE.search(text))]
+    extents = [shapes[int(i)][int(axis)] for i, axis in places]
+    names = {extent for extent in extents if isinstance(extent, str)}
+    return names.pop() if len(names) == 1 else None
+
+
+_PLACE = re.compile(r"\[(\d+)\]\.size\(\)\[(\d+)\]$")
+"""What PyTorch calls an extent of an input: its number and the axis."""
 
 
 def deciding() -> Any:
@@ -43,7 +58,7 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
     InputError
         It is another one.
     OpenExtentError
-        An extent is open in one of them and a number in the other.
+        An extent is open in one of them and a number, or another open one, in the other.
     """
     error = node.unsound(f"'{name}' has the shape {_text(x.shape)}", _text(wanted))
     if x.dim() != len(wanted):
@@ -53,6 +68,10 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
         if len(set(numbers)) == 2:
             raise error
         if not numbers:
+            nodes = [n.node for n in pair]
+            differ = nodes[0].hint != nodes[1].hint
+            if differ and all(node.expr.is_Symbol for node in nodes):
+                raise _unlike(error, *pair)
             torch._check(pair[0] == pair[1], lambda: f"'{name}' differs in an open extent")
         if len(numbers) == 1:
             raise _unlike(error, next(n for n in pair if not isinstance(n, int)), numbers[0])
@@ -73,10 +92,23 @@ def require_one(node: Node, axis: int, extent: Any) -> None:
     raise _unlike(error, extent, 1) if extent.node.expr.is_Symbol else error
 
 
-def _unlike(error: InputError, symbol: Any, wanted: int) -> OpenExtentError:
+def _unlike(error: InputError, symbol: Any, wanted: Any) -> OpenExtentError:
     unlike = OpenExtentError(error.where, error.found, error.expected, error.todo)
     unlike.symbol, unlike.wanted = symbol, wanted
     return unlike
+
+
+def reason(error: Exception, inputs: Sequence[Any]) -> str:
+    """Return what an error of torch says, or what the shapes are where it names its symbols."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if not _SYMBOL.search(text):
+        return text
+    shapes = [value.shape for value in inputs if isinstance(value, Tensor)]
+    return f"inputs of {' and '.join(map(_text, shapes))}, whose open extents do not agree at every size"
+
+
+_SYMBOL = re.compile(r"\bs\d+\b")
+"""What PyTorch calls an open extent."""
 
 
 def _text(shape: Sequence[Any]) -> str:

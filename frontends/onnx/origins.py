@@ -26,7 +26,6 @@ class Origins:
         self._weights = weights
         self._inputs = {value.name: value for value in graph.input}
         self._makers = {name: node for node in _nodes(graph) for name in node.output}
-        self._constants = {tensor.name: tensor for tensor in graph.initializer}
 
     def advice(self, name: str) -> str:
         """Return how to fix what decides the value ``name``: one element that is an input."""
@@ -58,15 +57,13 @@ class Origins:
         return found[0] if len(found) == 1 else None
 
     def _number(self, name: str) -> float | None:
-        maker = self._makers.get(name)
-        tensor = self._constants.get(name)
-        if maker is not None and maker.op_type == "Constant":
+        """Return the value ``name``, if it is a number that the graph holds."""
+        maker, array = self._makers.get(name), self._weights.get(name)
+        if array is None and maker is not None and maker.op_type == "Constant":
             tensor = next((a.t for a in maker.attribute if a.name == "value"), None)
-        if tensor is None:
-            return None
-        taken = weight_of(tensor)
-        array = self._weights[taken] if taken else to_array(tensor, name)
-        return float(array.reshape(())) if array.size == 1 else None
+            taken = None if tensor is None else weight_of(tensor)
+            array = self._weights[taken] if taken else tensor and to_array(tensor, name)
+        return float(array.reshape(())) if array is not None and array.size == 1 else None
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

@@ -110,9 +110,9 @@ class Scope:
         except SparseError:
             raise
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
-                node.place, f"operator '{node.operator}' cannot be imported ({reason})"
+                node.place,
+                f"operator '{node.operator}' cannot be imported ({_reason(error, inputs)})",
             ) from error
         env.update(zip(node.outputs, outputs, strict=False))
 

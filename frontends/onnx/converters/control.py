@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tvm_sparse.errors import SparseError, UnsupportedError
-from tvm_sparse.frontends.onnx.agreement import BranchError
+from tvm_sparse.frontends.onnx.agreement import BranchError, OpenExtentError
 from tvm_sparse.frontends.onnx.known import Known
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
@@ -48,6 +48,8 @@ def _computed(node: Node, branch: Any) -> list[Any]:
     """Return the results of a branch that may not be taken, but has to fit all the same."""
     try:
         return _run(node, branch, [])
+    except OpenExtentError:
+        raise
     except SparseError as error:
         found = (
             f"its condition '{node.inputs[0]}' is known at run time only, so both branches are"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -71,3 +73,16 @@ def test_another_batch_is_refused(tmp_path, given, message):
 def test_a_batch_outside_its_bounds_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"initial_h.*\[1, 1, 8\]; .*\[1, open, 8\]"):
         ts.load(_saved(tmp_path, "n", state=1), bounds={"n": (2, 8)})
+
+
+def test_extents_that_do_not_agree_are_told_without_the_symbols_of_torch(tmp_path):
+    """The two paths of a detector's neck agree at multiples of four only."""
+    weights = {"w": np.ones((2, 2, 3, 3), np.float32), "k": np.array([1, 1, 2, 2], np.float32)}
+    small = {"strides": [2, 2], "pads": [1] * 4}
+    nodes = [node("Conv", "x w", "a", **small), node("Conv", "a w", "b", **small)]
+    nodes += [node("Resize", "b - k", "c"), node("Add", "c a", "y")]
+    onnx.save(graph(nodes, {"x": [1, 2, "h", 9]}, ["y"], weights, opset=17), tmp_path / "m.onnx")
+    with pytest.raises(ts.SparseError) as error:
+        ts.load(tmp_path / "m.onnx")
+    assert not re.search(r"\bs\d+\b", str(error.value))
+    assert "--shape x=1,2,h,9" in str(error.value)
