@@ -107,8 +107,8 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
     @functools.wraps(convert)
     def converted(node: torch.fx.Node) -> Any:
         try:
-            product = functools.partial(_product, importer, name, convert=convert)
-            result = with_shape(importer, node, product if name in _PRODUCTS else convert)
+            product = name in _PRODUCTS
+            result = _product(importer, name, node, convert) if product else convert(node)
         except SparseError:
             raise
         except Exception as error:
@@ -118,6 +118,7 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
                 "a use of it that the page 'Supported operators' lists",
                 "write the layer with other operators, or compile the model without it",
             ) from error
+        result = with_shape(importer, node, result)
         _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
         return result
 

@@ -14,60 +14,22 @@ from tvm.sym import Analyzer
 from tvm_sparse.frontends.operators import called, converter, dtype_of, emit
 
 
-def with_shape(importer: Any, node: torch.fx.Node, convert: Callable[[torch.fx.Node], Any]) -> Any:
-    """Convert ``node`` to a tensor of the shape that PyTorch knows, where TVM finds none.
+def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
+    """Return ``result`` with the shape that PyTorch knows, where the program knows none.
 
     PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
-    whose extents are rounded up in other orders. Operands, and else the result, are cast to the
-    extents that PyTorch says they have, which the program checks when it runs.
+    whose extents are rounded up in other orders. The program checks the shape when it runs.
     """
-    result = convert(node)
-    if not _shapeless(node, result):
+    value, found = node.meta.get("val"), getattr(result, "ty", None)
+    if not isinstance(found, relax.TensorType) or found.shape is not None:
+        return result
+    if not isinstance(value, torch.Tensor):
         return result
     names = _variables(importer, node.graph)
-    shape = [_expression(extent, names) for extent in node.meta["val"].shape]
+    shape = [_expression(extent, names) for extent in value.shape]
     if any(extent is None for extent in shape):
         return result
-    agreeing = _agreeing(importer, node, shape)
-    if agreeing:
-        operands = {n: importer.env[n] for n in agreeing}
-        importer.env.update(agreeing)
-        try:
-            result = convert(node)
-        finally:
-            importer.env.update(operands)
-        if not _shapeless(node, result):
-            return result
-    return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
-
-
-def _shapeless(node: torch.fx.Node, result: Any) -> bool:
-    """Whether the program does not know the shape of ``result``, which PyTorch knows."""
-    found = getattr(result, "ty", None)
-    unknown = isinstance(found, relax.TensorType) and found.shape is None
-    return unknown and isinstance(node.meta.get("val"), torch.Tensor)
-
-
-def _agreeing(importer: Any, node: torch.fx.Node, shape: list[Any]) -> dict[torch.fx.Node, Any]:
-    """Return operands with the extents of the result, where these are broadcast or joined."""
-    joined = node.target is torch.ops.aten.cat.default
-    if not joined and torch.Tag.pointwise not in getattr(node.target, "tags", ()):
-        return {}
-    axis: Any = node.args[1] if joined and len(node.args) > 1 else 0
-    found: dict[torch.fx.Node, Any] = {}
-    for operand in node.all_input_nodes:
-        value = importer.env[operand]
-        own = getattr(getattr(value, "ty", None), "shape", None)
-        if own is None:
-            continue
-        wanted, known = shape[len(shape) - len(own) :], operand.meta["val"].shape
-        if joined:
-            wanted[int(axis) % len(own)] = own[int(axis) % len(own)]
-        pairs = zip(known, own, wanted, strict=True)
-        kept = [new if isinstance(n, torch.SymInt) else old for n, old, new in pairs]
-        kind = relax.TensorType(kept, value.ty.dtype)
-        found[operand] = importer.block_builder.match_cast(value, kind)
-    return found
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
 
 
 def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:

@@ -68,7 +68,7 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
         if len(set(numbers)) == 2:
             raise error
         if not numbers:
-            nodes = [n.node for n in pair]
+            nodes: list[Any] = [getattr(n, "node", None) for n in pair]
             differ = nodes[0].hint != nodes[1].hint
             if differ and all(node.expr.is_Symbol for node in nodes):
                 raise _unlike(error, *pair)
@@ -104,7 +104,8 @@ def reason(error: Exception, inputs: Sequence[Any]) -> str:
     if not _SYMBOL.search(text):
         return text
     shapes = [value.shape for value in inputs if isinstance(value, Tensor)]
-    return f"inputs of {' and '.join(map(_text, shapes))}, whose open extents do not agree at every size"
+    found = " and ".join(map(_text, shapes))
+    return f"inputs of {found}, whose open extents do not agree at every size"
 
 
 _SYMBOL = re.compile(r"\bs\d+\b")

@@ -12,6 +12,7 @@ import torch
 
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.onnx import known
+from tvm_sparse.frontends.onnx.agreement import reason
 from tvm_sparse.frontends.onnx.functions import Functions, attribute_value
 from tvm_sparse.frontends.onnx.known import Known, Series
 from tvm_sparse.frontends.onnx.node import Node
@@ -110,10 +111,9 @@ class Scope:
         except SparseError:
             raise
         except Exception as error:
-            raise InputError(
-                node.place,
-                f"operator '{node.operator}' cannot be imported ({_reason(error, inputs)})",
-            ) from error
+            why = reason(error, inputs)
+            found = f"operator '{node.operator}' cannot be imported ({why})"
+            raise InputError(node.place, found) from error
         env.update(zip(node.outputs, outputs, strict=False))
 
     def _computed(self, node: Node, inputs: list[Value]) -> tuple[str, ...]:
