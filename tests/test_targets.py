@@ -28,6 +28,6 @@ def test_unknown_names(name, message):
         parse_target(name)
 
 
-@pytest.mark.parametrize("name", ["cpu:haswell", "cuda:sm_90", "cuda:sm_80,sm_90"])
+@pytest.mark.parametrize("name", ["cpu:haswell", "cuda:sm_90", "cuda:sm_80,sm_90", "cuda:h100"])
 def test_a_target_is_spelled_as_it_was_named(name):
     assert spelled(parse_target(name).target) == name
