@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
@@ -18,6 +19,9 @@ from tvm_sparse.ops.marks import OPERATOR, flat
 
 MOST_REPEATED = 64
 """Elements and variables in expressions that are written out in several places."""
+
+MOST_BOUND = 4
+"""Variables whose values depend on each other, one through the other, in one expression."""
 
 MOST_ROUNDED = 8
 """Steps of bfloat16 in an expression that is written out where it is read."""
@@ -132,14 +136,14 @@ def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
     """Inline every element-wise block into its consumers, except ``keep`` and the outputs.
 
     A chain whose every step reads the one before twice would double at each: it is cut. So is one
-    of bfloat16, whose every step is rounded: TVM's passes take twice as long for each. A number
-    with variables of its own that all elements read is computed once: TVM makes no vectors of
-    variables that are bound in others' values.
+    of bfloat16, whose every step is rounded: TVM's passes take twice as long for each, and several
+    times as long for each variable in another's value. A number with variables of its own that all
+    elements read is computed once.
     """
     for block in all_blocks(sch):
         if sch.get(block).name_hint in keep or is_reduction(sch, block):
             continue
-        if _grows(sch, block) or _is_shared_number(sch, block):
+        if _grows(sch, block) or _binds_deeply(sch, block) or _is_shared_number(sch, block):
             continue
         try:
             sch.compute_inline(block)
@@ -172,6 +176,25 @@ def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:
     places = sum(load.source.same_as(writes[0].source) for load in loads)
     size = len(nodes(body, ir.TensorLoad)) + len(nodes(body, tirx.Let))
     return places > 1 and places * size > MOST_REPEATED
+
+
+def _binds_deeply(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether a block, written into one that reads it, has too many variables within each other."""
+    depth = _depth_of_bindings(sch.get(block).body)
+    readers = sch.get_consumers(block) if depth else []
+    inner = [_depth_of_bindings(sch.get(reader).body) for reader in readers]
+    return any(i and depth + i > MOST_BOUND for i in inner)
+
+
+def _depth_of_bindings(body: Any) -> int:
+    """Return how many variables the value of one depends on, one through the other, and itself."""
+    read = {let.var: nodes(let.value, tirx.Var) for let in nodes(body, tirx.Let)}
+
+    @functools.cache
+    def depth(var: Any) -> int:
+        return 1 + max(map(depth, read[var])) if read.get(var) else int(var in read)
+
+    return max(map(depth, read), default=0)
 
 
 def nodes(body: Any, wanted: type) -> list[Any]:

@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.schedules.bind_factors import BindFactors
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.exact_indices import ExactIndices
@@ -131,7 +132,7 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 
     if target.kind.name != "llvm":
-        return [OverlapTiles(), ExactIndices(), SingleBindings()]
+        return [OverlapTiles(), ExactIndices(), BindFactors(), SingleBindings()]
     machine = machine_of(target)
     tiles = [OverlapTiles(), PartialVectors()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []
@@ -140,7 +141,7 @@ def after_scheduling(target: Target) -> list[Any]:
         *([RoundDirectly()] if machine.rounds else []),
         PackBytes(machine.pack, machine.table),
     ]
-    last = [FetchAhead(machine.caches), ExactIndices(), SingleBindings()]
+    last = [FetchAhead(machine.caches), ExactIndices(), BindFactors(), SingleBindings()]
     return [*tiles, *serial, *lower, *bytes_, *last]
 
 
