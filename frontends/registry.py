@@ -75,6 +75,7 @@ def _open_part_of_onnx(source: Any, part: Part) -> Any:
 
 
 def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
+    require("onnx", str(source))
     from tvm_sparse.frontends.onnx.shaped import load_shaped
 
     return load_shaped(Path(source), part, asked)

@@ -20,7 +20,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = ("tvm_sparse", "frontends", "schedules")
 RUNTIME = ("python/tvm_sparse_runtime",)
-LEAVES = ("compat.deepsparse", "demo.", "frontends.onnx", "report.")
+LEAVES = ("demo.", "frontends.onnx", "report.")
 FREE = {"torch"}
 """What the runtime has to do with only where the user has imported it."""
 
@@ -112,3 +112,41 @@ def test_commands_say_which_extra_they_need(bare):
     assert "nothing stands in the way" in told["doctor"]
     assert "pip install 'tvm-sparse[onnx]'" in told["compile"]
     assert "pip install 'tvm-sparse[demo]'" in told["demo"]
+
+
+CALLS = """
+import torch
+import tvm_sparse as ts
+from tvm_sparse.compat.deepsparse import Engine
+from tvm_sparse.tuning.remote import Tracker, _count_servers
+x, model = torch.ones(1, 4), torch.nn.Linear(4, 4).eval()
+calls = {
+    "load": lambda: ts.load("x.onnx"),
+    "compile": lambda: ts.compile("x.onnx"),
+    "shaped": lambda: ts.compile("x.onnx", (x,)),
+    "inspect": lambda: ts.inspect("x.onnx"),
+    "engine": lambda: Engine("x.onnx"),
+    "quantize": lambda: ts.quantize(model, [(x,)]),
+    "tune": lambda: ts.tune(model, (x,)),
+    "tracker": lambda: _count_servers(Tracker("localhost", 9190, "key"), None),
+}
+for name, call in calls.items():
+    try:
+        print(name, "|", call())
+    except ts.InputError as error:
+        print(name, "|", error)
+"""
+
+
+def test_functions_say_which_extra_they_need(bare):
+    (bare / "x.onnx").touch()
+    done = declared.run(bare, "-c", CALLS)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = dict(line.split(" | ") for line in done.stdout.splitlines())
+    wanted = {
+        **dict.fromkeys(("load", "compile", "shaped", "inspect", "engine"), "onnx"),
+        **{"quantize": "quantize", "tune": "tune", "tracker": "rpc"},
+    }
+    assert told.keys() == wanted.keys()
+    for name, extra in wanted.items():
+        assert f"pip install 'tvm-sparse[{extra}]'" in told[name]

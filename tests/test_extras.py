@@ -24,7 +24,7 @@ def test_what_is_installed_is_let_through():
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(extras._MODULES, "report", "no_such_module")
+    monkeypatch.setitem(extras._MODULES, "report", ("jinja2", "no_such_module"))
     with pytest.raises(InputError, match=re.escape("pip install 'tvm-sparse[report]'")) as caught:
         extras.require("report", "--report")
     assert caught.value.where == "--report"

@@ -7,14 +7,14 @@ import importlib.util
 from tvm_sparse.errors import InputError
 
 _MODULES = {
-    "demo": "sklearn",
-    "onnx": "onnx",
-    "quantize": "torchao",
-    "report": "jinja2",
-    "rpc": "cloudpickle",
-    "tune": "xgboost",
+    "demo": ("sklearn",),
+    "onnx": ("onnx",),
+    "quantize": ("torchao",),
+    "report": ("jinja2",),
+    "rpc": ("cloudpickle", "psutil", "tornado"),
+    "tune": ("xgboost",),
 }
-"""A module of each extra that is found if and only if the extra is installed."""
+"""The modules of each extra that all have to be found: others may bring some of them."""
 
 
 def require(extra: str, purpose: str) -> None:
@@ -25,8 +25,8 @@ def require(extra: str, purpose: str) -> None:
     InputError
         Says how to install them.
     """
-    module = _MODULES[extra]
-    if importlib.util.find_spec(module) is None:
-        raise InputError(
-            purpose, f"{module} is not installed", todo=f"pip install 'tvm-sparse[{extra}]'"
-        )
+    for module in _MODULES[extra]:
+        if importlib.util.find_spec(module) is None:
+            raise InputError(
+                purpose, f"{module} is not installed", todo=f"pip install 'tvm-sparse[{extra}]'"
+            )

@@ -84,6 +84,9 @@ def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Prog
                 with quiet(), contextlib.redirect_stdout(io.StringIO()):
                     program = make(given, folder)
                     program()
+            except ModuleNotFoundError as error:  # of what writes its file
+                missing[name] = f"the package '{error.name}' is not installed"
+                continue
             except Exception as error:  # whatever another runtime cannot do is its own affair
                 text = str(error).strip().splitlines() or [type(error).__name__]
                 missing[name] = text[0][:200]

@@ -18,8 +18,7 @@ from tvm_sparse.compat.benchmarking import BatchBenchmarkResult, BenchmarkResult
 from tvm_sparse.compiler import compile
 from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.onnx.reader import read_onnx
-from tvm_sparse.frontends.onnx.shapes import fixed_model
+from tvm_sparse.extras import require
 from tvm_sparse_runtime.host import physical_cores
 
 Arrays = list[np.ndarray]
@@ -66,7 +65,7 @@ class Engine:
     Raises
     ------
     InputError
-        The model cannot be read, or an argument is not valid.
+        The model cannot be read, an argument is not valid, or ``onnx`` is not installed.
     """
 
     def __init__(  # noqa: PLR0917 (DeepSparse's own signature)
@@ -88,9 +87,7 @@ class Engine:
         single = self.scheduler is Scheduler.single_stream
         streams = 1 if single else min(num_streams or self.num_cores, self.num_cores)
         self.num_streams = streams
-        source = fixed_model(
-            read_onnx(Path(self.model_path)), self.model_path, batch_size, input_shapes
-        )
+        source = _fixed(self.model_path, batch_size, input_shapes)
         self.library = compile(source, config=config)
         with tempfile.TemporaryDirectory() as place:
             path = self.library.export(Path(place, "model.tvms"), sign=own_key())
@@ -214,6 +211,14 @@ def _onnx_file(model: str | Path) -> Path:
         raise InputError(str(model), "names a model of the SparseZoo, which is gone", "", todo)
     path = Path(model)
     return path / "model.onnx" if path.is_dir() else path
+
+
+def _fixed(path: str, batch_size: int, shapes: Shapes | None) -> Any:
+    require("onnx", path)
+    from tvm_sparse.frontends.onnx.reader import read_onnx
+    from tvm_sparse.frontends.onnx.shapes import fixed_model
+
+    return fixed_model(read_onnx(Path(path)), path, batch_size, shapes)
 
 
 def _scheduler(given: Scheduler | str | None) -> Scheduler:
