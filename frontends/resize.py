@@ -11,6 +11,7 @@ from torch import Tensor
 from tvm import relax
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.open_resize import resized, whole_factor
 from tvm_sparse.frontends.operators import converter
 
 aten = torch.ops.aten
@@ -70,6 +71,12 @@ _LINEAR = {
     aten._upsample_bilinear2d_aa.vec: _linear(aten._upsample_bilinear2d_aa.default),
     aten._upsample_bicubic2d_aa.vec: _linear(aten._upsample_bicubic2d_aa.default),
 }
+_OPEN = {
+    **{op: "nearest-exact" if "exact" in str(op) else "nearest" for op in _NEAREST},
+    **{op: "linear" for op in _LINEAR if "linear2d_aa" not in str(op) and "cubic" not in str(op)},
+}
+"""What resizes open extents, and how."""
+
 RESIZES = (*_NEAREST, *_LINEAR)
 """The operators that are imported here."""
 
@@ -84,6 +91,15 @@ def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
         if linear and "float" not in str(source.ty.dtype):
             raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
         for axis, (extent, wanted, factor) in enumerate(_steps(source, size, factors), 2):
+            if not isinstance(extent, int) or not isinstance(wanted, int):
+                mode = None if corners else _OPEN.get(operator)
+                by = _open_factor(mode, extent, wanted, factor)
+                if mode == "linear" and by & (by - 1):
+                    raise UnsupportedError("interpolate", f"{by} times an open extent", "2, 4, 8, …")
+                if by > 1:
+                    how = (axis, by, mode)
+                    source = importer.block_builder.emit_te(resized, source, *how)
+                continue
             lines = torch.eye(extent, dtype=_computed_in(str(source.ty.dtype)))
             matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
             if np.array_equal(matrix, lines.numpy()):
@@ -99,15 +115,26 @@ def _computed_in(dtype: str) -> torch.dtype:
     return torch.float64 if dtype == "float64" else torch.float32
 
 
-def _steps(source: Any, size: Any, factors: Any) -> list[tuple[int, int, float | None]]:
-    """Return each axis's extent, the wanted one, and the factor if that is what is given."""
+def _steps(source: Any, size: Any, factors: Any) -> list[tuple[Any, Any, float | None]]:
+    """Return each axis's extent, the wanted one, and the factor if that is what is given.
+
+    Open extents are expressions; the wanted one of an open extent is unknown where there is a
+    factor.
+    """
     extents = [getattr(e, "value", e) for e in source.ty.shape.values][2:]
     given = [None] * len(extents) if factors is None else list(factors)
-    if not all(isinstance(n, int) for n in (*extents, *(size or ()))):
-        raise UnsupportedError("interpolate", "planes of unknown size", "a fixed height and width")
     if size is None:
-        size = [int(e * f) for e, f in zip(extents, given, strict=True) if f is not None]
-    return [(int(e), int(n), f) for e, n, f in zip(extents, size, given, strict=True)]
+        pairs = zip(extents, given, strict=True)
+        size = [int(e * f) if isinstance(e, int) and f is not None else None for e, f in pairs]
+    return list(zip(extents, (getattr(n, "value", n) for n in size), given, strict=True))
+
+
+def _open_factor(mode: str | None, extent: Any, wanted: Any, factor: float | None) -> int:
+    by = None if mode is None else whole_factor(extent, wanted, factor)
+    if by is None:
+        expected = "nearest or linear without corners by a whole factor, or fixed planes"
+        raise UnsupportedError("interpolate", "resizes an open height or width", expected)
+    return by
 
 
 def _along(

@@ -1,0 +1,93 @@
+"""``F.interpolate`` of open planes by whole factors is PyTorch's; other uses are refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+import tvm_sparse as ts
+from tvm_sparse.errors import UnsupportedError
+
+OPEN = ({2: Dim("h", min=2, max=64), 3: Dim("w", min=2, max=64)},)
+
+
+class Apply(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def special(*shape):
+    x = torch.randn(2, 3, *shape)
+    x[0, 0, 1, 1], x[1, 0, 0, 1] = torch.inf, torch.nan
+    return x
+
+
+def interpolated(**options):
+    return lambda x: F.interpolate(x, **options)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        interpolated(scale_factor=2, mode="nearest"),
+        interpolated(scale_factor=(7, 3), mode="nearest"),
+        interpolated(scale_factor=5.0, mode="nearest-exact"),
+        interpolated(scale_factor=(2, 8), mode="bilinear"),
+        interpolated(scale_factor=4.0, mode="bilinear"),
+    ],
+)
+def test_whole_factors(function):
+    library = ts.compile(Apply(function), (special(6, 7),), dynamic_shapes=OPEN)
+    for shape in ((6, 7), (13, 5), (2, 33)):
+        x = special(*shape)
+        torch.testing.assert_close(library(x), function(x), equal_nan=True)
+
+
+def test_one_axis_by_its_extent():
+    def function(x):
+        return F.interpolate(x, size=(x.shape[2] * 4, x.shape[3]), mode="bilinear")
+
+    library = ts.compile(Apply(function), (special(6, 7),), dynamic_shapes=OPEN)
+    x = torch.randn(2, 3, 5, 9)
+    torch.testing.assert_close(library(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_other_floats(dtype):
+    function = interpolated(scale_factor=2.0, mode="bilinear")
+    x = special(6, 7).to(dtype)
+    step = 2 * torch.finfo(dtype).eps  # each axis is rounded to halves
+    library = ts.compile(Apply(function), (x,), dynamic_shapes=OPEN)
+    torch.testing.assert_close(library(x), function(x), rtol=step, atol=4 * step, equal_nan=True)
+
+
+def test_a_layer_behind_and_before_convolutions():
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.Upsample(scale_factor=2.0), nn.Conv2d(16, 8, 1)
+    ).eval()
+    library = ts.compile(model, (torch.randn(1, 3, 64, 64),), dynamic_shapes=OPEN)
+    x = torch.randn(1, 3, 32, 96)
+    torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale_factor": 1.5, "mode": "bilinear"},
+        {"scale_factor": 2.0, "mode": "bilinear", "align_corners": True},
+        {"scale_factor": 2.0, "mode": "bicubic"},
+        {"size": (9, 9), "mode": "nearest"},
+    ],
+)
+def test_others_are_refused(options):
+    with pytest.raises(UnsupportedError, match=re.escape("resizes an open height or width")):
+        ts.compile(Apply(interpolated(**options)), (special(6, 7),), dynamic_shapes=OPEN)
