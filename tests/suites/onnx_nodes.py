@@ -24,6 +24,12 @@ from tvm_sparse.frontends.onnx.types import to_tensor
 TITLE = "ONNX's backend node tests"
 VERSION = f"onnx {onnx.__version__}"
 
+TRANSFORMS, OF_LARGEST = ("DFT", "STFT"), 1e-6
+"""Operators whose elements of zero are sums that cancel, and the error that they may have of the
+largest output. The tests come from float64. Each of some ten to sixteen terms in float32 is off by
+up to 6e-8 of the sum of their sizes. onnxruntime 1.32 misses the tests' own tolerance in all twelve,
+by up to 6.4e-7 of the largest output."""
+
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 
@@ -58,8 +64,8 @@ def compared(key: str, model: Any, inputs: Arrays, outputs: Arrays) -> Result:
     """Compile ``model`` and compare it with ``outputs``, as near as the test ``key`` asks for."""
     case = tests()[key]
     atol = case.atol
-    if operator_of(key) in ("DFT", "STFT"):  # an element of zero is a sum of ones that cancel
-        atol = max(atol, 1e-6 * max(float(np.abs(x).max(initial=0)) for x in outputs))
+    if operator_of(key) in TRANSFORMS:
+        atol = max(atol, OF_LARGEST * max(float(np.abs(x).max(initial=0)) for x in outputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found: list[Arrays] = []
