@@ -95,7 +95,7 @@ def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
                 mode = None if corners else _OPEN.get(operator)
                 by = _open_factor(mode, extent, wanted, factor)
                 if mode == "linear" and by & (by - 1):
-                    raise UnsupportedError("interpolate", f"{by} times an open extent", "2, 4, 8, …")
+                    raise UnsupportedError("interpolate", f"{by} times an open extent", "2, 4, …")
                 if by > 1:
                     how = (axis, by, mode)
                     source = importer.block_builder.emit_te(resized, source, *how)

@@ -27,8 +27,8 @@ VERSION = f"onnx {onnx.__version__}"
 TRANSFORMS, OF_LARGEST = ("DFT", "STFT"), 1e-6
 """Operators whose elements of zero are sums that cancel, and the error that they may have of the
 largest output. The tests come from float64. Each of some ten to sixteen terms in float32 is off by
-up to 6e-8 of the sum of their sizes. onnxruntime 1.32 misses the tests' own tolerance in all twelve,
-by up to 6.4e-7 of the largest output."""
+up to 6e-8 of the sum of their sizes. onnxruntime 1.32 misses the tests' own tolerance in all of
+them, by up to 6.4e-7 of the largest output."""
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
