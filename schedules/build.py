@@ -130,9 +130,11 @@ def after_scheduling(target: Target) -> list[Any]:
     from tvm_sparse.schedules.cpu.round_directly import RoundDirectly
     from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
     from tvm_sparse.schedules.cpu.stack_variables import StackVariables
+    from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
 
     if target.kind.name != "llvm":
-        return [OverlapTiles(), ExactIndices(), BindFactors(), SingleBindings()]
+        last = [ExactIndices(), BindFactors(), SingleBindings()]
+        return [SerialConditions(), OverlapTiles(), *last]
     machine = machine_of(target)
     tiles = [OverlapTiles(), PartialVectors()]
     serial = [SerialLoops()] if threads_of(target) == 1 else []

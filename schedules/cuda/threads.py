@@ -107,6 +107,8 @@ def reads_side_by_side(sch: s_tir.Schedule, block: BlockRV) -> bool:
     body = sch.get(block)
     last = body.iter_vars[-1].var
     for region in body.reads:
+        if not region.region:  # a single number
+            continue
         *outer, inner = [axis.min for axis in region.region]
         varies = [_uses(index, last) for index in outer]
         plain = inner.same_as(last) or not _uses(inner, last)

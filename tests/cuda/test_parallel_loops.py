@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import tvm_sparse as ts
@@ -19,6 +20,8 @@ FUNCTIONS = {
     "cummax": lambda x: x.cummax(1).values,
     "gcd": lambda x: torch.gcd((x * 9).long(), (x * 5).long() + 1),
     "special_hermite_polynomial_h": lambda x: torch.special.hermite_polynomial_h(x, 3),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x.reshape(1, -1, x.shape[-1]), 2),
+    "unfold, written without threads": lambda x: F.unfold(x.reshape(1, 1, -1, 2), (2, 1)),
 }
 
 

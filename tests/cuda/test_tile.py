@@ -97,6 +97,26 @@ def test_blocks_need_not_divide_a_step(engine, columns, emulator):
     assert right_of(scheduled(func, RULES[engine]()))
 
 
+@needs_nvrtc
+@pytest.mark.parametrize("engine", [Scalar, TensorCore])
+def test_steps_past_the_end_do_not_make_nan_of_infinities(engine, emulator):
+    """The one kept block of 32 columns is two thirds of a step; its weights are all positive."""
+    c, tile = UNEVEN[96]
+    c = dataclasses.replace(
+        c, numerics=Numerics.uniform("float32" if engine is Scalar else "float16")
+    )
+    matrix = np.zeros(c.matrix_shape, np.float32)
+    matrix[:, 64:] = 1
+    x = np.ones(c.input_shape, np.float32)
+    x[0, 64:] = np.inf
+    right = weights("block", c, tile, matrix, across=32)
+    func = scheduled(tiled(c, right, tile, engine()), RULES[engine]())
+    arrays = [typed(x, c.dtype), *right.storage.encode(typed(matrix, c.dtype)).values()]
+    found = executed(emulator, func, arrays, c.output_shape, c.dtype)
+    assert np.isposinf(found[0]).all()
+    np.testing.assert_array_equal(found[1:], 32)
+
+
 @pytest.mark.parametrize("columns", [80, 96])
 @pytest.mark.parametrize("across", [16, 32, 64])
 def test_vectors_of_activations_lie_in_one_block(columns, across):

@@ -1,14 +1,14 @@
-"""Average pooling of planes and volumes whose windows overlap: rows in vectors, then columns."""
+"""Average pooling: of windows that overlap, rows in vectors, then columns; of equal shares."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import te, tirx
 
-from tvm_sparse.ops.windows import Axis
+from tvm_sparse.ops.windows import Axis, Shares
 
 
 def avg_pool(x: te.Tensor, axes: Sequence[Axis], *, counts_borders: bool) -> te.Tensor:
@@ -29,6 +29,30 @@ def avg_pool(x: te.Tensor, axes: Sequence[Axis], *, counts_borders: bool) -> te.
         return sums(*index) / tirx.Cast(str(x.dtype), elements)
 
     return te.compute(sums.shape, mean, name="avg_pool")
+
+
+def share_means(x: te.Tensor, shares: Mapping[int, Shares]) -> te.Tensor:
+    """Return the mean of each window of ``shares``, by the axis that they are windows of."""
+    taps = {axis: te.reduce_axis((0, share.size), f"k{axis}") for axis, share in shares.items()}
+    shape = [shares[i].count if i in shares else extent for i, extent in enumerate(x.shape)]
+
+    def summed(*index: Any) -> Any:
+        source, inside = list(index), []
+        for axis, share in shares.items():
+            place = share.first(index[axis]) + taps[axis].var
+            source[axis] = tirx.min(place, share.extent - 1)
+            inside += [place < share.end(index[axis])] if share.extent % share.count else []
+        value = x(*source)
+        if inside:
+            value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, str(x.dtype)))
+        return te.sum(value, axis=list(taps.values()))
+
+    def mean(*index: Any) -> Any:
+        elements = math.prod(share.inside(index[axis]) for axis, share in shares.items())
+        return sums(*index) / tirx.Cast(str(x.dtype), elements)
+
+    sums = te.compute(shape, summed, name="share_sums")
+    return te.compute(shape, mean, name="share_means")
 
 
 def _summed(x: te.Tensor, axes: Sequence[Axis], name: str) -> te.Tensor:

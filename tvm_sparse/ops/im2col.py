@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import te, tirx
@@ -12,6 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.axis import flat_view
+from tvm_sparse.ops.marks import INDEPENDENT
 from tvm_sparse.ops.permute import PARALLEL_POINTS
 
 
@@ -50,7 +52,8 @@ def im2col(x: te.Tensor, rows: Taps, columns: Taps) -> te.Tensor:
     items, channels, *_ = (int(extent) for extent in x.shape)
     count = rows.count * columns.count
     taps = rows.size * columns.size
-    loop = T.parallel if items * channels * taps * count >= PARALLEL_POINTS else T.serial
+    few = items * channels * taps * count < PARALLEL_POINTS
+    loop = partial(T.serial, annotations={INDEPENDENT: 1}) if few else T.parallel
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
         extents = (items * channels, rows.size, rows.count)

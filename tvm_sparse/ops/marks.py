@@ -32,6 +32,9 @@ PADDING = "ts.padding"
 before all spatial axes, then behind them, and last what they are filled with, like
 ``[top, left, bottom, right, value]``."""
 
+INDEPENDENT = "ts.independent"
+"""Loop annotation: the turns of a serial loop, too few for several cores, may run at once."""
+
 TABLE = "ts.table"
 """Function attribute: the function looks up each byte of its first argument in its second."""
 

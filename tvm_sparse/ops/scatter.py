@@ -46,17 +46,24 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int, shape: Sequence[Any] = (
 
 
 def scatter(
-    x: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int, reduction: str
+    x: te.Tensor,
+    indices: te.Tensor,
+    updates: te.Tensor,
+    axis: int,
+    reduction: str,
+    *,
+    columns: int = _COLUMNS,
 ) -> te.Tensor:
     """Return ``x`` with ``updates`` written to, or combined with, the elements at ``indices``.
 
     ``updates`` has the shape of ``indices``, which fits into that of ``x`` but for ``axis``. Of
     several updates of one element, the last counts; others are combined in their order. An index
-    outside the axis changes nothing; negative ones count from the end.
+    outside the axis changes nothing; negative ones count from the end. So many ``columns`` are the
+    work of one thread.
     """
     axis = on_axis(x, axis)
     ours, theirs = Lines.of(x.shape, axis), Lines.of(indices.shape, axis)
-    pieces = (theirs.after + _COLUMNS - 1) // _COLUMNS
+    pieces = (theirs.after + columns - 1) // columns
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         source, where, new, result = (T.buffer_proxy(b) for b in (*inputs, *outputs))
@@ -75,8 +82,8 @@ def scatter(
                 result[i] = source[i]
             # Neighbours in memory after one another, though each belongs to a line of its own.
             with T.parallel(0, theirs.before * pieces) as piece, T.serial(0, theirs.extent) as k:
-                with T.serial(0, tirx.const(_COLUMNS, "int64")) as i:
-                    column = piece % pieces * _COLUMNS + i
+                with T.serial(0, tirx.const(columns, "int64")) as i:
+                    column = piece % pieces * columns + i
                     with T.If(column < theirs.after), T.Then():
                         update(piece // pieces * theirs.after + column, k)
         return builder.get()

@@ -1,4 +1,4 @@
-"""Adaptive pooling on CPUs: windows by rows and shuffles, those of lines in whole vectors."""
+"""Adaptive pooling: on CPUs windows by rows and shuffles, those of lines in whole vectors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, TypeAlias
 from tvm import relax, te
 
 from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.ops import avg_pool
 from tvm_sparse.ops.line_pool import fits, line_pool
 from tvm_sparse.ops.row_pool import MAXIMUM, Pooling, mean, row_pool
 from tvm_sparse.ops.window_maxima import ADAPTIVE
 from tvm_sparse.ops.windows import Shares, chunks_of
 from tvm_sparse.passes.rewrite import Rewriter, op_name, static_shape
+from tvm_sparse.passes.stock import stock
 
 _MEANS = tuple(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
 
@@ -37,6 +39,24 @@ def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
         return None
     name = f"adaptive_{'max' if largest else 'avg'}_pool{rank}d"
     return sweep.builder_.call_te(define, x, primfunc_name_hint=name)
+
+
+def share_means(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define adaptive average pooling as a sum, which GPUs have schedules for."""
+    before, after, layout = static_shape(call.args[0]), static_shape(call), str(call.attrs.layout)
+    if before is None or after is None or str(call.attrs.out_layout) not in ("", layout):
+        return stock(builder, call)
+    spatial = [axis for axis, letter in enumerate(layout) if letter not in "NC"]
+    shares = {axis: Shares(before[axis], after[axis]) for axis in spatial}
+    return builder.call_te(
+        lambda x: avg_pool.share_means(x, shares),
+        call.args[0],
+        primfunc_name_hint=op_name(call)[3:],
+    )
+
+
+ON_THREADS = {f"relax.{name}": share_means for name in _MEANS}
+"""Definitions for GPUs, instead of those of all targets."""
 
 
 def _definition(x: Any, call: relax.Call, rank: int, *, largest: bool) -> Define | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
 
 import tvm
 from tvm import relax, te, tirx, topi
@@ -16,9 +17,12 @@ from tvm_sparse.ops.top import FEW, top
 from tvm_sparse.passes.known_places import Take
 from tvm_sparse.passes.rewrite import Rewriter, count_uses, op_name, rewrite, same_shape, shape_of
 
+Rule: TypeAlias = Callable[[Rewriter, relax.Call], Any]
+"""Returns what stands for an operator's call, ``None`` where it stays."""
+
 
 def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
-    return _called(sweep, "argsort", lambda x: _order(x, call, str(call.ty.dtype)), call.args[0])
+    return called(sweep, "argsort", lambda x: _order(x, call, str(call.ty.dtype)), call.args[0])
 
 
 def _sort(sweep: Rewriter, call: relax.Call) -> Any:
@@ -26,7 +30,7 @@ def _sort(sweep: Rewriter, call: relax.Call) -> Any:
         axis = int(call.attrs.axis)
         return gather(x, _order(x, call, position_type(x.shape[axis])), axis)
 
-    return _called(sweep, "sort", sort, call.args[0])
+    return called(sweep, "sort", sort, call.args[0])
 
 
 def _order(x: te.Tensor, call: relax.Call, dtype: str) -> te.Tensor:
@@ -50,10 +54,15 @@ def _topk(sweep: Rewriter, call: relax.Call) -> Any:
         found = wanted.get(str(attrs.ret_type), [gather(x, order, axis), order])
         return found if len(found) > 1 else found[0]
 
-    return _called(sweep, "topk", topk, call.args[0])
+    return called(sweep, "topk", topk, call.args[0])
 
 
-def _scan(sweep: Rewriter, call: relax.Call) -> Any:
+def scan_by(define: Callable[..., te.Tensor]) -> Rule:
+    """Return the rule for running sums and products as ``define`` computes them."""
+    return partial(_scan, define)
+
+
+def _scan(define: Callable[..., te.Tensor], sweep: Rewriter, call: relax.Call) -> Any:
     attrs, name = call.attrs, op_name(call)
     dtype = str(call.ty.dtype)
 
@@ -62,18 +71,19 @@ def _scan(sweep: Rewriter, call: relax.Call) -> Any:
         if axis is None:
             x, axis = topi.reshape(x, [topi.utils.prod(x.shape)]), 0
         product, exclusive = name == "cumprod", bool(attrs.exclusive)
-        return scan(x, int(axis), product=product, dtype=dtype, exclusive=exclusive)
+        return define(x, int(axis), product=product, dtype=dtype, exclusive=exclusive)
 
-    return _called(sweep, name, run, call.args[0])
+    return called(sweep, name, run, call.args[0])
 
 
-def _gather(sweep: Rewriter, call: relax.Call) -> Any:
+def gathered(sweep: Rewriter, call: relax.Call) -> Any:
+    """Return a call that picks elements; repeated rows are not written out before."""
     axis = int(call.attrs.axis)
     x, indices = call.args
     rows = _of_rows(sweep, indices, axis % len(x.ty.shape))
     shape = list(indices.ty.shape.values)
     given = indices if rows is None else rows
-    return _called(sweep, "gather", lambda x, i: gather(x, i, axis, shape), x, given)
+    return called(sweep, "gather", lambda x, i: gather(x, i, axis, shape), x, given)
 
 
 def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -83,11 +93,12 @@ def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
     x, indices, updates = call.args
     axis = int(call.attrs.axis) % len(x.ty.shape)
     rows, shape, theirs = _of_rows(sweep, indices, axis), shape_of(x), shape_of(updates)
+    define: Callable[..., te.Tensor]
     if rows is None or shape is None or theirs is None or not _are_rows(shape, theirs, axis):
         define, given = scatter, indices
     else:
         define, given = scatter_rows, rows
-    return _called(
+    return called(
         sweep, "scatter", lambda x, i, u: define(x, i, u, axis, reduction), x, given, updates
     )
 
@@ -126,20 +137,21 @@ def _of_rows(sweep: Rewriter, indices: Any, axis: int) -> Any | None:
     return source
 
 
-def _called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
+def called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
     """Return a call of the function that ``define`` describes on tensor expressions."""
     return sweep.builder_.call_te(define, *operands, primfunc_name_hint=hint)
 
 
-_RULES = {
+ON_CORES: Mapping[str, Rule] = {
     "argsort": _argsort,
     "sort": _sort,
     "topk": _topk,
-    "cumsum": _scan,
-    "cumprod": _scan,
-    "gather_elements": _gather,
+    "cumsum": scan_by(scan),
+    "cumprod": scan_by(scan),
+    "gather_elements": gathered,
     "scatter_elements": _scatter,
 }
+"""How a CPU's cores do it: a line is the work of one, in vectors where lines lie side by side."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerLines")
@@ -150,8 +162,12 @@ class LowerLines:
     before: ``sort(x, axis=1)`` --> after: ``call_tir(sort, (x,))``
 
     TVM's own call a library that is no part of the runtime, lose NaN, and read and write outside
-    of tensors where an index is wild.
+    of tensors where an index is wild. ``rules`` are those of a target, ``takes`` says whether
+    columns at constant places are shuffles there.
     """
+
+    rules: Mapping[str, Rule] = field(default_factory=lambda: ON_CORES)
+    takes: bool = True
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
@@ -159,7 +175,7 @@ class LowerLines:
         take = Take(count_uses(main), relax.analysis.get_var2val(main))
 
         def lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-            rule = _RULES.get(op_name(call), take)
-            return rule(sweep, call)
+            rule = self.rules.get(op_name(call), take if self.takes else None)
+            return None if rule is None else rule(sweep, call)
 
         return rewrite(mod, lower)

@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.config import Config
 from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.passes.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
@@ -54,6 +55,7 @@ from tvm_sparse.passes.sink_permutes import SinkPermutes
 from tvm_sparse.passes.split_batch import SplitBatch
 from tvm_sparse.passes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.take_places import TakePlaces
+from tvm_sparse.passes.threaded_lines import ON_THREADS
 from tvm_sparse.passes.transposed_convolution import TransposedConvolution
 from tvm_sparse.passes.unfold_lines import UnfoldLines
 from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
@@ -115,11 +117,11 @@ def lower(chooser: Chooser) -> list[Pass]:
         *([] if on_gpu else _of_bytes(chooser.target)),
         LowerRows(),
         *(
-            [relax.backend.DispatchSortScan()]
+            [LowerLines(ON_THREADS, takes=False)]
             if on_gpu
             else [*_reductions(chooser.target), TakePlaces(), *_moves()]
         ),
-        relax.transform.LegalizeOps(DEFINITIONS),
+        relax.transform.LegalizeOps({**DEFINITIONS, **(ADAPTIVE_ON_THREADS if on_gpu else {})}),
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
@@ -195,7 +197,7 @@ def finalise(target: Target) -> list[Pass]:
     """Phase 4: Relax to virtual machine code, memory planned statically."""
     stock = cuda if target.kind.name == "cuda" else cpu_generic
     return [
-        RaiseAssertions(),
+        RaiseAssertions(apart=stock is cuda),
         ReturnTensor(),
         *after_scheduling(target),
         *map(_read_safely, stock.pipeline.dataflow_lower_passes(target)),

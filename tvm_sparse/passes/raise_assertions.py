@@ -21,12 +21,18 @@ class RaiseAssertions:
 
     before: ``return (y, t)`` --> after: ``assert_op(t, text); return (y,)``
 
-    An assertion has an effect, and TVM's passes leave functions with effects as they are.
+    An assertion has an effect, and TVM's passes leave functions with effects as they are. Those
+    ``apart`` are a function of their own, which TVM records in no graph of a GPU: they read memory
+    of the device on the host.
     """
+
+    apart: bool = False
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with assertions at the end of ``main``, if it asserts anything."""
         func = mod[MAIN]
+        if not isinstance(func, relax.Function):
+            return mod  # a function of loops, alone to find what fails
         texts = [str(text) for text in (func.attrs or {}).get(ASSERTED, ())]
         if not texts:
             return mod
@@ -36,13 +42,19 @@ class RaiseAssertions:
         function = builder.function(MAIN, list(func.params), attrs=attrs, pure=False)
         with blocks_ended(builder), function:
             results = builder.emit(relax.SeqExpr(func.body.blocks, func.body.body))
-            for place, text in enumerate(texts):
-                held = builder.emit(relax.TupleGetItem(results, count + place))
-                builder.emit(relax.op.assert_op(held, [tvm.ir.StringImm(text)], format="{}"))
+            held = [builder.emit(relax.TupleGetItem(results, count + i)) for i in range(len(texts))]
+            if self.apart:
+                builder.emit(relax.Call(builder.add_func(_asserting(texts), "asserting"), held))
+            else:
+                _assert(builder, held, texts)
             outputs = [builder.emit(relax.TupleGetItem(results, i)) for i in range(count)]
             builder.emit_func_output(relax.Tuple(outputs))
         changed = mod.clone()
-        changed[MAIN] = builder.finalize()[MAIN].with_attr("global_symbol", MAIN)
+        built = builder.finalize()
+        changed[MAIN] = built[MAIN].with_attr("global_symbol", MAIN)
+        for name, other in built.functions_items():
+            if name.name_hint != MAIN:
+                changed[name] = other
         steps = [
             relax.transform.Normalize(),
             relax.transform.LegalizeOps(),  # assertions call a function of the virtual machine
@@ -50,3 +62,18 @@ class RaiseAssertions:
             relax.transform.DeadCodeElimination(),
         ]
         return tvm.transform.Sequential(steps)(changed)
+
+
+def _asserting(texts: list[str]) -> relax.Function:
+    """Return a function that asserts its operands."""
+    builder = relax.BlockBuilder()
+    params = [relax.Var(f"t{i}", relax.TensorType((), "bool")) for i in range(len(texts))]
+    with builder.function("asserting", params, attrs={}, private=True, pure=False):
+        _assert(builder, params, texts)
+        builder.emit_func_output(params[0])  # the virtual machine wants a result of a function
+    return builder.finalize()["asserting"]
+
+
+def _assert(builder: relax.BlockBuilder, held: list[relax.Var], texts: list[str]) -> None:
+    for one, text in zip(held, texts, strict=True):
+        builder.emit(relax.op.assert_op(one, [tvm.ir.StringImm(text)], format="{}"))

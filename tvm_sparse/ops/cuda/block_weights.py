@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.block import BlockFormat
-from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
+from tvm_sparse.ops.cuda.tile import SIGN, ThreadBlockTile, round_up
 from tvm_sparse.ops.cuda.weights import DenseTiles
 from tvm_sparse.ops.marks import VECTOR, int64
 
@@ -95,6 +95,17 @@ class BlockOperand(DenseTiles):
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return the block's number."""
         return [self._kept[self._slot(block, k)]]
+
+    def counts(self, k: Any, vector: int) -> list[Any]:
+        """Return whether ``k`` is no step past the end, where a zero would meet an infinity.
+
+        The sign bit says so: of a plain comparison TVM concludes that the table needs no bounds.
+        """
+        stored = self.slots * self.storage.block_cols
+        if self.columns == stored:
+            return []
+        left = tirx.const(stored // vector - 1, "int64") - k // vector
+        return [tirx.shift_right(left, SIGN) == 0]
 
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit a plain copy; steps past the end are zero."""

@@ -75,6 +75,11 @@ class JointOperand(DenseTiles):
         """Return the tile's number."""
         return [self._tile(block, k)]
 
+    def counts(self, k: Any, vector: int) -> list[Any]:
+        """Return no condition: kept tiles are whole steps."""
+        del k, vector
+        return []
+
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit what banks do."""
         self._banks.stage(ws)

@@ -67,6 +67,9 @@ class RightOperand(Protocol):
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return what :meth:`column` reads."""
 
+    def counts(self, k: Any, vector: int) -> list[Any]:
+        """Return the conditions that step ``k``, of ``vector`` neighbours, reads the input."""
+
     def right(self, dtype: str) -> Any:
         """Emit the blocks that stage a tile, and return what a multiplier multiplies."""
 
@@ -141,6 +144,7 @@ def stage_activations(
         else:
             inside = [row < rows, *inside]
         index = c.input_index(unflat(row, c.lead), unflat(column // c.columns, c.taps))
+        inside += weights.counts(k, vector)
         if c.borders:
             for i, extent in zip(index[plain:], c.padded, strict=True):
                 inside += [i >= 0, i < extent]
