@@ -40,7 +40,7 @@ def test_random_networks(seed, dtype, emulators, tmp_path):
     model, x = MAKERS[seed % len(MAKERS)](seed)
     model, x = model.to(dtype), x.to(dtype)
     arch = ARCHS[(seed // len(MAKERS) + list(BOUNDS).index(dtype)) % 2]
-    with torch.no_grad():
+    with torch.no_grad(), _skipping_what_pytorch_lacks():
         eager, exact = model(x).double(), copy.deepcopy(model).double()(x.double())
     library = ts.compile(model, (x,), target=f"cuda:{arch}", config=CONFIG)
     path = library.export(tmp_path / "model.tvms", ptx=True)
@@ -53,3 +53,12 @@ def test_random_networks(seed, dtype, emulators, tmp_path):
         scale, own = exact[number].abs().max(), (eager - exact)[number].abs().max()
         error = (found - exact)[number].abs().max()
         assert error <= BOUNDS[dtype] * max(1e-3, float(scale)) + 4 * own
+
+
+@contextlib.contextmanager
+def _skipping_what_pytorch_lacks():
+    """Skip where PyTorch has no kernel for 16 bits (an antialiased resize), thus no reference."""
+    try:
+        yield
+    except NotImplementedError as error:
+        pytest.skip(str(error))
