@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-
-import numpy as np
-from scipy.optimize import least_squares
+from dataclasses import dataclass
 
 from benchmarks.gpu.cases import depthwise
+from benchmarks.gpu.closest import closest
 from benchmarks.gpu.pairs import pairs
 from benchmarks.gpu.timed import rows, storage_of
 from tvm_sparse.ops.cuda.separable import SeparableTile
@@ -30,7 +28,6 @@ BOUNDS = {
     "pair_step": (0.0, 20000.0),
 }
 START = {"strip": 2.0, "taps": 3.0, "begin": 4000.0, "pair": 3.0, "pair_step": 5000.0}
-SOFT = 0.1
 
 Model = Callable[[Chip], float]
 
@@ -90,17 +87,4 @@ def fit_depthwise(on: Chip) -> Costs:
     found = list(timed(on))
     if not found:
         return on.costs
-    low, high = (np.array(one) for one in zip(*BOUNDS.values(), strict=True))
-    begin = np.array([START[name] for name in BOUNDS])
-
-    def costs(scaled: np.ndarray) -> Costs:
-        values = (float(value) for value in low + scaled * (high - low))
-        return replace(on.costs, **dict(zip(BOUNDS, values, strict=True)))
-
-    def errors(scaled: np.ndarray) -> list[float]:
-        chip = replace(on, costs=costs(scaled))
-        return [error(one, chip) for one in found]
-
-    start = (begin - low) / (high - low)
-    result = least_squares(errors, start, bounds=(0, 1), loss="soft_l1", f_scale=SOFT)
-    return costs(result.x)
+    return closest(on, BOUNDS, START, lambda chip: [error(one, chip) for one in found])

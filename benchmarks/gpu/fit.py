@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from scipy.optimize import least_squares
 
+from benchmarks.gpu.closest import closest
 from benchmarks.gpu.depthwise_fit import error as off_by
 from benchmarks.gpu.depthwise_fit import fit_depthwise
 from benchmarks.gpu.depthwise_fit import timed as timed_depthwise
@@ -67,8 +67,6 @@ START = {
     },
     **{"feed": 22.0, "tensor": 0.6, "scalar": 1.0},
 }
-SOFT = 0.1
-"""Error beyond which a row counts less: 10 %."""
 
 
 @dataclass(frozen=True)
@@ -142,21 +140,7 @@ def write(name: str, found: Sequence[Timed]) -> None:
 
 def fit(found: Sequence[Timed], on: Chip) -> Costs:
     """Return the costs of ``on`` that come closest to what was measured on it."""
-    low, high = (np.array(one) for one in zip(*BOUNDS.values(), strict=True))
-    begin = np.array([START[name] for name in BOUNDS])
-
-    def costs(scaled: np.ndarray) -> Costs:
-        values = (float(value) for value in low + scaled * (high - low))
-        return replace(on.costs, **dict(zip(BOUNDS, values, strict=True)))
-
-    def errors(scaled: np.ndarray) -> list[float]:
-        chip = replace(on, costs=costs(scaled))
-        return [error(one, chip) for one in found]
-
-    result = least_squares(
-        errors, (begin - low) / (high - low), bounds=(0, 1), loss="soft_l1", f_scale=SOFT
-    )
-    return costs(result.x)
+    return closest(on, BOUNDS, START, lambda chip: [error(one, chip) for one in found])
 
 
 def held_out(found: Sequence[Timed], on: Chip) -> Iterator[tuple[int, Residuals]]:

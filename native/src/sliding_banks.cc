@@ -89,10 +89,9 @@ void SlidingCounts(TensorView bits, int64_t cols, int64_t keep, int64_t bank, in
   int64_t* out = Checked<int64_t>(counts, "counts", {at.blocks()});
   std::vector<int64_t> next(lanes);
   for (int64_t block = 0; block < at.blocks(); ++block) {
-    out[block] =
-        Walk(
-            at, block, next.data(), [](int64_t) {}, [](int64_t, int64_t, int64_t, int64_t) {},
-            [](int64_t, int64_t, int64_t, const uint64_t*) {});
+    out[block] = Walk(
+        at, block, next.data(), [](int64_t) {}, [](int64_t, int64_t, int64_t, int64_t) {},
+        [](int64_t, int64_t, int64_t, const uint64_t*) {});
   }
 }
 
