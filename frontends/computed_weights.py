@@ -16,6 +16,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.frontends.operator_names import base_name
 from tvm_sparse.names import plain_name
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -48,7 +49,7 @@ MOST = 1 << 20
 """Elements that a result may have whatever it is made of; it may have four times those of that."""
 
 
-class _Weights:
+class Weights:
     """The nodes of a program that depend on weights alone, with their values when asked."""
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
@@ -71,7 +72,7 @@ class _Weights:
                 inputs = node.all_input_nodes
                 if all(i in self.sources for i in inputs):
                     self.sources[node] = set().union(*(self.sources[i] for i in inputs))
-                    if _name(node) not in _MOVES | _FOLDED or self.unknown.intersection(inputs):
+                    if base_name(node) not in _MOVES | _FOLDED or self.unknown.intersection(inputs):
                         self.unknown.add(node)
 
     def computed(self) -> Iterator[fx.Node]:
@@ -80,7 +81,7 @@ class _Weights:
             value = node.meta.get("val")
             if node not in self.unknown or not sources or not isinstance(value, torch.Tensor):
                 continue
-            if _name(node) in _MOVES or all(self._goes_on(user) for user in node.users):
+            if base_name(node) in _MOVES or all(self._goes_on(user) for user in node.users):
                 continue
             if not self._is_multiplied(node):
                 continue
@@ -89,7 +90,9 @@ class _Weights:
                 yield node
 
     def value(self, node: fx.Node) -> Any:
-        """Return the value of ``node``."""
+        """Return the value of ``node``, which depends on weights alone."""
+        if node in self.values:
+            return self.values[node]
         for needed in node.all_input_nodes:
             if needed not in self.values:
                 self.values[needed] = self.value(needed)
@@ -110,12 +113,12 @@ class _Weights:
         """Whether ``user`` depends on weights alone, too, and computes with them."""
         if user not in self.sources:
             return False
-        return _name(user) not in _MOVES or all(map(self._goes_on, user.users))
+        return base_name(user) not in _MOVES or all(map(self._goes_on, user.users))
 
     def _is_multiplied(self, node: fx.Node) -> bool:
         """Whether a product reads ``node``, perhaps through what else is made of weights alone."""
         return any(
-            self._is_multiplied(user) if user in self.sources else _name(user) in _PRODUCTS
+            self._is_multiplied(user) if user in self.sources else base_name(user) in _PRODUCTS
             for user in node.users
         )
 
@@ -126,7 +129,7 @@ def compute_weights(program: torch.export.ExportedProgram) -> None:
     Names are those of the weights, or, if both are read, with ``_computed`` behind them. What the
     program returns stays computed.
     """
-    weights = _Weights(program)
+    weights = Weights(program)
     names: dict[fx.Node, str] = {}
     for node in list(weights.computed()):
         with torch.no_grad():
@@ -183,20 +186,15 @@ def _is_plain(value: Any) -> bool:
     return type(value) in kinds and value.layout == torch.strided and not value.is_meta
 
 
-def _name(node: fx.Node) -> str:
-    """Return the operator that a node calls, without its overload."""
-    return str(getattr(node.target, "__name__", "")).partition(".")[0]
-
-
 def _is_function(node: fx.Node) -> bool:
     """Whether the result of ``node`` depends on its operands alone, and has static extents."""
     target = node.target
-    if _name(node) == "getitem":
+    if base_name(node) == "getitem":
         return True
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return False
     seeded = torch.Tag.nondeterministic_seeded in target.tags
-    if seeded or target._schema.is_mutable or _name(node).startswith(("empty", "new_empty")):
+    if seeded or target._schema.is_mutable or base_name(node).startswith(("empty", "new_empty")):
         return False
     values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
     return bool(values) and all(isinstance(e, int) for v in values for e in v.shape)

@@ -40,6 +40,7 @@ from tvm_sparse.frontends.refusals import (
 )
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
 from tvm_sparse.frontends.untraced import meaning
+from tvm_sparse.frontends.zero_divisors import refuse_zero_divisors
 from tvm_sparse.passes.builders import blocks_ended
 from tvm_sparse.words import aside, said
 from tvm_sparse_runtime.structure import paths
@@ -88,6 +89,7 @@ def _imported(
     with quiet():
         program = _without_sparse_tensors(program)
         program = _without_views(without_structure(program)).run_decompositions(table)
+        refuse_zero_divisors(program)
         compute_weights(program)
     widen_float8_weights(program)
     refuse_random(program)

@@ -44,6 +44,11 @@ _PREFIXES = {"linalg_": "linalg", "special_": "special", "fft_": "fft"}
 _SUFFIXES = ("_functional", "_copy", "_cachemask", "_with_indices", "_ex", "_backward")
 
 
+def base_name(node: torch.fx.Node) -> str:
+    """Return the operator that a node calls, without its overload."""
+    return str(getattr(node.target, "__name__", "")).partition(".")[0]
+
+
 def operator_name(target: Any) -> str:
     """Return the name that documentation has for an operator: ``"torch.bmm"``.
 

@@ -36,12 +36,25 @@ def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _divide(node: Node, a: np.ndarray, b: np.ndarray) -> Any:
     if a.dtype.kind == "f":
-        return a / b
+        with np.errstate(all="ignore"):
+            return a / b
+    _refuse_zeros(node, b)
     if not _numeric((a, b)):
         return a // b
-    if (b == 0).any():
-        raise node.unsound("divides by zero")
     return (np.sign(a) * np.sign(b) * (abs(a) // abs(b))).astype(a.dtype)
+
+
+def _remainder(node: Node, a: np.ndarray, b: np.ndarray) -> Any:
+    if node.attributes.get("fmod") or a.dtype.kind == "f":
+        return None
+    _refuse_zeros(node, b)
+    return a % b
+
+
+def _refuse_zeros(node: Node, divisors: np.ndarray) -> None:
+    """Refuse to divide whole numbers by a zero; an open extent is none."""
+    if any(isinstance(x, int) and x == 0 for x in divisors.reshape(-1).tolist()):
+        raise node.unsound("divides whole numbers by zero", "divisors that are not zero")
 
 
 def _axes(node: Node, axes: np.ndarray | None) -> tuple[int, ...]:
@@ -173,7 +186,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Sub": _binary(np.subtract),
     "Mul": _binary(np.multiply),
     "Div": _divide,
-    "Mod": lambda node, a, b: None if node.attributes.get("fmod") else a % b,
+    "Mod": _remainder,
     "And": _binary(np.logical_and),
     "Or": _binary(np.logical_or),
     "Equal": _compared(np.equal),

@@ -45,6 +45,23 @@ def test_quotients_by_zero_are_zero(dtype):
         np.testing.assert_array_equal(found, 0)
 
 
+class Vanishing(nn.Module):
+    """Quotients by what is always zero, which a compiler may find out."""
+
+    def forward(self, x):
+        return *Quotients()(x, x - x), *Quotients()(x, x * 0)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_divisors_that_vanish_compile(dtype, target):
+    x = np.array([np.iinfo(dtype).min, 0, 7], dtype)
+    library = ts.compile(Vanishing(), (torch.from_numpy(x),), target=target, config=CONFIG)
+    if target == "cpu":
+        for found in library(x):
+            np.testing.assert_array_equal(found, 0)
+
+
 @pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_the_least_number_by_minus_one_is_itself(dtype):
     least = np.full(3, np.iinfo(dtype).min, dtype)

@@ -47,7 +47,9 @@ def _guarded(
     def guarded(value: Expr, divisor: Any) -> Any:
         # A branch: of a selection, both sides are computed.
         risky = tirx.And(tirx.const(-2, dtype) < divisor, divisor < tirx.const(1, dtype))
-        return tirx.if_then_else(risky, special(value, divisor), divide(value, divisor))
+        # No zero as TVM sees it: of a divisor that vanishes, it simplifies both sides.
+        safe = tirx.Select(divisor < 1, tirx.min(divisor, tirx.const(-1, dtype)), divisor)
+        return tirx.if_then_else(risky, special(value, divisor), divide(value, safe))
 
     return let(a, lambda value: let(b, lambda divisor: guarded(value, divisor)))
 
