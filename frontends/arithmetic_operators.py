@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tvm import relax
 
+from tvm_sparse.frontends.extents import shape_of
 from tvm_sparse.frontends.operators import called, converter, dtype_of, emit
 from tvm_sparse.ops.integers import common_divisor, power, shift
 from tvm_sparse.ops.polynomials import RECURRENCES, polynomial
@@ -47,8 +48,8 @@ def _zeta(importer: Any, node: torch.fx.Node) -> Any:
 
 def _in_double(importer: Any, node: torch.fx.Node, define: Callable[..., Any]) -> Any:
     """Call the function that ``define`` describes on float64 operands of the result's shape."""
-    shape = [int(extent) for extent in node.meta["val"].shape]
     operands = [emit(importer, relax.op.astype(x, "float64")) for x in importer.retrieve_args(node)]
+    shape = shape_of(importer, node)
     operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
     found = called(importer, node, define, *operands)
     return emit(importer, relax.op.astype(found, dtype_of(node)))
@@ -62,6 +63,6 @@ def _of_integers(importer: Any, node: Any, define: Callable[..., Any]) -> Any | 
     operands = [emit(importer, relax.op.astype(x, dtype)) for x in importer.retrieve_args(node)]
     shapes = [list(a.meta["val"].shape) for a in node.args]
     if shapes[0] != shapes[1]:
-        shape = [int(extent) for extent in node.meta["val"].shape]
+        shape = shape_of(importer, node)
         operands = [emit(importer, relax.op.broadcast_to(x, shape)) for x in operands]
     return called(importer, node, define, *operands)

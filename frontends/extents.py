@@ -25,11 +25,30 @@ def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
         return result
     if not isinstance(value, torch.Tensor):
         return result
-    names = _variables(importer, node.graph)
-    shape = [_expression(extent, names) for extent in value.shape]
-    if any(extent is None for extent in shape):
+    shape = _shape(importer, node)
+    if shape is None:
         return result
     return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
+
+
+def shape_of(importer: Any, node: torch.fx.Node) -> list[Any]:
+    """Return the shape of the result of ``node``, in variables of the program.
+
+    Raises
+    ------
+    ValueError
+        An extent has no form with them.
+    """
+    shape = _shape(importer, node)
+    if shape is None:
+        raise ValueError(f"its shape {tuple(node.meta['val'].shape)} has no form")
+    return shape
+
+
+def _shape(importer: Any, node: torch.fx.Node) -> list[Any] | None:
+    names = _variables(importer, node.graph)
+    shape = [_expression(extent, names) for extent in node.meta["val"].shape]
+    return None if any(extent is None for extent in shape) else shape
 
 
 def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:

@@ -23,7 +23,9 @@ _SCALAR_FORMS = {
     aten.div.Tensor_mode: aten.div.Tensor_mode,
     aten.div.Scalar_mode: aten.div.Tensor_mode,
     aten.pow.Tensor_Scalar: aten.pow.Tensor_Tensor,
+    aten.pow.Scalar: aten.pow.Tensor_Tensor,
     aten.clamp.default: aten.clamp.Tensor,
+    aten.hardtanh.default: aten.clamp.Tensor,
     aten.clamp_min.default: aten.clamp_min.Tensor,
     aten.clamp_max.default: aten.clamp_max.Tensor,
     aten.masked_fill.Scalar: aten.masked_fill.Tensor,
@@ -35,15 +37,41 @@ _SCALAR_FORMS = {
 
 def _elementwise(other: Any) -> Callable[..., fx.Node]:
     def write(emit: Emit, node: fx.Node, *args: Any, **named: Any) -> fx.Node:
-        wanted = node.meta["val"].dtype
+        result = node.meta["val"].dtype
         like = next(a for a in args if isinstance(a, fx.Node))
         operands = [a if isinstance(a, fx.Node | None) else _like(emit, like, a) for a in args]
+        wanted = _computed_in(node)
         if wanted.is_floating_point:
             operands = [_in_type(emit, a, wanted) for a in operands]
+        factor = named.get("alpha")
+        if isinstance(factor, fx.Node):
+            del named["alpha"]
+            factor = _in_type(emit, factor, wanted) if wanted.is_floating_point else factor
+            operands[1] = emit(aten.mul.Tensor, operands[1], factor)
         made = emit(other, *operands, **named)
-        return _cast(emit, made, wanted)
+        return _cast(emit, made, result)
 
     return write
+
+
+def _computed_in(node: fx.Node) -> torch.dtype:
+    """Return the type of the operands: a number in a tensor's place does not widen it.
+
+    PyTorch computes halves with a number in single precision, and compares in their own type.
+    """
+    result: torch.dtype = node.meta["val"].dtype
+    if result in {torch.float16, torch.bfloat16}:
+        return torch.float32
+    if result != torch.bool:
+        return result
+    given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args[:2]]
+    return torch.result_type(*(_sample(value) for value in given))
+
+
+def _sample(value: Any) -> Any:
+    """Return a number of the kind of ``value``, a tensor as it is."""
+    kinds = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+    return kinds.get(type(value), value)
 
 
 def _in_type(emit: Emit, operand: Any, dtype: torch.dtype) -> Any:
@@ -155,14 +183,20 @@ def _along(emit: Emit, line: fx.Node, dim: int, rank: int) -> fx.Node:
 
 
 def _full(emit: Emit, node: fx.Node, shape: Sequence[Any], number: Any, **_: Any) -> Any:
-    if not isinstance(number, fx.Node) or any(isinstance(e, fx.Node) for e in shape):
+    if not isinstance(number, fx.Node) or any(_is_tensor(e) for e in shape):
         return None
     return emit(aten.expand.default, _cast(emit, number, node.meta["val"].dtype), list(shape))
 
 
+def _is_tensor(extent: Any) -> bool:
+    return isinstance(extent, fx.Node) and isinstance(extent.meta["val"], torch.Tensor)
+
+
 def _full_like(emit: Emit, node: fx.Node, x: fx.Node, number: fx.Node, **_: Any) -> Any:
-    shape = list(node.meta["val"].shape)
-    return _full(emit, node, shape, number) if all(isinstance(e, int) for e in shape) else None
+    zeros = emit(aten.full_like.default, x, 0, dtype=number.meta["val"].dtype)
+    if number.meta["val"].dtype == torch.bool:
+        return _cast(emit, emit(aten.logical_or.default, zeros, number), node.meta["val"].dtype)
+    return _cast(emit, emit(aten.add.Tensor, zeros, number), node.meta["val"].dtype)
 
 
 def _scalar_tensor(emit: Emit, node: fx.Node, number: fx.Node, **_: Any) -> fx.Node:
@@ -183,3 +217,6 @@ USERS: dict[Any, Callable[..., Any]] = {
 }
 """By operator: what writes it, of its arguments with tensors in the place of numbers; it returns
 nothing where that cannot be."""
+
+OPERANDS = frozenset(_SCALAR_FORMS) | {aten.full_like.default, aten.fill.Scalar}
+"""Operators whose numbers are values: those of others are places and extents of shapes."""

@@ -1,10 +1,9 @@
-"""Numbers that a model reads out of tensors (``item``, an index that is a tensor) stay tensors."""
+"""Numbers stay tensors: those read out of tensors (``item``), and open extents used as operands."""
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,7 +13,8 @@ from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters import layer_of
-from tvm_sparse.frontends.number_users import USERS, Emit
+from tvm_sparse.frontends.number_arithmetic import computed
+from tvm_sparse.frontends.number_users import OPERANDS, USERS, Emit
 from tvm_sparse.frontends.operator_names import operator_name
 
 aten = torch.ops.aten
@@ -35,6 +35,11 @@ def keep_numbers_tensors(program: torch.export.ExportedProgram) -> None:
     before: ``n = item(i); y = select(x, 0, n + 1)``
     after:  ``y = squeeze(index_select(x, 0, reshape(i + 1, [1])), 0)``
 
+    They stand for open extents too where these are operands. As extents of shapes they stay.
+
+    before: ``n = sym_size(x, 0); y = x / n``
+    after:  ``y = x / scalar_tensor(n)``
+
     Raises
     ------
     UnsupportedError
@@ -42,9 +47,8 @@ def keep_numbers_tensors(program: torch.export.ExportedProgram) -> None:
     """
     graph = program.graph
     read = graph.find_nodes(op="call_function", target=aten._local_scalar_dense.default)
-    if not read:
-        return
     numbers: dict[fx.Node, fx.Node] = {}
+    extents: dict[fx.Node, fx.Node] = {}
     for node in list(graph.nodes):
         taken = [n for n in node.all_input_nodes if n in numbers]
         emit = _emitter(node)
@@ -53,7 +57,9 @@ def keep_numbers_tensors(program: torch.export.ExportedProgram) -> None:
         elif node.target is aten._assert_scalar.default and taken:
             _assert(emit, node, numbers)
         elif taken and isinstance(node.meta.get("val"), _NUMBERS):
-            numbers[node] = _computed(emit, node, numbers)
+            numbers[node] = _computed(emit, node, numbers, extents)
+        elif _takes_extents(node) and (given := _stand_ins(emit, node, node, extents, numbers)):
+            _used(emit, node, {**numbers, **given})
         elif taken and node.target not in _DROPPED:
             _used(emit, node, numbers)
     for node in reversed(list(graph.nodes)):
@@ -63,11 +69,18 @@ def keep_numbers_tensors(program: torch.export.ExportedProgram) -> None:
 
 
 def _emitter(before: fx.Node) -> Emit:
-    """Return a function that adds an operator before a node and returns it."""
+    """Return a function that adds an operator before a node and returns it.
 
-    def emit(target: Any, *args: Any, **named: Any) -> fx.Node:
+    Its ``like`` is a node for what takes no tensor: it gives a tensor that is in its program.
+    """
+
+    def emit(target: Any, *args: Any, like: fx.Node | None = None, **named: Any) -> fx.Node:
         with before.graph.inserting_before(before):
             node = before.graph.call_function(target, args, named)
+        if like is not None:
+            value = like.meta["val"].new_empty((), dtype=named["dtype"])
+            node.meta = {"nn_module_stack": before.meta.get("nn_module_stack"), "val": value}
+            return node
         fakes = pytree.tree_map_only(fx.Node, lambda n: n.meta["val"], (args, named))
         held = [leaf for leaf in pytree.tree_leaves(fakes) if isinstance(leaf, torch.Tensor)]
         mode = getattr(held[0], "fake_mode", None) if held else None
@@ -91,107 +104,72 @@ def _as_number(emit: Emit, node: fx.Node) -> fx.Node:
     return emit(aten._to_copy.default, tensor, dtype=wide)
 
 
-def _truth(emit: Emit, x: Any) -> Any:
-    return emit(aten._to_copy.default, x, dtype=torch.bool)
+def _takes_extents(node: fx.Node) -> bool:
+    """Return whether an operand of ``node`` is a number that no converter of extents makes."""
+    given = [n.meta["val"] for n in _operands(node)]
+    if node.target in {aten.full.default, aten.scalar_tensor.default}:
+        return any(isinstance(value, torch.SymFloat | torch.SymBool) for value in given)
+    return node.target in OPERANDS and bool(given)
 
 
-def _converted(dtype: torch.dtype) -> Callable[..., Any]:
-    return lambda emit, x: emit(aten._to_copy.default, x, dtype=dtype)
+def _operands(node: fx.Node) -> list[fx.Node]:
+    """Return the numbers that ``node`` takes; those in lists are extents of shapes."""
+    given = (*node.args, *node.kwargs.values())
+    return [n for n in given if isinstance(n, fx.Node) and isinstance(n.meta.get("val"), _NUMBERS)]
 
 
-def _rounded(function: Any) -> Callable[..., Any]:
-    def write(emit: Emit, x: Any) -> Any:
-        if not x.meta["val"].is_floating_point():
-            return x
-        return emit(aten._to_copy.default, emit(function, x), dtype=torch.int64)
-
-    return write
-
-
-def _binary(function: Any, **named: Any) -> Callable[..., Any]:
-    def write(emit: Emit, x: Any, y: Any) -> Any:
-        return emit(function, *_tensors(emit, x, y), **named)
-
-    return write
+def _stand_ins(
+    emit: Emit,
+    node: fx.Node,
+    like: fx.Node,
+    extents: dict[fx.Node, fx.Node],
+    numbers: Mapping[fx.Node, fx.Node] = MappingProxyType({}),
+) -> dict[fx.Node, fx.Node]:
+    """Return what stands for the numbers that ``node`` takes; nothing where one has no form."""
+    found = {n: numbers.get(n) or _stand(emit, n, like, extents) for n in _operands(node)}
+    known = {n: made for n, made in found.items() if made is not None}
+    return known if len(known) == len(found) else {}
 
 
-def _divided(emit: Emit, x: Any, y: Any) -> Any:
-    parts = _tensors(emit, x, y)
-    wide = [emit(aten._to_copy.default, part, dtype=torch.float64) for part in parts]
-    return emit(aten.div.Tensor, *wide)
+def _stand(
+    emit: Emit, number: fx.Node, like: fx.Node, extents: dict[fx.Node, fx.Node]
+) -> fx.Node | None:
+    """Return the tensor that stands for an extent, or for what is computed of extents."""
+    if number in extents:
+        return extents[number]
+    if _operands(number):
+        parts = _stand_ins(emit, number, like, extents)
+        made = computed(emit, number, _replaced(number.args, parts)) if parts else None
+    else:
+        made = emit(aten.scalar_tensor.default, number, dtype=torch.int64, like=like)
+    if made is not None:
+        extents[number] = made
+    return made
 
 
-def _tensors(emit: Emit, *values: Any) -> list[Any]:
-    """Return tensors without axes; one of the values is one already."""
-    like = next(value for value in values if isinstance(value, fx.Node))
-    found = [
-        value
-        if isinstance(value, fx.Node)
-        else emit(aten.full_like.default, like, value, dtype=_type(value))
-        for value in values
-    ]
-    wide = any(value.meta["val"].is_floating_point() for value in found)
-    if wide:
-        found = [emit(aten._to_copy.default, value, dtype=torch.float64) for value in found]
-    return found
+def _replaced(args: Sequence[Any], tensors: Mapping[fx.Node, fx.Node]) -> list[Any]:
+    return [tensors.get(a, a) if isinstance(a, fx.Node) else a for a in args]
 
 
-_ARITHMETIC: dict[Any, Callable[..., Any]] = {
-    operator.add: _binary(aten.add.Tensor),
-    operator.sub: _binary(aten.sub.Tensor),
-    operator.mul: _binary(aten.mul.Tensor),
-    operator.floordiv: _binary(aten.div.Tensor_mode, rounding_mode="floor"),
-    operator.mod: _binary(aten.remainder.Tensor),
-    operator.pow: _binary(aten.pow.Tensor_Tensor),
-    operator.truediv: _divided,
-    operator.neg: lambda emit, x: emit(aten.neg.default, x),
-    operator.eq: _binary(aten.eq.Tensor),
-    operator.ne: _binary(aten.ne.Tensor),
-    operator.lt: _binary(aten.lt.Tensor),
-    operator.le: _binary(aten.le.Tensor),
-    operator.gt: _binary(aten.gt.Tensor),
-    operator.ge: _binary(aten.ge.Tensor),
-    operator.and_: lambda emit, x, y: emit(aten.logical_and.default, *_tensors(emit, x, y)),
-    operator.or_: lambda emit, x, y: emit(aten.logical_or.default, *_tensors(emit, x, y)),
-    torch.sym_max: _binary(aten.maximum.default),
-    torch.sym_min: _binary(aten.minimum.default),
-    torch.sym_not: lambda emit, x: emit(aten.logical_not.default, x),
-    torch.sym_float: _converted(torch.float64),
-    torch.sym_int: _rounded(aten.trunc.default),
-    torch.sym_ite: lambda emit, c, x, y: emit(aten.where.self, _truth(emit, c), x, y),
-    math.floor: _rounded(aten.floor.default),
-    math.ceil: _rounded(aten.ceil.default),
-    math.trunc: _rounded(aten.trunc.default),
-}
-"""By the operator of numbers: what writes it, of what stands for its operands."""
-
-
-def _computed(emit: Emit, node: fx.Node, numbers: dict[fx.Node, fx.Node]) -> fx.Node:
+def _computed(
+    emit: Emit,
+    node: fx.Node,
+    numbers: dict[fx.Node, fx.Node],
+    extents: dict[fx.Node, fx.Node],
+) -> fx.Node:
     """Return the tensor that stands for a number that is computed of others."""
-    target: Any = node.target
-    write = _ARITHMETIC.get(target)
-    args = [numbers.get(a, a) if isinstance(a, fx.Node) else a for a in node.args]
-    sizes = [a for a in args if isinstance(a, fx.Node) and isinstance(a.meta["val"], _NUMBERS)]
-    if write is None or sizes:
+    like = next(numbers[n] for n in node.all_input_nodes if n in numbers)
+    given = _stand_ins(emit, node, like, extents, numbers)
+    made = computed(emit, node, _replaced(node.args, given)) if given else None
+    if made is None:
         raise _refused(node)
-    if target is torch.sym_ite:
-        like = args[0]
-        args[1:] = [
-            a if isinstance(a, fx.Node) else emit(aten.full_like.default, like, a, dtype=_type(a))
-            for a in args[1:]
-        ]
-    result: fx.Node = write(emit, *args)
-    return result
-
-
-def _type(number: Any) -> torch.dtype:
-    return torch.float64 if isinstance(number, float) else torch.int64
+    return made
 
 
 def _assert(emit: Emit, node: fx.Node, numbers: dict[fx.Node, fx.Node]) -> None:
     """Assert a tensor: that a number is in its bounds is not asserted, the model says so."""
     condition: Any = node.args[0]
-    truth = _truth(emit, numbers[condition])
+    truth = emit(aten._to_copy.default, numbers[condition], dtype=torch.bool)
     emit(aten._assert_async.msg, truth, f"{layer_of(node)} asserts what is not so")
 
 

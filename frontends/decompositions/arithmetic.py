@@ -33,3 +33,8 @@ def _divide(x: Tensor, other: Any, *, rounding_mode: str | None = None) -> Any:
     dtype = torch.result_type(x, other)
     number = torch.full((), other, dtype=dtype, device=x.device)
     return torch.div(x.to(dtype), number, rounding_mode=rounding_mode)
+
+
+@rule(aten.remainder.Scalar_Tensor)
+def _remainder_of_number(x: Any, y: Tensor) -> Any:
+    return torch.remainder(torch.full_like(y, x, dtype=torch.result_type(x, y)), y)

@@ -1,10 +1,11 @@
-"""Numbers that values decide: read out of tensors, computed with, used as factors and places."""
+"""Numbers that values or open extents decide: computed with, used as operands and places."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import tvm_sparse as ts
 from tvm_sparse.errors import UnsupportedError
@@ -109,3 +110,122 @@ def test_a_linear_layer_whose_results_are_compared():
     x = torch.randn(3, 64)
     library = ts.compile(Above(), (x,), config=CONFIG)
     assert torch.equal(library(x), model(x) > 0.1)
+
+
+def whole(x):
+    return (x * 9 - 4).long()
+
+
+OF_EXTENTS = {
+    "means": lambda x, n: (
+        x.sum(0) / n,
+        x.sum() / n,
+        n / (x + 1),
+        1 / n * x.sum(),
+        x * (x > 0.5).sum(0) / n,
+    ),
+    "sums": lambda x, n: (x + n, n - x.sum(), x * n, x * (2 * n - 1), x * -n, torch.rsub(x, n)),
+    "powers": lambda x, n: (x**n, (x - 0.5) ** n, n**x, x ** (1 / n), x * n**-0.5, x * n**2),
+    "compared": lambda x, n: (
+        x * 9 >= n,
+        n > x * 9,
+        x.sum() < n,
+        x < 1 / n,
+        whole(x) == n,
+        torch.ne(x, n),
+    ),
+    "clamped": lambda x, n: (
+        x.sum().clamp(max=n),
+        (x * 9).clamp(n - 2, n),
+        (x * 9).clamp_min(n / 2),
+    ),
+    "hard": lambda x, n: nn.functional.hardtanh(x * 9 - 4, -n, n),
+    "chosen": lambda x, n: (
+        torch.where(x > 0.5, n, x),
+        torch.where(x > 0.5, x, n / 3),
+        x.masked_fill(x > 0.5, n),
+    ),
+    "rounded": lambda x, n: (
+        (x * 20) // n,
+        n // (x + 1),
+        torch.div(x * 20, n, rounding_mode="trunc"),
+    ),
+    "rests": lambda x, n: ((x * 20) % n, (x * 9) % (n / 2), torch.fmod(x * 20, n), n % (x + 1)),
+    "scaled": lambda x, n: (
+        torch.add(x, x, alpha=n),
+        torch.sub(x, x, alpha=n / 2),
+        torch.lerp(x, x * 2, 1 / n),
+    ),
+    "filled": lambda x, n: (
+        torch.full((3,), n / 2),
+        torch.full((n, 2), n),
+        torch.full((n, 2), n / 4),
+        torch.full_like(x, n),
+        torch.full_like(x, n - 1, dtype=torch.bool),
+        x.new_full((2, 2), n),
+    ),
+    "whole": lambda x, n: (
+        whole(x) * n,
+        whole(x) // n,
+        whole(x) % n,
+        whole(x).clamp(max=n),
+        whole(x) / n,
+        whole(x) * (n / 2),
+        whole(x).sum() - n,
+    ),
+    "narrow": lambda x, n: (
+        whole(x).to(torch.int8) - n,
+        whole(x).to(torch.int32).sum() // n,
+        (whole(x) + 1) ** n,
+    ),
+    "halves": lambda x, n: (x.half() * n, x.bfloat16() / n, x.half().sum(0) / n, x.half() < n),
+    "double": lambda x, n: (x.double() / n, x.double() * (n / 3)),
+    "numbers": lambda x, n: (x * (n // 2), x * (n % 3), x * max(n, 4), x / min(n, 4), x * (n > 5)),
+}
+
+
+class OfExtents(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x, x.shape[0])
+
+
+@pytest.mark.parametrize("name", OF_EXTENTS)
+def test_open_extents_are_operands(name):
+    model = OfExtents(OF_EXTENTS[name])
+    open_rows = ({0: Dim("n", min=1)},)
+    source = ts.load(model, (torch.rand(5, 3),), dynamic_shapes=open_rows)
+    library = ts.compile(source, config=CONFIG)
+    for rows in (1, 2, 7, 64):
+        x = torch.rand(rows, 3, generator=torch.Generator().manual_seed(rows))
+        half = 2e-3 if name == "halves" else 1e-5
+        torch.testing.assert_close(library(x), model(x), rtol=half, atol=1e-6)
+
+
+def test_an_extent_is_an_operand_and_a_shape():
+    class Pooled(nn.Module):
+        def forward(self, x):
+            rows = x.shape[0]
+            return x.reshape(rows * 3) / rows, torch.arange(rows) / (rows + 1)
+
+    source = ts.load(Pooled(), (torch.rand(5, 3),), dynamic_shapes=({0: Dim("n", min=1)},))
+    library = ts.compile(source, config=CONFIG)
+    for rows in (1, 6):
+        x = torch.rand(rows, 3)
+        torch.testing.assert_close(library(x), Pooled()(x))
+
+
+def test_a_number_read_and_an_extent():
+    class Both(nn.Module):
+        def forward(self, x, k):
+            return x * (k[0].item() + x.shape[0])
+
+    example = (torch.rand(5, 3), torch.tensor([2]))
+    source = ts.load(Both(), example, dynamic_shapes=({0: Dim("n", min=1)}, None))
+    library = ts.compile(source, config=CONFIG)
+    for rows in (1, 6):
+        x, k = torch.rand(rows, 3), torch.tensor([rows - 3])
+        torch.testing.assert_close(library(x, k), Both()(x, k))

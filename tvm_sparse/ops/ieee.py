@@ -142,7 +142,7 @@ def floor_mod(a: Expr, b: Expr) -> Any:
     def signed(d: Expr, rest: Any) -> Any:
         return tirx.Select(_differ_in_sign(rest, d), rest + d, rest)
 
-    return let(b, lambda d: let(tirx.truncmod(a, d), lambda rest: signed(d, rest)))
+    return let(b, lambda d: let(_rest(a, d), lambda rest: signed(d, rest)))
 
 
 @_in_single_precision
@@ -166,11 +166,18 @@ def floor_divide(a: Expr, b: Expr) -> Any:
 
     def quotient(n: Expr, d: Expr) -> Any:
         by_zero = tirx.And(d <= none, none <= d)
-        return tirx.Select(
-            by_zero, divide(n, d), let(tirx.truncmod(n, d), lambda r: whole(n, d, r))
-        )
+        return tirx.Select(by_zero, divide(n, d), let(_rest(n, d), lambda r: whole(n, d, r)))
 
     return let(a, lambda n: let(b, lambda d: quotient(n, d)))
+
+
+def _rest(a: Expr, b: Expr) -> Any:
+    """Return C's ``fmod``. TVM's analyzer takes its own remainder for one of integers.
+
+    It does where the divisor follows from an open extent, and then fails.
+    """
+    dtype = str(a.ty.dtype)
+    return tirx.call_pure_extern(dtype, "fmodf" if dtype == "float32" else "fmod", a, b)
 
 
 def _differ_in_sign(a: Expr, b: Expr) -> Any:
