@@ -39,6 +39,10 @@ def page(found: Mapping[str, Any]) -> str:
         f"**{summary(found)} compile as published and are right.**",
         "The error is the largest one, relative to the largest value of the output. An extent",
         "beyond its sizes is one clear error when the library runs.",
+        "A quantised file is `rounded` where its outputs differ from onnxruntime's and are as near",
+        "to exact arithmetic: sums of another order round some values to the next step, and later",
+        "layers spread it. The mean errors to double precision are then given. It does not count",
+        "as right.",
         "",
         "| file | state | seconds to compile | open extents | error, or why not |",
         "|---|---|---:|---|---|",
@@ -51,6 +55,9 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     bounds = row.get("bounds", {}).items()
     extents = ", ".join(f"{name}: {_range(*limits)}" for name, limits in bounds)
     error = f"{row['error']:.1e}" if "error" in row else _short(row.get("why", ""))
+    if "distances" in row:
+        means = ", ".join(f"{name} {value:.1e}" for name, value in row["distances"].items())
+        error = f"{error} (to exact: {means})"
     return [row["file"], row["state"], f"{row.get('seconds', '')}", extents or "-", error]
 
 

@@ -23,6 +23,14 @@ def test_rows_are_lines():
     assert "| a/y.onnx | refused |  | - | a \\| b |" in text
 
 
+def test_a_rounded_file_says_how_far_it_is_from_exact():
+    distances = {"library": 1e-4, "onnxruntime, plain": 2e-4}
+    row = {"file": "q.onnx", "package": "q", "state": "rounded", "error": 5e-3}
+    text = real_files_page.page({**FOUND, "rows": [{**row, "distances": distances}]})
+    assert "**0 of 1" in text
+    assert "| 5.0e-03 (to exact: library 1.0e-04, onnxruntime, plain 2.0e-04) |" in text
+
+
 def test_nothing_is_written_without_results(tmp_path, monkeypatch):
     monkeypatch.setattr(real_files_page, "load", lambda name: {})
     real_files_page.write(tmp_path)

@@ -1,0 +1,33 @@
+"""Quantised files in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from benchmarks import exact_onnx
+from tests.frontends.onnx.graphs import graph, node
+
+
+def _file(folder):
+    weights = {"s": np.float32(0.1), "z": np.uint8(128), "w": np.full((3, 2), 0.1, np.float32)}
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("QuantizeLinear", "m s z", "q"),
+        node("DequantizeLinear", "q s z", "y"),
+    ]
+    path = folder / "q.onnx"
+    onnx.save(graph(nodes, {"x": ["n", 3]}, ["y"], weights, opset=17), path)
+    return path
+
+
+def test_exact_outputs_and_distances(tmp_path):
+    path, x = _file(tmp_path), np.arange(6, dtype=np.float32).reshape(2, 3)
+    wide = np.float64(np.float32(0.1))
+    steps = np.rint(x.astype(np.float64) @ np.full((3, 2), wide) / wide)
+    (found,) = exact_onnx.exact(path, {"x": x})
+    assert exact_onnx.is_quantised(path) and found.dtype == np.float64
+    np.testing.assert_allclose(found, steps * wide, rtol=1e-12)
+    distances = exact_onnx.distances(path, {"x": x}, [found + 0.12])
+    assert np.isclose(distances["library"], 0.12 / found.max())
+    assert distances["onnxruntime, plain"] < 1e-6
