@@ -36,12 +36,26 @@ def _variance(
     """Return NaN or infinity, the sum over zero, where there are too few elements."""
     dims = tuple(dim) if dim else tuple(range(x.dim()))
     count = math.prod(x.shape[d] for d in dims)
-    if not isinstance(count, int) or count > (1 if correction is None else correction):
+    fewer = 1 if correction is None else correction
+    if not isinstance(count, int):
+        return NotImplemented if fewer == 0 else _open_variance(x, dims, count, fewer, keepdim)
+    if count > fewer:
         return NotImplemented
     if count == 0:
         return x.sum(dims, keepdim) * math.nan
     away = x - x.mean(dims, keepdim=True)
     return (away * away).sum(dims, keepdim) * math.inf
+
+
+def _open_variance(
+    x: Tensor, dims: tuple[int, ...], count: Any, correction: float, keepdim: bool
+) -> Tensor:
+    """Return a variance whose number of elements is open: of one element, say, it is NaN."""
+    wide = x.float() if x.dtype in {torch.float16, torch.bfloat16} else x
+    away = wide - wide.mean(dims, keepdim=True)
+    whole = int(correction) if correction == int(correction) else correction
+    divisor = torch.sym_max(count - whole, 0)
+    return ((away * away).sum(dims, keepdim) / divisor).to(x.dtype)
 
 
 @rule(aten.argmax.default, aten.argmin.default)
