@@ -6,9 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 from tvm.script.ir_builder import tirx as T
 
 from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, source, typed
+from tests.cuda.use import assert_equal_on_gpu
 from tests.kernels import integers
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
@@ -235,3 +237,13 @@ def test_declared_names(monkeypatch):
         monkeypatch.undo()
         arrays = right.storage.encode(matrix).values()
         assert len(declared) == len(arrays) == count
+
+
+@needs_nvrtc
+def test_one_pixel_is_written_by_the_threads_that_hold_it():
+    """All axes but the channels have one element: every row of threads would write the output."""
+    layer = torch.nn.Conv2d(20, 16, 1).requires_grad_(False)
+    for parameter in layer.parameters():
+        parameter.copy_(torch.arange(parameter.numel()).view_as(parameter) % 5 - 2)
+    layer.weight[1::2] = 0
+    assert_equal_on_gpu(layer, torch.arange(20.0).view(1, 20, 1, 1))

@@ -160,7 +160,9 @@ def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
     """Emit the block that writes ``out[row, feature]`` to the output's own axes."""
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, feature = T.axis.remap("S" * len(c.output_shape), axes)
-        value = out[flat(lead, c.lead), feature]
+        # Of a single row, one axis says which threads hold it: a sum of several hides it from TVM.
+        row = flat(lead, c.lead) if math.prod(c.lead) > 1 else lead[0]
+        value = out[row, feature]
         T.reads(value)
         T.writes(y[(*lead, feature)])
         if str(out.dtype) != c.out_dtype:
