@@ -134,7 +134,7 @@ def _refusal(source: str, inputs: Sequence[Input], error: Exception) -> Exceptio
     """Return what to tell of a graph that fits none of the sizes."""
     open_axes = _open_axes(inputs)
     if isinstance(error, BranchError):
-        return error
+        return UnsupportedError(error.where, error.found, error.expected, error.todo)
     if isinstance(error, InputError):
         todo = _remedy(inputs) if open_axes else error.todo
         return InputError(error.where, error.found, error.expected, todo)

@@ -53,12 +53,16 @@ def _conditions_in_order(loop: tirx.For) -> Any:
     tensors += [store.buffer for store in nodes(loop.body, tirx.BufferStore)]
     booleans = any(str(t.dtype) == "bool" for t in tensors)
     compared = (node for kind in _COMPARISONS for node in nodes(loop.body, kind))
-    return _of_kind(loop, UNROLLED) if booleans or any(map(_is_long, compared)) else loop
+    long = any(_is_long(comparison, loop.loop_var) for comparison in compared)
+    return _of_kind(loop, UNROLLED) if booleans or long else loop
 
 
-def _is_long(comparison: Any) -> bool:
-    """Whether elements of 64-bit integers are compared, no indices."""
-    return str(comparison.a.ty.dtype) == "int64" and bool(nodes(comparison, ir.TensorLoad))
+def _is_long(comparison: Any, lane: tirx.Var) -> bool:
+    """Whether 64-bit elements of each ``lane`` are compared; no indices, and no entry for all."""
+    if str(comparison.a.ty.dtype) != "int64":
+        return False
+    read = (index for load in nodes(comparison, ir.TensorLoad) for index in load.indices)
+    return any(var.same_as(lane) for index in read for var in nodes(index, tirx.Var))
 
 
 def _in_order(loop: tirx.For) -> Any:

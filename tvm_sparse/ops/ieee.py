@@ -177,6 +177,7 @@ def _rest(a: Expr, b: Expr) -> Any:
     It does where the divisor follows from an open extent, and then fails.
     """
     dtype = str(a.ty.dtype)
+    # The C library has one of each width.
     return tirx.call_pure_extern(dtype, "fmodf" if dtype == "float32" else "fmod", a, b)
 
 

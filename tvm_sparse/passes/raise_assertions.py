@@ -68,7 +68,8 @@ def _asserting(texts: list[str]) -> relax.Function:
     """Return a function that asserts its operands."""
     builder = relax.BlockBuilder()
     params = [relax.Var(f"t{i}", relax.TensorType((), "bool")) for i in range(len(texts))]
-    with builder.function("asserting", params, attrs={}, private=True, pure=False):
+    function = builder.function("asserting", params, attrs={}, private=True, pure=False)
+    with blocks_ended(builder), function:
         _assert(builder, params, texts)
         builder.emit_func_output(params[0])  # the virtual machine wants a result of a function
     return builder.finalize()["asserting"]

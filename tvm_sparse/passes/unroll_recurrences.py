@@ -33,6 +33,7 @@ class _Unroll:
             raise UnsupportedError(
                 layer_name(found.weight if weight is None else weight),
                 "runs an open number of steps, and no function of ours has all of them",
+                # Whole layers are there in that type alone.
                 "a CPU in float32, constant weights, and a batch that is a number or open",
                 "fix the number of steps by the example inputs or --shape",
             )

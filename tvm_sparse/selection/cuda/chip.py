@@ -9,13 +9,13 @@ clocks, SMs, bandwidth and tensor cores.
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tvm.target import Target
 
+from tvm_sparse import json_text
 from tvm_sparse.targets import gpu_of
 
 PLACE = Path(__file__).parent / "chips"
@@ -96,7 +96,7 @@ class Chip:
 
     def multiply_adds(self, dtype: str) -> float:
         """Return the multiply-adds a clock that one SM reaches in our kernels."""
-        scalar = dtype == "float32"
+        scalar = dtype == "float32"  # tensor cores would round it
         return self.peaks[dtype] * (self.costs.scalar if scalar else self.costs.tensor)
 
     @property
@@ -129,5 +129,5 @@ def load(name: str) -> Chip:
 
 def read(name: str) -> dict[str, Any]:
     """Return the content of the data file of a chip."""
-    content: dict[str, Any] = json.loads((PLACE / f"{name}.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json_text.parsed((PLACE / f"{name}.json").read_text(encoding="utf-8"))
     return content
