@@ -46,14 +46,7 @@ class State:
             raise InputError(
                 str(path), "cannot be read", "settings of a run", "delete it"
             ) from error
-        odd = [k for k in settings if not isinstance(kept, dict) or kept.get(k) != settings[k]]
-        if odd:
-            raise InputError(
-                str(self.directory),
-                f"holds a run with another {odd[0]}",
-                str(settings[odd[0]]),
-                "take another directory, or repeat that run",
-            )
+        check_same(self.directory, kept, settings, "directory")
 
     def find(self, key: str, weight: Tensor) -> Pruned | None:
         """Return the finished layer ``key``, whose weight is like ``weight``, if it is there."""
@@ -88,6 +81,18 @@ class State:
 
     def _path(self, key: str) -> Path | None:
         return None if self.directory is None else self.directory / f"{key}.safetensors"
+
+
+def check_same(path: Path, kept: Any, settings: Mapping[str, Any], sort: str) -> None:
+    """Refuse to go on with the run in ``path``, a ``sort`` of place, if ``kept`` differs."""
+    odd = [k for k in settings if not isinstance(kept, dict) or kept.get(k) != settings[k]]
+    if odd:
+        raise InputError(
+            str(path),
+            f"holds a run with another {odd[0]}",
+            str(settings[odd[0]]),
+            f"take another {sort}, or repeat that run",
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.compensation.state import check_same
 
 
 class Checkpoint:
@@ -32,7 +33,6 @@ class Checkpoint:
         try:
             kept = torch.load(self.path, map_location="cpu", weights_only=True)
             settings, state = kept["settings"], kept["state"]
-            odd = next((k for k, v in self.settings.items() if settings[k] != v), None)
         except (
             OSError,
             RuntimeError,
@@ -46,13 +46,7 @@ class Checkpoint:
             raise InputError(
                 str(self.path), "cannot be read", "the state of a run", "delete it"
             ) from error
-        if odd is not None:
-            raise InputError(
-                str(self.path),
-                f"holds a run with another {odd}",
-                str(self.settings[odd]),
-                "take another file, or repeat that run",
-            )
+        check_same(self.path, settings, self.settings, "file")
         return dict(state)
 
     def save(self, state: Mapping[str, Any]) -> None:
