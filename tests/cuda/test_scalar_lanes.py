@@ -6,12 +6,12 @@ import pytest
 import torch
 import tvm_ffi
 from torch import nn
-from tvm import tirx
+from tvm import s_tir, te, tirx
 
 from tests.cuda.kernels import needs_nvrtc
 from tests.cuda.use import assert_equal_on_gpu
-from tvm_sparse.schedules.blocks import nodes
-from tvm_sparse.schedules.cuda.scalar_lanes import scalar_lanes
+from tvm_sparse.schedules.blocks import VECTORIZED, nodes
+from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions, scalar_lanes
 
 
 @needs_nvrtc
@@ -67,3 +67,16 @@ def test_vectorized_loops_are_plain_ones():
     found = scalar_lanes(loop)
     assert int(found.kind) == int(tirx.ForKind.SERIAL)
     assert tvm_ffi.structural_equal(found.body, body)
+
+
+@pytest.mark.parametrize(("step", "vectors"), [(1, 0), (64, 1)], ids=["elements", "one entry"])
+def test_long_elements_are_compared_lane_by_lane(step, vectors):
+    """An entry of a table that all lanes compare leaves them a vector."""
+    x = te.placeholder((64,), "int64", "X")
+    y = te.compute((64,), lambda i: tirx.Select(x[i // step] > 3, 1.0, 2.0), "Y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, y]))
+    (loop,) = schedule.get_loops(schedule.get_sblock("Y"))
+    schedule.vectorize(schedule.split(loop, [None, 4])[1])
+    body = SerialConditions()(schedule.mod)["main"].body
+    kinds = [int(loop.kind) for loop in nodes(body, tirx.For)]
+    assert kinds.count(VECTORIZED) == vectors
