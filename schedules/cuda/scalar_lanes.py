@@ -7,11 +7,9 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, s_tir, tirx
-from tvm.sym import Analyzer
+from tvm import ir, tirx
 
 from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functions, nodes
-from tvm_sparse.schedules.variables import placed
 
 _LANE = "int32"
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -55,33 +53,13 @@ def _conditions_in_order(loop: tirx.For) -> Any:
     tensors += [store.buffer for store in nodes(loop.body, tirx.BufferStore)]
     booleans = any(str(t.dtype) == "bool" for t in tensors)
     compared = (node for kind in _COMPARISONS for node in nodes(loop.body, kind))
-    bound = _places(loop.body)
-    long = any(_is_long(comparison, loop, bound) for comparison in compared)
-    return _of_kind(loop, UNROLLED) if booleans or long else loop
+    return _of_kind(loop, UNROLLED) if booleans or any(map(_is_long, compared)) else loop
 
 
-def _is_long(comparison: Any, loop: tirx.For, bound: dict[tirx.Var, Any]) -> bool:
-    """Whether 64-bit elements of each lane are compared; no indices, and no entry for all lanes."""
-    if str(comparison.a.ty.dtype) != "int64":
-        return False
-    read = (index for load in nodes(comparison, ir.TensorLoad) for index in load.indices)
-    return any(_differs(placed(index, bound), loop) for index in read)
-
-
-def _places(body: Any) -> dict[tirx.Var, Any]:
-    """Return what the axes of the blocks in ``body`` are, in variables of loops."""
-    found: dict[tirx.Var, Any] = {}
-    for realize in nodes(body, s_tir.SBlockRealize):
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            found[axis.var] = placed(value, found)
-    return found
-
-
-def _differs(index: Any, loop: tirx.For) -> bool:
-    """Whether the lanes of ``loop`` may have another ``index`` each."""
-    first = placed(index, {loop.loop_var: loop.min})
-    last = placed(index, {loop.loop_var: loop.min + loop.extent - 1})
-    return not Analyzer().can_prove_equal(first, last)
+def _is_long(comparison: Any) -> bool:
+    """Whether 64-bit elements are compared; indices that tables of 32 bits give are none."""
+    read = (load.source.dtype for load in nodes(comparison, ir.TensorLoad))
+    return str(comparison.a.ty.dtype) == "int64" and "int64" in map(str, read)
 
 
 def _in_order(loop: tirx.For) -> Any:

@@ -69,11 +69,11 @@ def test_vectorized_loops_are_plain_ones():
     assert tvm_ffi.structural_equal(found.body, body)
 
 
-@pytest.mark.parametrize(("step", "vectors"), [(1, 0), (64, 1)], ids=["elements", "one entry"])
-def test_long_elements_are_compared_lane_by_lane(step, vectors):
-    """An entry of a table that all lanes compare leaves them a vector."""
-    x = te.placeholder((64,), "int64", "X")
-    y = te.compute((64,), lambda i: tirx.Select(x[i // step] > 3, 1.0, 2.0), "Y")
+@pytest.mark.parametrize(("dtype", "vectors"), [("int64", 0), ("int32", 1)])
+def test_long_elements_are_compared_lane_by_lane(dtype, vectors):
+    """Indices of a table of 32 bits, widened to be compared, leave vectors."""
+    x = te.placeholder((64,), dtype, "X")
+    y = te.compute((64,), lambda i: tirx.Select(x[i].astype("int64") > i, 1.0, 2.0), "Y")
     schedule = s_tir.Schedule(te.create_prim_func([x, y]))
     (loop,) = schedule.get_loops(schedule.get_sblock("Y"))
     schedule.vectorize(schedule.split(loop, [None, 4])[1])
