@@ -28,6 +28,7 @@ ABOVE = {
     "compat",
     "demo",
     "dynamo",
+    "planning",
     "report",
     "testing",
     "emulation",

@@ -42,7 +42,12 @@ def test_a_recipe_prunes(tmp_path):
 
 @pytest.mark.parametrize("name", METHODS.parts())
 def test_every_method_has_a_recipe(name):
-    keys = {"deprune": {"depthwise": 0.5}, "n_m": {"n": 1, "m": 4}}.get(name, {"sparsity": 0.5})
+    special = {
+        "deprune": {"depthwise": 0.5},
+        "n_m": {"n": 1, "m": 4},
+        "layers": {"layers": {"0.weight": {"method": "balanced", "sparsity": 0.5}}},
+    }
+    keys = special.get(name, {"sparsity": 0.5})
     recipe = parse_recipe({"method": name, **keys})
     assert recipe.schedule == OneShot()
     assert recipe.method.describe()

@@ -19,6 +19,7 @@ from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method, Proposal
 from tvm_sparse.pruning.methods.filters import FilterPruning
 from tvm_sparse.pruning.methods.joint import JointPruning
+from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.methods.projection import PatternPruning, UnstructuredPruning
 from tvm_sparse.pruning.one_shot import one_shot
 from tvm_sparse.pruning.pruner import Pruner
@@ -33,6 +34,7 @@ __all__ = [
     "Exponential",
     "FilterPruning",
     "JointPruning",
+    "LayerPruning",
     "LayerReport",
     "Levels",
     "Method",

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import MappingProxyType
+from typing import Any, Literal, get_type_hints
 
 import yaml
 from pydantic import ConfigDict, ValidationError, create_model
@@ -20,10 +21,20 @@ from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method
 from tvm_sparse.pruning.methods.filters import FilterPruning
 from tvm_sparse.pruning.methods.joint import JointPruning
+from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.methods.projection import UnstructuredPruning
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot, Schedule
 from tvm_sparse.table import Table
+
+
+def layers_method(layers: dict[str, dict[str, Any]]) -> LayerPruning:
+    """Return a method for each layer from the keys that a recipe has for each."""
+    if not layers:
+        raise InputError("layers", "none", "a method for each layer, by the parameter's name")
+    found = {name: _method(keys, f"layers, {name}")[0] for name, keys in layers.items()}
+    return LayerPruning(found)
+
 
 METHODS: Table[Callable[..., Method]] = Table(
     "pruning method",
@@ -35,6 +46,7 @@ METHODS: Table[Callable[..., Method]] = Table(
         "unstructured": UnstructuredPruning,
         "filters": FilterPruning,
         "deprune": DEPrune,
+        "layers": layers_method,
     },
 )
 """By the name in a recipe; a method's parameters are the recipe's keys."""
@@ -53,14 +65,31 @@ _NO_VALUE = (ValueError, TypeError, AttributeError, OverflowError)
 """What YAML's reader raises for a date or a number that is none."""
 
 
+NumericsName = Literal["float32", "bfloat16", "int8", "int8-dynamic"]
+"""What layers multiply in the end: bytes come from :func:`tvm_sparse.quantize`, whose scales of
+activations are static or dynamic, and bfloat16 is an option of :func:`tvm_sparse.compile`."""
+
+_EXTRA = {
+    "include": (tuple[str, ...], ("*",)),
+    "ignore": (tuple[str, ...], ()),
+    "numerics": (NumericsName, "float32"),
+    "plan": (dict[str, Any], {}),
+}
+"""Keys of any recipe with their types and defaults. What a ``plan`` says prunes nothing."""
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """A checked recipe: what :class:`.Pruner` needs beside the model."""
+    """A checked recipe: what :class:`.Pruner` needs beside the model.
+
+    ``numerics`` is what the pruned network is meant to be compiled in.
+    """
 
     method: Method
     schedule: Schedule
     include: tuple[str, ...] = ("*",)
     ignore: tuple[str, ...] = ()
+    numerics: NumericsName = "float32"
 
     def pruner(self, model: nn.Module) -> Pruner:
         """Return a pruner for ``model``; nothing is pruned before its first ``step()``."""
@@ -122,17 +151,29 @@ def parse_recipe(content: Any, where: str = "recipe") -> Recipe:
     if not isinstance(content, Mapping):
         raise InputError(where, f"holds a {type(content).__name__}", "a mapping with 'method'")
     keys = dict(content)
-    method = _choice(keys.pop("method", None), METHODS.parts(), f"{where}, method")
     schedule = keys.pop("schedule", {"kind": "one_shot"})
-    extra = {"include": (tuple[str, ...], ("*",)), "ignore": (tuple[str, ...], ())}
-    values = _checked(keys, method, where, ("method", "schedule"), extra)
-    globs = {key: values.pop(key) for key in extra}
+    method, others = _method(keys, where, ("schedule",), _EXTRA)
+    del others["plan"]
     if not isinstance(schedule, Mapping):
         raise InputError(f"{where}, schedule", repr(schedule), "a mapping with 'kind'")
     options = dict(schedule)
     kind = _choice(options.pop("kind", None), SCHEDULES.parts(), f"{where}, schedule kind")
     options = _checked(options, kind, f"{where}, schedule", ("kind",), {})
-    return Recipe(method(**values), kind(**options), **globs)
+    return Recipe(method, kind(**options), **others)
+
+
+def _method(
+    content: Mapping[str, Any],
+    where: str,
+    others: tuple[str, ...] = (),
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Method, dict[str, Any]]:
+    """Return the method that ``content`` spells, and the values of its ``extra`` keys."""
+    keys = dict(content)
+    factory = _choice(keys.pop("method", None), METHODS.parts(), f"{where}, method")
+    values = _checked(keys, factory, where, ("method", *others), extra)
+    found = {key: values.pop(key) for key in extra}
+    return factory(**values), found
 
 
 def _choice(name: Any, known: Mapping[str, Callable[..., Any]], where: str) -> Callable[..., Any]:

@@ -60,7 +60,11 @@ class Pruned:
 
 @dataclass(frozen=True)
 class Compensation:
-    """How layers are pruned (see :func:`tvm_sparse.pruning.one_shot`)."""
+    """How layers are pruned (see :func:`tvm_sparse.pruning.one_shot`).
+
+    Unless ``swept``, masks are decided at once, by what each weight costs alone: faster, and good
+    enough to compare levels.
+    """
 
     method: Method
     damping: float = 0.01
@@ -68,11 +72,12 @@ class Compensation:
     reference: float = 0.5
     swaps: int = ROUNDS
     sparsities: Mapping[str, float] = field(default_factory=dict)
+    swept: bool = True
 
     def method_of(self, layer: PrunableLayer) -> Method:
         """Return the method with the sparsity of ``layer``."""
-        own = self.sparsities.get(layer.key)
-        return self.method if own is None else at_sparsity(self.method, own)
+        own, method = self.sparsities.get(layer.key), self.method.of(layer)
+        return method if own is None else at_sparsity(method, own)
 
     def prune(
         self,
@@ -83,7 +88,7 @@ class Compensation:
     ) -> Pruned:
         """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
         method = self.method_of(layer)
-        view = _View(layer, getattr(self.method, "order", "ihw"))
+        view = _View(layer, getattr(method, "order", "ihw"))
         gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
         weight = view.parts(layer.values(), len(gram)).to(gram)
         extra = damping_of(gram, self.damping)
@@ -92,9 +97,12 @@ class Compensation:
         factor = inverse_factor(hessian)
         best = solution(wanted, factor)
         decision = _Decision(method, view, selection, given)
-        if given is None and method.columns is None:
+        if given is None and (method.columns is None or not self.swept):
             decision.propose(saliency(best, factor))
-        found, mask = sweep(best, factor, decision.width, decision)
+        if self.swept:
+            found, mask = sweep(best, factor, decision.width, decision)
+        else:
+            found, mask = best, decision.whole(best)
         found = refit(found, mask, hessian, wanted, self.steps)
         before, begin = mask, time.monotonic()
         exchange = method.exchange(mask.shape[-1]) if self.swaps else None
@@ -179,10 +187,14 @@ class _Decision:
         """Return the mask of columns ``start`` to ``stop`` (see :data:`.update.Decide`)."""
         if self.step_by_step:
             self.propose(scores)
+        return self.whole(scores)[..., start:stop]
+
+    def whole(self, scores: Tensor) -> Tensor:
+        """Return the mask that was decided on, like ``scores`` (parts, rows, columns)."""
         assert self.proposal is not None
         mask, alive = self.proposal.mask, self.view.layer.alive()
         mask = mask if alive is None else mask & alive
-        return self.view.parts(mask, len(scores)).to(scores.device)[..., start:stop]
+        return self.view.parts(mask, len(scores)).to(scores.device)
 
     def propose(self, scores: Tensor) -> None:
         """Let the method rank ``scores`` (parts, rows, columns)."""

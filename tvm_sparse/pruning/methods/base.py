@@ -55,6 +55,10 @@ class Method(ABC):
         """
         return None
 
+    def of(self, layer: PrunableLayer) -> Method:
+        """Return the method that prunes ``layer``: this one, unless each layer has its own."""
+        return self
+
     def exchange(self, columns: int) -> Exchange | None:
         """Return what may change places in the mask of a matrix of so many ``columns``.
 
