@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse.config import Config
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.passes.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
+from tvm_sparse.passes.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.bind_weights import BindWeights
 from tvm_sparse.passes.call_parts import CallParts
 from tvm_sparse.passes.channels_last import ChannelsLast
@@ -202,6 +203,7 @@ def finalise(target: Target) -> list[Pass]:
         *after_scheduling(target),
         *map(_read_safely, stock.pipeline.dataflow_lower_passes(target)),
         *stock.pipeline.finalize_passes(target),
+        ApartInMemory(),
     ]
 
 
