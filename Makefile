@@ -55,7 +55,7 @@ docs: $(DEV)  ## Build the documentation as a site in build/site
 bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and docs/performance
 	mkdir -p build benchmarks/results
 	$(BIN)/tvm-sparse demo --json > build/demo.json
-	$(BIN)/python -m benchmarks.rows build/demo.json benchmarks/results/demo.json
+	$(BIN)/python -m benchmarks.harness.rows build/demo.json benchmarks/results/demo.json
 	$(BIN)/python -m benchmarks.cpu_models $(ARGS)
 	$(BIN)/python -m benchmarks.pages
 	$(BIN)/python tools/readme_figures.py

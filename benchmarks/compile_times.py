@@ -29,7 +29,7 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = "1"
-    from benchmarks.common import RESULTS
+    from benchmarks.harness.common import RESULTS
 
     path = RESULTS / "compile_times.jsonl"
     found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
@@ -45,11 +45,11 @@ def main() -> None:
 
 def _row(name: str, level: str) -> dict[str, Any]:
     import tvm_sparse as ts
-    from benchmarks.common import environment
+    from benchmarks.cases.networks import NETWORKS as MEASURED
+    from benchmarks.cases.networks import build, prune_balanced
+    from benchmarks.cases.zoo_networks import network
+    from benchmarks.harness.common import environment
     from benchmarks.layers_zoo import pruned
-    from benchmarks.networks import NETWORKS as MEASURED
-    from benchmarks.networks import build, prune_balanced
-    from benchmarks.zoo_networks import network
 
     if name in MEASURED:
         model, x = build(name)

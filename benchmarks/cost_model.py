@@ -71,14 +71,14 @@ def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
 
     Layers with a single candidate leave no choice and are not counted.
     """
-    from tvm_sparse.config import Config
+    from tvm_sparse.base.config import Config
+    from tvm_sparse.base.targets import parse_target
     from tvm_sparse.frontends.load import load
     from tvm_sparse.passes import pipeline
     from tvm_sparse.schedules.build import build_context
     from tvm_sparse.selection.candidates import sparse_candidates
     from tvm_sparse.selection.choose import Chooser
     from tvm_sparse.selection.decisions import Decisions
-    from tvm_sparse.targets import parse_target
 
     found: list[dict[str, Any]] = []
 
@@ -114,11 +114,11 @@ def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
 
 def main() -> int:
     """Measure, write the result and say whether the goal is met."""
-    from benchmarks.common import environment, save
-    from benchmarks.model_programs import levels
-    from benchmarks.networks import NETWORKS, build
+    from benchmarks.cases.model_programs import levels
+    from benchmarks.cases.networks import NETWORKS, build
+    from benchmarks.harness.common import environment, save
+    from tvm_sparse.base.targets import parse_target
     from tvm_sparse.machine.fitted import costs_of, fitted_costs
-    from tvm_sparse.targets import parse_target
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))

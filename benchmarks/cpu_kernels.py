@@ -30,8 +30,8 @@ def main() -> None:
         os.environ[name] = str(options.threads)
     import torch
 
-    from benchmarks.common import load, save
-    from benchmarks.kernel_cases import patterns
+    from benchmarks.cases.kernel_cases import patterns
+    from benchmarks.harness.common import load, save
 
     torch.set_num_threads(options.threads)
     rows = load(options.name).get("rows", [])
@@ -58,8 +58,8 @@ def measure(case: Any, pattern: str, options: argparse.Namespace) -> list[dict[s
 
 def prepare(case: Any, pattern: str, threads: int, cpu: str = "") -> Any:
     """Return the race of all programs of a layer and a pattern, built and checked, not timed."""
-    from benchmarks.kernel_cases import patterns
-    from benchmarks.kernel_race import Race
+    from benchmarks.cases.kernel_cases import patterns
+    from benchmarks.harness.kernel_race import Race
 
     masks, levels = patterns(case)[pattern]
     race = Race(case, threads, cpu)
@@ -71,9 +71,9 @@ def prepare(case: Any, pattern: str, threads: int, cpu: str = "") -> Any:
 
 def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
     """Return the rows of a race that was run."""
-    from benchmarks.common import environment
-    from benchmarks.kernel_cases import patterns
-    from benchmarks.kernel_race import DENSE, best
+    from benchmarks.cases.kernel_cases import patterns
+    from benchmarks.harness.common import environment
+    from benchmarks.harness.kernel_race import DENSE, best
 
     rows, dense = [], race.ours(DENSE)
     for sparsity in patterns(race.case)[pattern][1]:
@@ -100,7 +100,7 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:
     """Return the ratios that are printed of a row."""
-    from benchmarks.kernel_race import best
+    from benchmarks.harness.kernel_race import best
 
     ours = row["ours_sparse"]["median_us"]
     name, dense = best(row["libraries_dense"])
@@ -124,7 +124,7 @@ def _key(row: dict[str, Any]) -> tuple[str, str, int, str]:
 
 
 def _chosen(options: argparse.Namespace) -> list[Any]:
-    from benchmarks.kernel_cases import cases
+    from benchmarks.cases.kernel_cases import cases
 
     found = cases(options.numerics)
     if options.cases:

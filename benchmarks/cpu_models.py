@@ -38,7 +38,7 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    from benchmarks.model_programs import Options, prepare
+    from benchmarks.cases.model_programs import Options, prepare
 
     for network in options.networks:
         name = f"{network}-batch{options.batch}-{options.threads}threads"
@@ -55,7 +55,7 @@ def main() -> None:
 
 def keep(row: dict[str, Any]) -> None:
     """Write ``row`` into the results instead of an older one of the same measurement."""
-    from benchmarks.common import load, save
+    from benchmarks.harness.common import load, save
 
     def key(row: dict[str, Any]) -> list[Any]:
         names = ("network", "batch", "threads")
@@ -70,10 +70,10 @@ def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str
     """Return the row of the programs in ``place``, verified and timed."""
     import numpy as np
 
-    from benchmarks.common import PAUSE, by_threads, environment, interleaved
+    from benchmarks.cases.model_programs import INPUTS, facts_of, kernel_times, opened, peers
     from benchmarks.crashes import crashes
-    from benchmarks.kernel_sorts import microseconds
-    from benchmarks.model_programs import INPUTS, facts_of, kernel_times, opened, peers
+    from benchmarks.harness.common import PAUSE, by_threads, environment, interleaved
+    from benchmarks.harness.kernel_sorts import microseconds
 
     crashed = crashes(peers(place), place / INPUTS, options.threads)
     x, *others = np.load(place / INPUTS)
@@ -128,8 +128,8 @@ def verified(
     """
     import numpy as np
 
-    from benchmarks.common import relative_error
-    from benchmarks.model_programs import EXPECTED, QUANTISED_EXPECTED
+    from benchmarks.cases.model_programs import EXPECTED, QUANTISED_EXPECTED
+    from benchmarks.harness.common import relative_error
 
     outputs, folders = defaultdict(list), {}
     for opened in programs:
@@ -155,7 +155,7 @@ def verified(
 
 def _in(runtime: str, precision: str) -> bool:
     """Whether a dense runtime computes in ``precision``."""
-    from benchmarks.model_runtimes import INT8
+    from benchmarks.peers.model_runtimes import INT8
 
     return runtime.endswith(INT8) == (precision == "int8")
 
@@ -183,7 +183,7 @@ def _repeat(us: float) -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    from benchmarks.networks import NETWORKS
+    from benchmarks.cases.networks import NETWORKS
 
     place = Path(tempfile.gettempdir(), "tvm-sparse-models")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

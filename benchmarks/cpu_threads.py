@@ -20,8 +20,8 @@ def main() -> None:
     options = _arguments()
     os.environ["TVM_NUM_THREADS"] = "2"
     os.environ.setdefault("TVM_BIND_THREADS", "0")  # a core that others use is not stuck to
-    from benchmarks.common import load, save
-    from benchmarks.kernel_cases import CASES, patterns
+    from benchmarks.cases.kernel_cases import CASES, patterns
+    from benchmarks.harness.common import load, save
 
     rows = load("cpu_threads").get("rows", [])
     for case in (case for case in CASES if case.name in options.cases):
@@ -37,9 +37,9 @@ def main() -> None:
 
 def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Return a row for each sparsity: medians in microseconds by threads, and their ratio."""
-    from benchmarks.common import THREADS, by_threads, environment
-    from benchmarks.kernel_cases import patterns
-    from benchmarks.kernel_race import Race
+    from benchmarks.cases.kernel_cases import patterns
+    from benchmarks.harness.common import THREADS, by_threads, environment
+    from benchmarks.harness.kernel_race import Race
 
     masks, levels = patterns(case)[pattern]
     race = Race(case, max(THREADS))

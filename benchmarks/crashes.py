@@ -32,7 +32,7 @@ def crash(name: str, file: Path, inputs: Path, threads: int) -> str:
 
 def main(name: str, file: str, inputs: str, threads: str) -> None:
     """Open and run one runtime on the first input."""
-    from benchmarks.model_runtimes import OPENERS
+    from benchmarks.peers.model_runtimes import OPENERS
 
     OPENERS[name](Path(file), np.load(inputs)[0], int(threads))()
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.common import environment, save
+from benchmarks.harness.common import environment, save
 from tvm_sparse.formats import balanced, block, reference
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.block import BlockFormat

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks import common
+from benchmarks.harness import common
 from tests import zoo
 from tvm_sparse.patterns.balanced import Balanced
 

@@ -28,9 +28,9 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = "1"
-    from benchmarks.common import RESULTS
-    from benchmarks.layer_cases import contractions
-    from benchmarks.other_cases import others
+    from benchmarks.cases.layer_cases import contractions
+    from benchmarks.cases.other_cases import others
+    from benchmarks.harness.common import RESULTS
 
     path = RESULTS / f"{options.name}.jsonl"
     rows = _kept(path)
@@ -68,7 +68,7 @@ def _row(case: Any, options: argparse.Namespace) -> dict[str, Any]:
         if options.trace:
             traceback.print_exc()
         return row | {"error": f"{type(error).__name__}: {error}"[:400]}
-    from benchmarks.common import environment, interleaved
+    from benchmarks.harness.common import environment, interleaved
 
     row["errors"] = errors
     wrong = [name for name, e in errors.items() if not e < TOLERANCE]
@@ -91,8 +91,8 @@ def _programs(
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import relative_error
-    from benchmarks.layer_peers import peers
+    from benchmarks.harness.common import relative_error
+    from benchmarks.peers.layer_peers import peers
 
     module, x = case.made()
     variants = {"ours": module}

@@ -21,10 +21,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
-from benchmarks import common
+from benchmarks.cases.zoo_models import MODELS, model_of
 from benchmarks.dynamo import prune
-from benchmarks.zoo_models import MODELS, model_of
-from tvm_sparse.kernel import GENERIC, Kernel
+from benchmarks.harness import common
+from tvm_sparse.schedules.kernel import GENERIC, Kernel
 
 TOLERANCE = 2e-4
 OPTIONS = {"measure": False}

@@ -27,8 +27,8 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = "1"
-    from benchmarks.common import RESULTS
-    from benchmarks.zoo_networks import NETWORKS
+    from benchmarks.cases.zoo_networks import NETWORKS
+    from benchmarks.harness.common import RESULTS
 
     path = RESULTS / "network_zoo.jsonl"
     rows = {}
@@ -48,8 +48,8 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import environment, interleaved, relative_error
-    from benchmarks.zoo_networks import network
+    from benchmarks.cases.zoo_networks import network
+    from benchmarks.harness.common import environment, interleaved, relative_error
 
     row: dict[str, Any] = {"name": name}
     model, inputs = network(name)

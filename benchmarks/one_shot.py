@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks.common import environment, load, save
+from benchmarks.harness.common import environment, load, save
 from examples import sentences
 from tests.zoo import package
 from tvm_sparse.patterns.block import Block

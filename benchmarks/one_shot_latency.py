@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import tvm_sparse as ts
-from benchmarks.common import environment, interleaved, relative_error, save
+from benchmarks.harness.common import environment, interleaved, relative_error, save
 from benchmarks.one_shot import LEVELS, PATTERNS, is_whole, loaded
 from examples import sentences
 from tvm_sparse_runtime import load

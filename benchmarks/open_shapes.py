@@ -24,7 +24,7 @@ def main() -> None:
         os.environ[name] = str(options.threads)
     import torch
 
-    from benchmarks.common import environment, save
+    from benchmarks.harness.common import environment, save
 
     torch.set_num_threads(options.threads)
     rows: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def measure(sparsity: float, options: argparse.Namespace) -> Any:
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import interleaved, relative_error
+    from benchmarks.harness.common import interleaved, relative_error
 
     torch.manual_seed(0)
     model = encoder(options.layers).eval().requires_grad_(False)

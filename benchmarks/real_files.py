@@ -44,7 +44,7 @@ def main() -> None:
     if options.file:
         print(json.dumps(_row(options.file)))
         return
-    from benchmarks import common
+    from benchmarks.harness import common
 
     rows = {row["file"]: row for row in common.load("real_files").get("rows", [])}
     with tempfile.TemporaryDirectory() as folder:

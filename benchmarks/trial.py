@@ -28,11 +28,11 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = "1"
-    from benchmarks.common import RESULTS
-    from benchmarks.trial_names import NAMES
+    from benchmarks.cases.trial_names import NAMES
+    from benchmarks.harness.common import RESULTS
 
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tvm_sparse", "benchmarks.trial_networks"])
+    processes.set_forkserver_preload(["tvm_sparse", "benchmarks.cases.trial_networks"])
     path = RESULTS / "trial.jsonl"
     found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
     rows = {(row["source"], row["name"], row["mode"]): row for row in found}
@@ -74,8 +74,8 @@ def _row(source: str, name: str, mode: str) -> dict[str, Any]:
     import torch
 
     import tvm_sparse as ts
-    from benchmarks import common
-    from benchmarks.trial_networks import network, prune
+    from benchmarks.cases.trial_networks import network, prune
+    from benchmarks.harness import common
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -111,7 +111,7 @@ def _error(got: list[Any], expected: list[Any], plain: list[Any]) -> float:
     the mean square, relative to what quantising itself costs: no less than the tolerance of floats,
     for outputs that it does not change.
     """
-    from benchmarks.common import relative_error
+    from benchmarks.harness.common import relative_error
 
     if plain is expected:
         pairs = zip(got, expected, strict=True)
@@ -137,7 +137,7 @@ def _tensors(result: Any) -> list[Any]:
 
 
 def _arguments() -> argparse.Namespace:
-    from benchmarks.trial_names import NAMES
+    from benchmarks.cases.trial_names import NAMES
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", default="timm", choices=NAMES)

@@ -34,7 +34,7 @@ def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    from benchmarks.common import load, save
+    from benchmarks.harness.common import load, save
 
     rows = load("tuning").get("rows", [])
     for network in options.networks:
@@ -52,8 +52,8 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     import tvm_sparse as ts
-    from benchmarks.common import environment, interleaved
-    from benchmarks.networks import build, prune_balanced
+    from benchmarks.cases.networks import build, prune_balanced
+    from benchmarks.harness.common import environment, interleaved
 
     torch.set_num_threads(options.threads)
     model, x = build(network, options.batch)
@@ -140,7 +140,7 @@ def tune(model: Any, config: Any, options: argparse.Namespace) -> Any:
 
 def verified(network: str, libraries: list[Any], inputs: Any, expected: Any) -> list[float]:
     """Return the error of each library against PyTorch; end if one is wrong."""
-    from benchmarks.common import relative_error
+    from benchmarks.harness.common import relative_error
 
     errors = [relative_error(library(inputs), expected) for library in libraries]
     if not max(errors) < TOLERANCE:
@@ -173,7 +173,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _arguments() -> argparse.Namespace:
-    from benchmarks.networks import NETWORKS
+    from benchmarks.cases.networks import NETWORKS
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["resnet50"])

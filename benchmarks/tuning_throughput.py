@@ -26,7 +26,7 @@ def main() -> None:
     options = _arguments()
     os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"
     os.environ["TVM_NUM_THREADS"] = str(options.threads)
-    from benchmarks.common import environment, save
+    from benchmarks.harness.common import environment, save
 
     task, target = layer()
     rows = {}
@@ -43,11 +43,11 @@ def layer() -> tuple[Any, Any]:
     """Return the task of a 1024 x 1024 layer with 4 of 16 weights left, and the target."""
     import numpy as np
 
+    from tvm_sparse.base.targets import parse_target
     from tvm_sparse.formats.balanced import BalancedFormat
-    from tvm_sparse.ops.balanced import balanced
-    from tvm_sparse.ops.contraction import Contraction
+    from tvm_sparse.ops.contractions.balanced import balanced
+    from tvm_sparse.ops.contractions.contraction import Contraction
     from tvm_sparse.schedules.build import rules_for
-    from tvm_sparse.targets import parse_target
     from tvm_sparse.tuning.space import space_of
     from tvm_sparse.tuning.tasks import Task
     from tvm_sparse.tuning.workload import workload_of

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.effective import is_sparse
+from tvm_sparse.frontends.modules.effective import is_sparse
 
 Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.asked import Asked
+from tvm_sparse.frontends.files.part import Part, part_of
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.part import Part, part_of
 from tvm_sparse.frontends.registry import front_end
-from tvm_sparse.interrupts import whole_imports
 
 Shape = Sequence[int | str]
 
@@ -90,7 +90,7 @@ def load(
                 expected="a tensor, or a tuple or mapping of arguments",
                 todo="pass them, or an ExportedProgram, which carries its own",
             )
-        from tvm_sparse.frontends.torch import from_module
+        from tvm_sparse.frontends.modules.torch import from_module
 
         return from_module(
             opened,
@@ -107,7 +107,7 @@ def load(
             todo="make the shapes dynamic in its export instead",
         )
     if not isinstance(opened, Model):
-        from tvm_sparse.frontends.exported import from_exported
+        from tvm_sparse.frontends.program.exported import from_exported
 
         opened = from_exported(opened)
     if example_inputs is not None or kwargs is not None:

@@ -11,9 +11,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.base.names import printable
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.names import printable
-from tvm_sparse.passes.raise_assertions import ASSERTED
+from tvm_sparse.passes.finish.raise_assertions import ASSERTED
 from tvm_sparse_runtime.spec import TensorSpec
 from tvm_sparse_runtime.structure import Structure
 

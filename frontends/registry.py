@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvm_sparse.extras import require
+from tvm_sparse.base.extras import require
+from tvm_sparse.base.table import Table
 from tvm_sparse.frontends.asked import Asked
+from tvm_sparse.frontends.files.part import Part
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.part import Part
-from tvm_sparse.table import Table
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _is_factory(source: Any) -> bool:
 
 
 def _open_pt2(source: Any, _weights: Path | None) -> Any:
-    from tvm_sparse.frontends.pt2 import load_pt2
+    from tvm_sparse.frontends.files.pt2 import load_pt2
 
     return load_pt2(Path(source))
 
@@ -82,7 +82,7 @@ def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
 
 
 def _open_factory(source: Any, weights: Path | None) -> Any:
-    from tvm_sparse.frontends.safetensors import load_factory
+    from tvm_sparse.frontends.files.safetensors import load_factory
 
     return load_factory(source, weights)
 

@@ -13,7 +13,7 @@ from tvm import ir, s_tir, tirx
 from tvm.s_tir.schedule import LoopRV
 from tvm.s_tir.schedule import SBlockRV as BlockRV
 
-from tvm_sparse.numerics import bits_of
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import OPERATOR, flat
 

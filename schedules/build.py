@@ -10,6 +10,8 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse.base.table import Table
+from tvm_sparse.base.targets import cuda_archs, threads_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.schedules.bind_factors import BindFactors
@@ -18,8 +20,6 @@ from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
 from tvm_sparse.schedules.single_bindings import SingleBindings
-from tvm_sparse.table import Table
-from tvm_sparse.targets import cuda_archs, threads_of
 
 PASS_CONFIG: dict[str, Any] = {
     "s_tir.LoopPartition": {"partition_const_loop": True},

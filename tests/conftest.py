@@ -97,8 +97,8 @@ def _one_chip() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def emulator() -> Iterator[Emulator]:
     """A process whose CUDA driver executes PTX on this CPU."""
+    from tvm_sparse.base.targets import parse_target
     from tvm_sparse.emulation.process import Emulator
-    from tvm_sparse.targets import parse_target
 
     with Emulator(parse_target("cuda:sm_90").target) as found:
         yield found

@@ -10,9 +10,9 @@ import numpy as np
 from tvm.target import Target
 
 from tests.kernels import host, run
+from tvm_sparse.base.numerics import INTEGERS, samples
 from tvm_sparse.formats.protocol import Format
-from tvm_sparse.numerics import INTEGERS, samples
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.selection.narrow import stored
 
 MACHINES = {

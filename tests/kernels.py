@@ -9,8 +9,8 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.targets import parse_target
 
 
 def host(cpu: str = "") -> Target:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.kernels import host
-from tvm_sparse.engine.registry import ENGINES
+from tvm_sparse.machine.engine.registry import ENGINES
 from tvm_sparse.machine.record import Caches, Machine
 from tvm_sparse.machine.registry import MACHINES, machine_of
 

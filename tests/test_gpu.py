@@ -10,8 +10,8 @@ import tvm_sparse as ts
 from benchmarks.gpu.executed import case
 from benchmarks.gpu.operators import OPERATORS, option_of
 from tests.emulation.networks import BOUNDS, NETWORKS, network
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.targets import parse_target
 from tvm_sparse_runtime import load
 
 pytestmark = pytest.mark.gpu

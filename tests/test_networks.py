@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks.networks import (
+from benchmarks.cases.networks import (
     DEPRUNE,
     NETWORKS,
     Bidirectional,

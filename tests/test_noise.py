@@ -48,7 +48,7 @@ import gc, torch
 from torch import nn
 from tvm import relax
 import tvm_sparse as ts
-from tvm_sparse.frontends.operators import CONVERTERS
+from tvm_sparse.frontends.converters.operators import CONVERTERS
 
 def cut(importer, node):
     return importer.block_builder.emit(relax.op.flatten(importer.env[node.args[0]]))

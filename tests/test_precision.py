@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tests.test_compiler import prune_banks
+from tests.program.test_compiler import prune_banks
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.tuning.tuner import Settings
 
@@ -132,7 +132,7 @@ def test_weights_that_bfloat16_does_not_reach_stay_float():
 def test_a_refreshed_artifact_rounds_its_new_values(tmp_path):
     from safetensors.torch import save_file
 
-    from tvm_sparse.refresh import refresh
+    from tvm_sparse.program.refresh import refresh
     from tvm_sparse_runtime import load
 
     torch.manual_seed(0)

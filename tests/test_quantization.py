@@ -9,7 +9,7 @@ from torch.nn.utils import prune
 
 import tvm_sparse as ts
 from tests.zoo import package
-from tvm_sparse.frontends.left_float import LEFT_FLOAT
+from tvm_sparse.frontends.program.left_float import LEFT_FLOAT
 
 
 class Residual(nn.Module):

@@ -19,22 +19,10 @@ from staged_tree import ROOT, stage
 
 PAGE = ROOT / "docs" / "design" / "architecture.md"
 BEGIN, END = "<!-- rooms: made by tools/rooms.py -->\n", "<!-- end of rooms -->\n"
-SMALL = {"errors", "table", "names", "memory", "native", "config", "line_files", "targets"}
-"""Modules of helpers that nearly everything imports: one box, without arrows to it."""
+SMALL = {"base", "errors"}
+"""What nearly everything imports, without arrows to it."""
 
-ABOVE = {
-    "advice",
-    "cli",
-    "compat",
-    "demo",
-    "dynamo",
-    "planning",
-    "report",
-    "testing",
-    "emulation",
-    "kernel",
-    "profile",
-}
+ABOVE = {"cli", "compat", "demo", "dynamo", "emulation", "planning", "report", "testing"}
 """What stands on top and is not a part of compiling."""
 
 IMPORTS = """

@@ -43,7 +43,7 @@ def written(
     networks: list[str], targets: list[str], levels: list[str], told: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """Return the hashes of every network at every level for every target, by their names."""
-    from benchmarks.networks import prune_balanced
+    from benchmarks.cases.networks import prune_balanced
 
     found = {}
     if "operators" in networks:
@@ -66,7 +66,7 @@ def hashes(model: Any, x: Any, target: str) -> dict[str, Any]:
     """Return the hashes of the module, of each function and of each packed array of ``model``."""
     import tvm_ffi
 
-    from tvm_sparse.config import Config
+    from tvm_sparse.base.config import Config
     from tvm_sparse.frontends.load import load
     from tvm_sparse.passes import pipeline
     from tvm_sparse.schedules.build import build_context
@@ -129,7 +129,7 @@ def _layers() -> Iterator[tuple[str, Any, Any]]:
     """Yield the name, the contraction and the weight matrix of each small layer."""
     import numpy as np
 
-    from tvm_sparse.ops.contraction import Contraction
+    from tvm_sparse.ops.contractions.contraction import Contraction
     from tvm_sparse.patterns.balanced import Balanced
     from tvm_sparse.patterns.block import Block
 
@@ -174,7 +174,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 def _network(name: str) -> tuple[Any, Any]:
     """Return a network in eval mode and its input."""
     if name != "digits":
-        from benchmarks.networks import build
+        from benchmarks.cases.networks import build
 
         return build(name)
     import torch
@@ -187,7 +187,7 @@ def _network(name: str) -> tuple[Any, Any]:
 def _target(name: str) -> Any:
     from tvm.target import Target
 
-    from tvm_sparse.targets import parse_target
+    from tvm_sparse.base.targets import parse_target
 
     return Target(OTHER[name]) if name in OTHER else parse_target(name).target
 

@@ -12,15 +12,15 @@ os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
 __version__ = version("tvm-sparse")
 
 _PUBLIC = {
-    "Config": "tvm_sparse.config",
-    "Library": "tvm_sparse.library",
-    "compile": "tvm_sparse.compiler",
-    "compile_for": "tvm_sparse.several",
+    "Config": "tvm_sparse.base.config",
+    "Library": "tvm_sparse.program.library",
+    "compile": "tvm_sparse.program.compiler",
+    "compile_for": "tvm_sparse.program.several",
     "explain": "tvm_sparse.dynamo.report",
     "inspect": "tvm_sparse.inspection",
     "load": "tvm_sparse.frontends.load",
     "quantize": "tvm_sparse.quantization",
-    "tune": "tvm_sparse.tuning.api",
+    "tune": "tvm_sparse.program.tune",
     "SparseError": "tvm_sparse.errors",
     "InputError": "tvm_sparse.errors",
     "UnsupportedError": "tvm_sparse.errors",
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
     """Import public names when they are first used: the command line starts fast that way."""
     import importlib
 
-    from tvm_sparse.interrupts import whole_imports
+    from tvm_sparse.base.interrupts import whole_imports
 
     if name != "prune" and name not in _PUBLIC:
         raise AttributeError(f"module 'tvm_sparse' has no attribute '{name}'")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.kinds import BUILT_IN, Kind
 from tvm_sparse.patterns.families import FAMILIES
 from tvm_sparse.schedules.build import OWN_RULES
 from tvm_sparse.selection.operators import OPERATORS
-from tvm_sparse.table import Table
 
 __all__ = ["Kind", "kinds", "register", "unregister"]
 

@@ -157,9 +157,9 @@ def _check_storage(kind: Kind, sized: Any, matrix: np.ndarray) -> None:
 def _check_operators(kind: Kind, pattern: Pattern, shape: tuple[int, int]) -> None:
     import tvm
 
-    from tvm_sparse.ops.contraction import Contraction, reference
+    from tvm_sparse.base.targets import parse_target
+    from tvm_sparse.ops.contractions.contraction import Contraction, reference
     from tvm_sparse.schedules.build import build_function
-    from tvm_sparse.targets import parse_target
 
     rng = np.random.default_rng(2)
     matrix = (rng.integers(1, 5, shape) * _mask(pattern, shape)).astype(np.float32)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.joint import Joint

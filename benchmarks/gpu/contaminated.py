@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from benchmarks.common import load, save
+from benchmarks.harness.common import load, save
 
 PARTS = ("correct", "limits", "papers", "depthwise", "grid", "models")
 

@@ -16,15 +16,15 @@ import ml_dtypes
 import numpy as np
 import tvm
 
-from benchmarks.common import environment, save
 from benchmarks.gpu.operators import FEATURES, OPERATORS, Operator, option_of, scheduled, weight
 from benchmarks.gpu.pairs import pointwise_behind
+from benchmarks.harness.common import environment, save
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Change, Emulator
 from tvm_sparse.emulation.report import EmulationReport
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.contractions.contraction import reference
 from tvm_sparse.selection.cuda import depthwise_options
-from tvm_sparse.targets import parse_target
 
 ARCH = "sm_90"
 

@@ -24,10 +24,10 @@ from benchmarks.gpu.depthwise_fit import fit_depthwise
 from benchmarks.gpu.depthwise_fit import timed as timed_depthwise
 from benchmarks.gpu.libraries_fit import fitted_library
 from benchmarks.gpu.timed import Timed, timed
+from tvm_sparse.base.targets import GPUS
 from tvm_sparse.selection.cuda import chip as chips
 from tvm_sparse.selection.cuda.chip import Chip, Costs
 from tvm_sparse.selection.cuda.demand import seconds
-from tvm_sparse.targets import GPUS
 
 LEAST = 60
 """Kernels below which a chip is not fitted."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.common import environment, save
 from benchmarks.gpu.executed import ARCH, execute
 from benchmarks.gpu.operators import OPERATORS, Operator
+from benchmarks.harness.common import environment, save
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.emulation.report import Launch
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.mends import Mends, using
-from tvm_sparse.targets import parse_target
 
 OFF = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
 COUNTS = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.common import environment, load, save
 from benchmarks.gpu import tune
 from benchmarks.gpu.cases import papers
+from benchmarks.harness.common import environment, load, save
 from tvm_sparse.emulation.measurer import BLOCKS, ModelledMeasurer
 from tvm_sparse.tuning.tuner import Settings
 

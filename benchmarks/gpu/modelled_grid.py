@@ -14,17 +14,17 @@ import dataclasses
 import sys
 from typing import Any
 
-from benchmarks.common import environment, load, save
 from benchmarks.gpu.cases import grid
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.shrunk import counts
 from benchmarks.gpu.timed import BEFORE, DTYPE, demand_of, rows, storage_of
+from benchmarks.harness.common import environment, load, save
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.ops.cuda.mends import Mends, in_use, using
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda import chip as chips
 from tvm_sparse.selection.cuda.demand import seconds
-from tvm_sparse.targets import parse_target
 
 NAME, CHIP = "gpu_modelled_grid", "h200"
 Record = dict[str, Any]

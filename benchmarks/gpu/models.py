@@ -62,7 +62,7 @@ def zoo(name: str, batch: int) -> Maker:
         for package in ("torchvision", "pytest"):
             if importlib.util.find_spec(package) is None:
                 raise ImportError(f"{package} is not installed")
-        from benchmarks.networks import DEPRUNE, build, prune_balanced, prune_deprune
+        from benchmarks.cases.networks import DEPRUNE, build, prune_balanced, prune_deprune
 
         model, x = build(name, batch)
         if name in DEPRUNE:

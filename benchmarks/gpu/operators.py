@@ -10,8 +10,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from benchmarks.gpu.pairs import pair_option, pointwise_behind
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda

@@ -18,8 +18,8 @@ from benchmarks.gpu import device, layers, prepare
 from benchmarks.gpu.cases import BATCHES, window
 from benchmarks.gpu.prepare import load
 from benchmarks.gpu.timing import Timer
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.passes.lower.fuse_depthwise import fused
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.separable_options import separable

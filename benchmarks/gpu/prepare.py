@@ -27,13 +27,13 @@ from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
 from tvm_sparse.artifact.cubin import packing
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.cuda import depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
-from tvm_sparse.targets import parse_target
 
 BUILT = Path(
     os.environ.get("GPU_BENCHMARK_BUILT", Path(__file__).resolve().parents[2] / "build" / "gpu")

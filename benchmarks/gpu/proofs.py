@@ -15,11 +15,12 @@ from typing import Any
 
 import tvm
 
-from benchmarks.common import save
 from benchmarks.gpu.cases import SPARSITIES, Case
 from benchmarks.gpu.operators import OPERATORS, option_of, scheduled
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from benchmarks.harness.common import save
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
@@ -27,7 +28,6 @@ from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.chip import chip
-from tvm_sparse.targets import parse_target
 
 ARCHS = ("sm_80", "sm_90")
 SIZE = 2048

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.gpu.timed import Timed, timed
+from tvm_sparse.base.targets import GPUS
 from tvm_sparse.selection.cuda import chip as chips
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.demand import seconds
-from tvm_sparse.targets import GPUS
 
 DENSE = "dense"
 PATTERN = re.compile(r"(?P<where>.*, N=\d+), (?P<pattern>.*)")

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import Any
 
-from benchmarks import common
 from benchmarks.gpu import device
+from benchmarks.harness import common
 
 
 class Results:

@@ -17,6 +17,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.emulation.report import Launch
 from tvm_sparse.formats.block import BlockFormat
@@ -25,8 +26,7 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.formats.two_four import KEEP, QUAD, TwoFourFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.block_weights import BlockOperand

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from benchmarks.common import environment, save
+from benchmarks.harness.common import environment, save
 from tvm_sparse.emulation import executor
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
 

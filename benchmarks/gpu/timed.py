@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.common import load
+from benchmarks.harness.common import load
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.dense import DenseFormat
@@ -22,8 +23,7 @@ from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.mends import Mends, using
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile

@@ -16,8 +16,8 @@ from benchmarks.gpu import prepare
 from benchmarks.gpu.cases import Case, papers
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.tuning import ship
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import rules_for
-from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.interrupt import Stop
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer

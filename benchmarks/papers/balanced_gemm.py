@@ -18,8 +18,8 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from benchmarks.kernel_cases import linear
-from benchmarks.kernel_race import DENSE, Race, best
+from benchmarks.cases.kernel_cases import linear
+from benchmarks.harness.kernel_race import DENSE, Race, best
 from benchmarks.papers.output import COLORS, earlier, table, tell, write
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block

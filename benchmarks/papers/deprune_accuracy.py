@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from benchmarks.common import environment, save
+from benchmarks.harness.common import environment, save
 from benchmarks.papers.training import Run, device, load
 from tests.zoo import package
 from tvm_sparse.demo.alpha import MeasuredAlpha

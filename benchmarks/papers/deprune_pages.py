@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernel_race import best
+from benchmarks.harness.kernel_race import best
 from benchmarks.papers.output import COLORS, table
 
 NAME = "deprune_speed"

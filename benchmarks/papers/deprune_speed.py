@@ -21,9 +21,9 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks.common import interleaved, relative_error
-from benchmarks.kernel_cases import Case, depthwise
-from benchmarks.kernel_race import DENSE, Race
+from benchmarks.cases.kernel_cases import Case, depthwise
+from benchmarks.harness.common import interleaved, relative_error
+from benchmarks.harness.kernel_race import DENSE, Race
 from benchmarks.papers import deprune_pages
 from benchmarks.papers.memory import planned_bytes
 from benchmarks.papers.output import earlier, tell, write
@@ -31,7 +31,7 @@ from benchmarks.papers.refactored import Refactored
 from benchmarks.papers.runtimes import dense_runtimes
 from tests.zoo import torchvision_model
 from tvm_sparse.demo.alpha import MeasuredAlpha
-from tvm_sparse.passes.order_channels import order_by_taps
+from tvm_sparse.passes.shrink.order_channels import order_by_taps
 from tvm_sparse.pruning import Pruner, deprune
 from tvm_sparse.pruning.layers import DEPTHWISE, sort_of
 

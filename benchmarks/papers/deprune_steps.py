@@ -15,11 +15,11 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from benchmarks.kernel_cases import depthwise
-from benchmarks.kernel_race import DENSE, Race, best
+from benchmarks.cases.kernel_cases import depthwise
+from benchmarks.harness.kernel_race import DENSE, Race, best
 from benchmarks.papers.output import COLORS, table, tell, write
 from benchmarks.papers.refactored import Refactored
-from tvm_sparse.passes.order_channels import order_by_taps
+from tvm_sparse.passes.shrink.order_channels import order_by_taps
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.pruning.deprune.diagonal import GROUP
 from tvm_sparse.pruning.deprune.recalibration import TILE

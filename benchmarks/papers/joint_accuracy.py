@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.common import environment, save
+from benchmarks.harness.common import environment, save
 from benchmarks.papers.cifar_networks import NETWORKS
 from benchmarks.papers.training import Run, device, load
 from tvm_sparse.pruning import Exponential, JointPruning, Pruner

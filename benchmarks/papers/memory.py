@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_sparse.assemble import seen
+from tvm_sparse.passes.finish.assemble import seen
 
 
 def planned_bytes(library: Any, *inputs: Any) -> int:

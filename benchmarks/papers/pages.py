@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.harness.common import RESULTS
 from benchmarks.papers import (
     balanced_gemm,
     balanced_layers,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.kernel_cases import Case
+from benchmarks.cases.kernel_cases import Case
 from tvm_sparse.pruning.deprune.diagonal import GROUP, to_diagonal
 
 

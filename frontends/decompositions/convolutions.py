@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tvm_sparse.frontends.axes import for_each_axis
+from tvm_sparse.frontends.converters.axes import for_each_axis
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
-from tvm_sparse.ops.polynomials import RECURRENCES
+from tvm_sparse.ops.linalg.polynomials import RECURRENCES
 
 
 @rule(aten.sinh.default)

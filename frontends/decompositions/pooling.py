@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tvm_sparse.frontends.axes import for_each_axis
+from tvm_sparse.frontends.converters.axes import for_each_axis
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 

@@ -11,9 +11,9 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.frontends.converters.resize import RESIZES
+from tvm_sparse.frontends.converters.sampling import SAMPLERS
 from tvm_sparse.frontends.decompositions.torchao import torchao_rules
-from tvm_sparse.frontends.resize import RESIZES
-from tvm_sparse.frontends.sampling import SAMPLERS
 
 aten = torch.ops.aten
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.files.part import Part, unknown
 from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.types import dtype_of
-from tvm_sparse.frontends.part import Part, unknown
 
 
 def cut(proto: Any, part: Part) -> Any:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tvm_sparse.base.names import printable
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.files.part import Part
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.onnx.cut import cut
 from tvm_sparse.frontends.onnx.inputs import Given, read_inputs, settled
@@ -15,8 +16,7 @@ from tvm_sparse.frontends.onnx.network import Network
 from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.tracing import traced
 from tvm_sparse.frontends.onnx.weights import take_weights
-from tvm_sparse.frontends.part import Part
-from tvm_sparse.names import printable
+from tvm_sparse.frontends.program.exported import from_exported
 
 
 def to_model(proto: Any, source: str, given: Given | None = None) -> Model:

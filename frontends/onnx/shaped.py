@@ -10,10 +10,10 @@ from torch.export import Dim
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.asked import Asked
+from tvm_sparse.frontends.files.part import Part
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.onnx.inputs import Given, OpenAxes, Range
 from tvm_sparse.frontends.onnx.model import load_onnx
-from tvm_sparse.frontends.part import Part
 
 
 def load_shaped(path: Path, part: Part, asked: Asked) -> Model:

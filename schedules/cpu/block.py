@@ -7,10 +7,10 @@ import math
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.machine.record import Caches
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.numerics import bits_of
 from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV

@@ -9,7 +9,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.packed_rows import VECTORS
+from tvm_sparse.ops.contractions.packed_rows import VECTORS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu import cores, simd

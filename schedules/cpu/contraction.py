@@ -9,12 +9,12 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
-from tvm_sparse.numerics import bits_of
-from tvm_sparse.ops.batch_matmul import PACK, UNSEEN
-from tvm_sparse.ops.contraction import OPEN_ROWS
+from tvm_sparse.ops.contractions.batch_matmul import PACK, UNSEEN
+from tvm_sparse.ops.contractions.contraction import OPEN_ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd

@@ -7,9 +7,9 @@ import math
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
-from tvm_sparse.targets import threads_of
 
 PARALLEL_FLOPS = 2e4
 """For each thread, what a contraction is worth sharing from: 0.2 us of one core.

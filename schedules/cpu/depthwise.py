@@ -9,7 +9,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.depthwise_columns import COLUMNS, ROWS_TOGETHER, SHARED
+from tvm_sparse.ops.contractions.depthwise_columns import COLUMNS, ROWS_TOGETHER, SHARED
 from tvm_sparse.ops.marks import OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV

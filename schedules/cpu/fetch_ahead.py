@@ -13,7 +13,7 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.machine.record import Caches
-from tvm_sparse.ops.loop_nest import IMPORT
+from tvm_sparse.ops.contractions.loop_nest import IMPORT
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import PARALLEL, SERIAL, map_functions, nodes

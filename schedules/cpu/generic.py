@@ -7,8 +7,8 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.machine.vector import LANES, VECTOR_BITS
-from tvm_sparse.numerics import bits_of
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd

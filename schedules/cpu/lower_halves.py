@@ -8,8 +8,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.halves import HALF, chosen_half, half_of, single_of
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.ops.bytes.halves import HALF, chosen_half, half_of, single_of
 from tvm_sparse.schedules.blocks import map_functions
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.Max, tirx.Min)

@@ -14,8 +14,8 @@ from tvm.sym import Analyzer
 from tvm_sparse.machine.lookup import ByteTable
 from tvm_sparse.machine.pack import PARTS, Pack
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
-from tvm_sparse.ops.byte_table import Looked
-from tvm_sparse.ops.quantise import Parts
+from tvm_sparse.ops.bytes.byte_table import Looked
+from tvm_sparse.ops.bytes.quantise import Parts
 from tvm_sparse.schedules.blocks import (
     SERIAL,
     UNROLLED,
@@ -43,8 +43,8 @@ class PackBytes:
 
     Vectors of a register tile may be of several rows; each is stored where it belongs. Packs
     saturate, so that nothing has to be compared. For bounded steps of
-    :mod:`~tvm_sparse.ops.quantise`, and for entries of tables at their bytes
-    (:func:`~tvm_sparse.ops.byte_table.looked_up`), only.
+    :mod:`~tvm_sparse.ops.bytes.quantise`, and for entries of tables at their bytes
+    (:func:`~tvm_sparse.ops.bytes.byte_table.looked_up`), only.
     """
 
     def __init__(self, pack: Pack | None, table: ByteTable | None = None) -> None:

@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_sparse.ops.rounding import Nearest
+from tvm_sparse.ops.bytes.rounding import Nearest
 from tvm_sparse.schedules.blocks import map_functions
 
 

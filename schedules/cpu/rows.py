@@ -7,7 +7,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.marks import OPERATOR
-from tvm_sparse.ops.rows import PARTIAL, RESULT, STORED, TAIL, TOTALS
+from tvm_sparse.ops.tensors.rows import PARTIAL, RESULT, STORED, TAIL, TOTALS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd

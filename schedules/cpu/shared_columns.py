@@ -7,7 +7,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.packed_rows import PACK
+from tvm_sparse.ops.contractions.packed_rows import PACK
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.rule import ScheduleRule

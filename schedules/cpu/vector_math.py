@@ -13,8 +13,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.registry import rounds_once
-from tvm_sparse.numerics import FLOAT_SUMS
 from tvm_sparse.schedules.cpu.vector_power import power
 from tvm_sparse.schedules.cpu.vector_terms import clamp, const, let, monic, polynomial, typed
 

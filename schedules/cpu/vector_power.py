@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.schedules.cpu.vector_terms import clamp, const, let, polynomial, typed
 
 WIDE, BITS = "float64", "uint64"

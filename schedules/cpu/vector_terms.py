@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_sparse.numerics import vector_type
+from tvm_sparse.base.numerics import vector_type
 
 _fresh = itertools.count()
 

@@ -8,9 +8,10 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.winograd import TRANSFORM
+from tvm_sparse.ops.contractions.winograd import TRANSFORM
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -18,7 +19,6 @@ from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
-from tvm_sparse.targets import threads_of
 
 MIN_TILES = 48
 """Tiles of a strip: weights are loaded for so many, while their inputs stay in the second cache."""

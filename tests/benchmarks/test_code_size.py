@@ -8,9 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from benchmarks.code_size import code_bytes, executable_bytes
+from benchmarks.harness.code_size import code_bytes, executable_bytes
 from tests.kernels import host, keep_of_bank
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from benchmarks.cases.networks import prune_balanced
 from benchmarks.cost_model import measured, right, row_of, summary
-from benchmarks.networks import prune_balanced
 from tvm_sparse.selection import choose
 
 

@@ -36,6 +36,6 @@ def test_a_runtime_is_opened_and_run_once_on_the_first_input(tmp_path, monkeypat
         return lambda: called.append((file.name, x.shape, threads))
 
     np.save(tmp_path / "x.npy", np.zeros((4, 2, 3)))
-    monkeypatch.setattr("benchmarks.model_runtimes.OPENERS", {"known": opener})
+    monkeypatch.setattr("benchmarks.peers.model_runtimes.OPENERS", {"known": opener})
     crashes.main("known", str(tmp_path / "model.xml"), str(tmp_path / "x.npy"), "2")
     assert called == [("model.xml", (2, 3), 2)]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from benchmarks import common
+from benchmarks.harness import common
 from benchmarks.papers import deprune_accuracy
 from tests import zoo
 from tests.benchmarks.test_imagenet import noise, write

@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from benchmarks import common, dynamo_pages
+from benchmarks.harness import common
+from benchmarks.pages import dynamo_pages
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "performance"
 

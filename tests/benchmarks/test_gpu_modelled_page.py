@@ -1,4 +1,4 @@
-from benchmarks import gpu_modelled_page
+from benchmarks.pages import gpu_modelled_page
 
 ROW = {"case": "gates", "rule": "Stream", "default_us": 12.0, "trials": 16, "failed": 1}
 COUNTS = {"shared_passes": 336.2, "bank_conflicts": 4.0, "barriers": 1.9, "waits": 1.0}

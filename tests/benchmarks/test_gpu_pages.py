@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import common, gpu_pages
 from benchmarks.gpu.operators import OPERATORS
+from benchmarks.harness import common
+from benchmarks.pages import gpu_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"gpu": "NVIDIA H200", "date": "2026-12-01"}

@@ -1,5 +1,5 @@
-from benchmarks import gpu_times_page
-from benchmarks.gpu_pages import PARTS
+from benchmarks.pages import gpu_times_page
+from benchmarks.pages.gpu_pages import PARTS
 
 ENVIRONMENT = {"gpu": "NVIDIA H200", "date": "2026-12-01"}
 

@@ -1,7 +1,7 @@
 import re
 
-from benchmarks import gpu_verdict
-from benchmarks.gpu_pages import PARTS
+from benchmarks.pages import gpu_verdict
+from benchmarks.pages.gpu_pages import PARTS
 
 ENVIRONMENT = {"gpu": "NVIDIA A1", "date": "2026-12-01"}
 

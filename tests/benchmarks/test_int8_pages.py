@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import int8_pages
+from benchmarks.pages import int8_pages
 from tests.benchmarks.test_model_pages import row
 
 TIMES = {"openvino": 600.0, "openvino int8": 220.0, "onnxruntime int8": 230.0}
@@ -47,6 +47,8 @@ def test_runtimes_that_crash_are_named():
 
 
 def test_rows_of_other_precision_are_left_to_the_other_page(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.model_pages.load", lambda name: {"rows": [row(1, 2.0, 1.0)]})
+    monkeypatch.setattr(
+        "benchmarks.pages.model_pages.load", lambda name: {"rows": [row(1, 2.0, 1.0)]}
+    )
     int8_pages.write(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import common
+from benchmarks.harness import common
 from benchmarks.papers import joint_accuracy
 from benchmarks.papers.training import Run
 from tests.benchmarks.test_cifar import records

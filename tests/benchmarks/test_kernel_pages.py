@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.kernel_pages import page
+from benchmarks.pages.kernel_pages import page
 from tests.benchmarks.test_kernel_picture import row
 
 

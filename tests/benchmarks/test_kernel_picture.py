@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kernel_picture import best, break_even, break_evens, draw
+from benchmarks.pages.kernel_picture import best, break_even, break_evens, draw
 
 
 def row(sparsity, pattern="block", threads=1, dense=100.0):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks import cpu_kernels
-from benchmarks.kernel_cases import NARROW_LEVELS, NUMERICS, conv, linear, patterns
-from benchmarks.kernel_race import Race
+from benchmarks.cases.kernel_cases import NARROW_LEVELS, NUMERICS, conv, linear, patterns
+from benchmarks.harness.kernel_race import Race
 
 
 def small(numerics):

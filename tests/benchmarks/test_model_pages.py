@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import model_pages
-from benchmarks.kernel_sorts import microseconds
+from benchmarks.harness.kernel_sorts import microseconds
+from benchmarks.pages import model_pages
 
 KERNELS = [
     {"function": "fused_conv2d_dense_add_relu_bordered", "layer": "a", "rule": "r", "us": 40.0},

@@ -1,6 +1,7 @@
-from benchmarks import common, model_zoo_pages
-from benchmarks.pages import PAGES
-from benchmarks.zoo_models import MODELS
+from benchmarks.cases.zoo_models import MODELS
+from benchmarks.harness import common
+from benchmarks.pages import model_zoo_pages
+from benchmarks.pages.__main__ import PAGES
 
 MADE = {"cpu": "EPYC", "threads": 1, "date": "2026-11-22", "versions": {"torch": "2.13.0"}}
 ROW = {

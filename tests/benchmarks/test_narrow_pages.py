@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.narrow_pages import page
+from benchmarks.pages.narrow_pages import page
 from tests.benchmarks.test_kernel_picture import row
 
 

@@ -1,4 +1,4 @@
-from benchmarks import one_shot_pages
+from benchmarks.pages import one_shot_pages
 
 
 def row(pattern, level, draw, cosine):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from benchmarks import common
+from benchmarks.harness import common
 from benchmarks.papers import output
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import real_files_page
+from benchmarks.pages import real_files_page
 
 FOUND = {
     "environment": {"versions": {"onnxruntime": "1.0"}},

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.kernel_cases import depthwise
+from benchmarks.cases.kernel_cases import depthwise
 from benchmarks.papers.refactored import Refactored
-from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.contractions.contraction import reference
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import rows
+from benchmarks.harness import rows
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 LONGEST = 30_000

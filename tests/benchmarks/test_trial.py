@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import trial, trial_networks
+from benchmarks import trial
+from benchmarks.cases import trial_networks
 
 
 def crash(*_):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import trial_pages
+from benchmarks.pages import trial_pages
 
 HEAD = {"source": "timm", "mode": "pruned"}
 ROWS = [
@@ -30,7 +30,7 @@ def test_what_is_refused_fails_or_crawls_is_named():
 
 def test_the_page_in_the_repository_is_that_of_the_results(tmp_path):
     trial_pages.write(tmp_path)
-    from benchmarks.pages import PAGES
+    from benchmarks.pages.__main__ import PAGES
 
     written = (tmp_path / "trial.md").read_text(encoding="utf-8")
     assert (PAGES / "trial.md").read_text(encoding="utf-8") == written, "run benchmarks.pages"

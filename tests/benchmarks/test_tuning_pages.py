@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks import common
-from benchmarks import tuning_pages as subject
+from benchmarks.harness import common
+from benchmarks.pages import tuning_pages as subject
 
 ENVIRONMENT = {
     "cpu": "CPU",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks import zoo_pages
+from benchmarks.pages import zoo_pages
 
 KERNELS = [["linear", "fc", "Contraction", 30.0], ["linear", "fc", "Contraction", 30.0]]
 KERNELS += [["softmax", "", None, 40.0]]
@@ -54,7 +54,7 @@ def test_times_of_compiling_and_machines():
 def test_the_page_in_the_repository_is_that_of_the_results(tmp_path):
     zoo_pages.write(tmp_path)
     written = (tmp_path / "zoo.md").read_text(encoding="utf-8")
-    from benchmarks.pages import PAGES
+    from benchmarks.pages.__main__ import PAGES
 
     assert (PAGES / "zoo.md").read_text(encoding="utf-8") == written, "run benchmarks.pages"
     lines = (zoo_pages.RESULTS / "network_zoo.jsonl").read_text(encoding="utf-8").splitlines()

@@ -1,5 +1,5 @@
-from tvm_sparse import checks
-from tvm_sparse.checks import Finding
+from tvm_sparse.cli import checks
+from tvm_sparse.cli.checks import Finding
 
 
 def test_this_machine_has_what_tests_need(call, call_json):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.frontends.onnx.graphs import graph, node
+from tvm_sparse.base.config import Config
 from tvm_sparse.compat.deepsparse import Engine, Scheduler, benchmark_model, compile_model
-from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
 from tvm_sparse_runtime import TensorError
 from tvm_sparse_runtime.trust import POLICY

@@ -9,8 +9,8 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from tests.frontends.onnx.graphs import graph, node
+from tvm_sparse.base.config import Config
 from tvm_sparse.compat.deepsparse import Engine
-from tvm_sparse.config import Config
 
 IN, MIDDLE, OUT = 0.02, 0.05, 0.1
 """Steps of the input, of the hidden activations, and of the weights."""

@@ -18,12 +18,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import Target
 
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
 from tvm_sparse.schedules.rule import ScheduleRule
-from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.space import Point, Space, space_of
 
 ARCHS = ("sm_80", "sm_90")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tvm_sparse.base.targets import GPUS, SHARED_MEMORY_BYTES, parse_target
 from tvm_sparse.selection.cuda.chip import MARGINS, PLACE, chip, load, read
-from tvm_sparse.targets import GPUS, SHARED_MEMORY_BYTES, parse_target
 
 
 def test_every_gpu_has_a_file_and_every_file_a_gpu():

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cuda.kernels import executed, needs_nvrtc, scheduled, typed
 from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.dense import DenseTapFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise
 from tvm_sparse.schedules.cuda.depthwise import DepthwiseStripRule
 

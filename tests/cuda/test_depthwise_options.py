@@ -9,8 +9,8 @@ import pytest
 
 from tests.cuda.kernels import executed, needs_nvrtc, scheduled, target
 from tests.kernels import integers
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.depthwise import Strip
 from tvm_sparse.ops.cuda.multiply import Scalar

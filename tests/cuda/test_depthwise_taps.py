@@ -9,9 +9,9 @@ import pytest
 
 from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, typed
 from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.depthwise_taps import Plane, choose_plane, depthwise_taps
 from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLaneRule
 

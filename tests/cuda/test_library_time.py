@@ -3,8 +3,8 @@
 import numpy as np
 
 import tvm_sparse as ts
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.cuda.chip import load
 from tvm_sparse.selection.cuda.library_time import dense_seconds, faster_library
 

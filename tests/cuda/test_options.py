@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gpu.operators import LISTED, OPERATORS, option_of, scheduled
 from tests.cuda.kernels import needs_nvrtc, source, target
 from tests.kernels import integers
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.cuda import nvrtc

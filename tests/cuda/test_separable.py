@@ -13,11 +13,11 @@ from tvm import relax
 import tvm_sparse as ts
 from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
 from tests.kernels import integers
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.separable import SeparableTile, whole_images
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
-from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.passes.lower.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cuda.kernels import dynamic_shared, scheduled, target
 from tests.cuda.test_separable import pair
-from tvm_sparse.numerics import FLOAT32
-from tvm_sparse.passes.fuse_depthwise import fused
+from tvm_sparse.base.numerics import FLOAT32
+from tvm_sparse.passes.lower.fuse_depthwise import fused
 from tvm_sparse.schedules.cuda.separable import SeparableRule
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.separable_options import separable, shared_bytes

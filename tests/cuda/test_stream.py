@@ -21,10 +21,10 @@ from tests.cuda.kernels import (
     typed,
 )
 from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.stream import (
     Warps,
     choose_warps,

@@ -1,8 +1,8 @@
 import pytest
 from tvm.target import Target
 
+from tvm_sparse.base.targets import PORTABLE_ARCHS, cuda_archs, parse_target
 from tvm_sparse.errors import InputError
-from tvm_sparse.targets import PORTABLE_ARCHS, cuda_archs, parse_target
 
 
 def test_one_architecture():
@@ -21,14 +21,14 @@ def test_several_architectures_keep_to_the_limits_of_all():
 
 
 def test_without_a_gpu_the_name_alone_is_portable(monkeypatch):
-    monkeypatch.setattr("tvm_sparse.targets._gpu_arch", lambda: None)
+    monkeypatch.setattr("tvm_sparse.base.targets._gpu_arch", lambda: None)
     resolved = parse_target("cuda")
     assert cuda_archs(resolved.target) == PORTABLE_ARCHS
     assert not resolved.runs_here
 
 
 def test_with_a_gpu_the_name_alone_is_that_gpu(monkeypatch):
-    monkeypatch.setattr("tvm_sparse.targets._gpu_arch", lambda: "sm_90")
+    monkeypatch.setattr("tvm_sparse.base.targets._gpu_arch", lambda: "sm_90")
     resolved = parse_target("cuda")
     assert cuda_archs(resolved.target) == ("sm_90",)
     assert resolved.runs_here

@@ -12,12 +12,12 @@ from tvm.script.ir_builder import tirx as T
 from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, source, typed
 from tests.cuda.use import assert_equal_on_gpu
 from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.block_weights import BlockOperand

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.gpu.shrunk import STEPS, counts
 from tests.cuda.kernels import needs_nvrtc
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
@@ -15,7 +16,6 @@ from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda.chip import load
 from tvm_sparse.selection.cuda.tile_demand import staging_of, tile_demand
-from tvm_sparse.targets import parse_target
 
 H200 = load("h200")
 SIZE = (512, 512)

@@ -20,8 +20,8 @@ from tests.cuda.kernels import (
     target,
 )
 from tests.cuda.test_tile import CASES, RULES, emulated, masked, weights
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.schedules.cuda import tile_limits

@@ -9,9 +9,9 @@ from benchmarks.gpu import prepare, tune
 from benchmarks.gpu.cases import Case
 from tests.cuda.kernels import needs_nvrtc, target
 from tests.tuning.fakes import FakeMeasurer
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.tuning.build import build
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.measurer import LocalMeasurer

@@ -18,9 +18,9 @@ from tests.cuda.kernels import (
     typed,
 )
 from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.two_four import TwoFourFormat
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
 from tvm_sparse.patterns.balanced import Balanced

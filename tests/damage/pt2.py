@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.damage.watch import report
 from tvm_sparse.errors import SparseError
-from tvm_sparse.frontends.exported import from_exported
-from tvm_sparse.frontends.pt2 import load_pt2
+from tvm_sparse.frontends.files.pt2 import load_pt2
+from tvm_sparse.frontends.program.exported import from_exported
 
 VALUES = [None, True, -1, 0, 2**31, 2**62, 2**64, 10**400, -(2**63), 1.5, 1e308, "", "x", "s0"]
 VALUES += ["9**9**9**9", "99999999999!", "1<<9999999999", "Pow(9,Pow(9,Pow(9,9)))", "9" * 6000]

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from tests.frontends.networks import pair
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.safetensors import load_factory
+from tvm_sparse.frontends.files.safetensors import load_factory
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import tvm_sparse as ts
+from benchmarks.cases.zoo_models import MODELS
 from benchmarks.model_zoo import TOLERANCE, compiled
-from benchmarks.zoo_models import MODELS
 from tests import zoo
 
 QUICK = ("recommender",)

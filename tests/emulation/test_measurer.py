@@ -8,9 +8,9 @@ import tvm_sparse as ts
 from benchmarks.gpu import tune
 from tests.cuda.kernels import needs_nvrtc, target
 from tests.cuda.test_tuning import CASES, Fake
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.measurer import ModelledMeasurer
 from tvm_sparse.errors import InputError
-from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.record import MEASURED, MODELLED
 from tvm_sparse.tuning.recorded import Modelled, Tuned, recorded_rules

@@ -16,27 +16,27 @@ from tvm import tirx
 import tvm_sparse as ts
 from tests.extension.striped import STRIPED, Striped
 from tests.kernels import host, integers, keep_of_bank, run
-from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.engine.floats import FloatEngine
-from tvm_sparse.engine.registry import ENGINES, engine_of
+from tvm_sparse.base.numerics import FLOAT32, Numerics
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.frontends.registry import FRONT_ENDS, FrontEnd, suffix
+from tvm_sparse.machine.engine.cpu import Engine
+from tvm_sparse.machine.engine.floats import FloatEngine
+from tvm_sparse.machine.engine.registry import ENGINES, engine_of
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Costs
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32, Numerics
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense
 from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.pruning.methods.projection import UnstructuredPruning
 from tvm_sparse.pruning.recipe import METHODS, parse_recipe
 from tvm_sparse.registry import register, unregister
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
-from tvm_sparse.targets import parse_target
 from tvm_sparse.testing import check_kind
 
 

@@ -8,12 +8,12 @@ import torch
 
 from tests.extension.striped import STRIPED
 from tests.extension.test_extension import network
-from tvm_sparse.engine.registry import ENGINES, engine_of
+from tvm_sparse.base.numerics import FLOAT32
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.machine.engine.registry import ENGINES, engine_of
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.registry import unregister
-from tvm_sparse.targets import parse_target
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.kernels import integers
+from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.narrow import NarrowFormat, exact
-from tvm_sparse.numerics import HALVES
 
 
 @pytest.mark.parametrize("stored", HALVES)

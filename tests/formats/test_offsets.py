@@ -11,8 +11,8 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.offsets import MOST_MAGNITUDE, OffsetFormat
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.dense import dense, dense_format
 from tvm_sparse.selection.narrow import stored
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matrices import matrices
+from tvm_sparse.base.native import as_unsigned, bit_masks, library
 from tvm_sparse.formats import reference
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.sliding_banks import nonzero_bits
-from tvm_sparse.native import as_unsigned, bit_masks, library
 
 
 def assert_same(name, *arguments, outputs):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.frontends.operators import Use
-from tvm_sparse.ops.polynomials import RECURRENCES
+from tvm_sparse.ops.linalg.polynomials import RECURRENCES
 
 PLACES = torch.tensor([[0, 3, -1], [3, 3, 1]])
 ROW = torch.tensor([4, 0, 4])

@@ -14,8 +14,8 @@ import tvm_sparse as ts
 from tests import zoo
 from tests.frontends.networks import pair
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.checkpoint import Checkpoint, is_checkpoint
-from tvm_sparse.frontends.safetensors import fill
+from tvm_sparse.frontends.files.checkpoint import Checkpoint, is_checkpoint
+from tvm_sparse.frontends.files.safetensors import fill
 
 FILES = Path(__file__).resolve().parent / "checkpoints"
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.computed_weights import compute_weights
+from tvm_sparse.frontends.program.computed_weights import compute_weights
 from tvm_sparse.frontends.quiet import quiet
 
 

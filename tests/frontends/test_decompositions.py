@@ -11,8 +11,8 @@ from tests.frontends.families import FAMILIES, SHAPES
 from tests.frontends.operators import CORRECTED, Uses
 from tests.frontends.running import largest_difference, wrong_outputs
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.frontends.exported import from_exported
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.frontends.program.exported import from_exported
+from tvm_sparse.passes.graph.rewrite import op_name
 
 OPTIONS = [
     {"scale": 0.3},

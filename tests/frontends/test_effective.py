@@ -9,7 +9,7 @@ from torch import nn
 from torch.sparse._semi_structured_conversions import sparse_semi_structured_from_dense_cutlass
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.effective import effective, inference_copy, is_sparse, to_numpy
+from tvm_sparse.frontends.modules.effective import effective, inference_copy, is_sparse, to_numpy
 
 
 def semi_structured(weight: torch.Tensor) -> torch.Tensor:

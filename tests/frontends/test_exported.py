@@ -10,8 +10,8 @@ from torch.nn.utils import prune
 
 from tests.frontends.running import largest_difference, run
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.exported import from_exported
-from tvm_sparse.frontends.operators import CONVERTERS
+from tvm_sparse.frontends.converters.operators import CONVERTERS
+from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.frontends.quiet import quiet
 
 pytestmark = [

@@ -10,7 +10,7 @@ from torch import nn
 from tests.frontends.running import run
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends import load
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.passes.graph.rewrite import op_name
 
 
 class Rows(nn.Module):

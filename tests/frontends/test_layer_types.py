@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from tvm_sparse.frontends.layer_types import matrix_type
+from tvm_sparse.frontends.modules.layer_types import matrix_type
 
 
 @pytest.mark.parametrize(

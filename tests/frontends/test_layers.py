@@ -11,7 +11,7 @@ from torch.nn.utils import parametrizations, prune
 
 from tests import zoo
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.layers import module_layers
+from tvm_sparse.frontends.modules.layers import module_layers
 
 
 def kinds(module: nn.Module) -> dict[str, str]:

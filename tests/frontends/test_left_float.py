@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tvm_sparse.frontends.left_float import LEFT_FLOAT, vetted_custom
+from tvm_sparse.frontends.program.left_float import LEFT_FLOAT, vetted_custom
 
 
 def custom(**changes):

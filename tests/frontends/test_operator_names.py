@@ -7,7 +7,7 @@ import operator
 import pytest
 import torch
 
-from tvm_sparse.frontends.operator_names import operator_name
+from tvm_sparse.frontends.program.operator_names import operator_name
 
 aten = torch.ops.aten
 

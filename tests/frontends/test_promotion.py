@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from tvm_sparse.frontends.promotion import fill_empty, promote_operands
+from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
 
 

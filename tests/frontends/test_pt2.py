@@ -14,8 +14,8 @@ from torch import nn
 
 from tests.frontends.running import largest_difference
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.exported import from_exported
-from tvm_sparse.frontends.pt2 import load_pt2
+from tvm_sparse.frontends.files.pt2 import load_pt2
+from tvm_sparse.frontends.program.exported import from_exported
 
 X = torch.randn(2, 3, 6)
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tvm_sparse.frontends.pt2_expression import is_expression
+from tvm_sparse.frontends.files.pt2_expression import is_expression
 
 
 @pytest.mark.parametrize(

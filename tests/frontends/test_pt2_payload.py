@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.pt2_payload import vetted_payload
+from tvm_sparse.frontends.files.pt2_payload import vetted_payload
 
 META = {
     "dtype": 7,

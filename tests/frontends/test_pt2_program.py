@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.pt2_program import vetted
+from tvm_sparse.frontends.files.pt2_program import vetted
 
 
 def tree(context: object) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.quantised_layers import is_quantised
+from tvm_sparse.frontends.modules.quantised_layers import is_quantised
 
 
 class Several(nn.Module):

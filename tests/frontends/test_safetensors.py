@@ -12,8 +12,8 @@ from torch.nn.utils import prune
 
 from tests.frontends.networks import pair, tied
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.checkpoint import Checkpoint
-from tvm_sparse.frontends.safetensors import load_factory
+from tvm_sparse.frontends.files.checkpoint import Checkpoint
+from tvm_sparse.frontends.files.safetensors import load_factory
 
 FACTORY = "tests.frontends.networks:pair"
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.tensor_places import TensorPlaces
+from tvm_sparse.frontends.program.tensor_places import TensorPlaces
 
 
 def written(place, value=None):

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, prune
 import tvm_sparse as ts
 from tests.frontends.running import largest_difference, run
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.torch import from_module
+from tvm_sparse.frontends.modules.torch import from_module
 
 
 def network() -> nn.Sequential:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tests.test_compiler import prune_banks
+from tests.program.test_compiler import prune_banks
 from tvm_sparse.errors import InputError
 
 torchao = pytest.importorskip("torchao.quantization")

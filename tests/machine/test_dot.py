@@ -9,8 +9,8 @@ from tests.integers import TARGETS, as_integers
 from tests.kernels import host, run
 from tests.machines import changed_machine
 from tvm_sparse.machine.registry import MACHINES
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense, dense_format
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.narrow import stored
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels import host
-from tvm_sparse.config import Config
+from tvm_sparse.base.config import Config
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.machine import fitted
 from tvm_sparse.machine.fitted import costs_of, fitted_costs, keep
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.targets import parse_target
 
 HERE = parse_target("cpu").target
 

@@ -9,17 +9,17 @@ import pytest
 from tvm.target import Target
 
 from tests.kernels import host, integers, keep_of_bank, run
-from tvm_sparse.engine.floats import FloatEngine
-from tvm_sparse.engine.registry import ENGINES
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
+from tvm_sparse.machine.engine.floats import FloatEngine
+from tvm_sparse.machine.engine.registry import ENGINES
 from tvm_sparse.machine.lookup import plain_lookup
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Caches
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.numerics import FLOAT32
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
 
 ARM = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"})

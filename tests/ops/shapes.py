@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 LEADS = [(1,), (7,), (15,), (16,), (17,), (67,), (1, 1, 13), (2, 3, 4)]
 """Leading axes of linear layers."""

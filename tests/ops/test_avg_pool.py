@@ -11,8 +11,8 @@ from tvm import te
 
 import tvm_sparse as ts
 from tests.kernels import run
-from tvm_sparse.ops.avg_pool import avg_pool
-from tvm_sparse.ops.windows import Axis
+from tvm_sparse.ops.tensors.avg_pool import avg_pool
+from tvm_sparse.ops.tensors.windows import Axis
 
 POOLS = {2: functional.avg_pool2d, 3: functional.avg_pool3d}
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 import tvm_sparse as ts
-from tvm_sparse.ops.bags import MODES
+from tvm_sparse.ops.tensors.bags import MODES
 
 CONFIG = ts.Config(measure=False, cache=False)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 
 
 def assert_exact(contraction, matrix, share=1, target=None, bank=16):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import host, integers, run
-from tvm_sparse.ops.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 

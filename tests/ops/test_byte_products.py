@@ -8,12 +8,12 @@ from tvm import te
 
 from tests.integers import TARGETS
 from tests.kernels import host, run
-from tvm_sparse.numerics import samples
-from tvm_sparse.ops.batch_matmul import View
-from tvm_sparse.ops.byte_products import ByteProduct, Centre
+from tvm_sparse.base.numerics import samples
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.contractions.batch_matmul import View
+from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
+from tvm_sparse.ops.contractions.pack_bytes import packed
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.pack_bytes import packed
-from tvm_sparse.ops.quantise import Scale
 
 BATCH = (2, 3)
 EXTENTS = [(5, 7, 19), (17, 32, 48), (1, 3, 1)]

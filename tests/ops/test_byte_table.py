@@ -8,7 +8,7 @@ from tvm import te
 
 from tests.kernels import host, run
 from tvm_sparse.machine.registry import MACHINES, features_of
-from tvm_sparse.ops.byte_table import byte_table
+from tvm_sparse.ops.bytes.byte_table import byte_table
 
 TABLE = np.random.default_rng(0).integers(0, 256, 256, np.uint8)
 HERE = features_of(host())

@@ -7,7 +7,7 @@ import pytest
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.column_moments import Columns, column_moments
+from tvm_sparse.ops.tensors.column_moments import Columns, column_moments
 
 
 def found(x: np.ndarray, each: int) -> np.ndarray:

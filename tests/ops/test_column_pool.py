@@ -7,11 +7,11 @@ import pytest
 from tvm import te
 
 from tests.kernels import host, run
-from tvm_sparse.ops.axis import Lines
-from tvm_sparse.ops.column_pool import column_pool
-from tvm_sparse.ops.quantise import Scale
-from tvm_sparse.ops.row_pool import mean
-from tvm_sparse.ops.windows import Shares
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.tensors.axis import Lines
+from tvm_sparse.ops.tensors.column_pool import column_pool
+from tvm_sparse.ops.tensors.row_pool import mean
+from tvm_sparse.ops.tensors.windows import Shares
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.kernels import host, integers, run
 from tests.ops.shapes import LEADS, WINDOWS, window
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops.compressed_rows import compressed_rows
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.compressed_rows import compressed_rows
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 
 
 def assert_exact(contraction, sparsity, vectors=2, target=None, **extents):

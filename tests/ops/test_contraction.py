@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from tests.kernels import integers
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.patterns.lowering import lower
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.kernels import host, integers, run
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense
 
 CASES = [
     Contraction((1,), 1, 1),

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.kernels import host, integers, run
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.depthwise import depthwise
 
 
 @pytest.mark.parametrize("channels", [1, 8, 16, 24, 37])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.integers import TARGETS, as_integers, assert_integers, sparse_bytes
 from tests.ops.shapes import WINDOWS, window
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise_columns import depthwise_columns, tap_columns_format
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.depthwise_columns import depthwise_columns, tap_columns_format
 
 FUSED = {name: target for name, target in TARGETS.items() if machine_of(target).fused}
 FIRST = next(iter(FUSED.values()), None)

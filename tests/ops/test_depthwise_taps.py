@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.depthwise_taps import depthwise_taps
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.depthwise_taps import depthwise_taps
 
 
 def assert_exact(extents, channels, lanes, sparsity, target=None):

@@ -7,7 +7,7 @@ import pytest
 from tvm import s_tir, te
 
 from tests.kernels import run
-from tvm_sparse.ops.extrema import MAX, MIN, position, reduce
+from tvm_sparse.ops.tensors.extrema import MAX, MIN, position, reduce
 
 
 def values(dtype: str) -> np.ndarray:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te
 
-from tvm_sparse.kernel import is_contraction
-from tvm_sparse.ops.grouped_products import grouped_products, tile_columns
+from tvm_sparse.ops.contractions.grouped_products import grouped_products, tile_columns
+from tvm_sparse.schedules.kernel import is_contraction
 from tvm_sparse.schedules.rule import WRITTEN
 
 

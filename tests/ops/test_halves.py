@@ -7,7 +7,7 @@ import numpy as np
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.halves import rounded
+from tvm_sparse.ops.bytes.halves import rounded
 
 
 def test_every_upper_half_with_every_sort_of_lower_half():

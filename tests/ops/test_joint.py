@@ -11,8 +11,8 @@ from tests.kernels import host, integers, run
 from tests.ops.shapes import LEADS, WINDOWS, window
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.joint import joint
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.joint import joint
 
 
 def masked(rng, shape, coarse, keep):

@@ -7,7 +7,7 @@ import pytest
 from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.ops.max_pool import max_pool
+from tvm_sparse.ops.tensors.max_pool import max_pool
 from tvm_sparse.schedules.blocks import VECTORIZED, nodes
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import first_schedule

@@ -7,7 +7,7 @@ import pytest
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.moments import moments
+from tvm_sparse.ops.tensors.moments import moments
 
 
 def found(x: np.ndarray, width: int) -> np.ndarray:

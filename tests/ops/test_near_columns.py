@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.near_columns import chunks_of, near_columns
-from tvm_sparse.ops.windows import MOST_CHUNKS
+from tvm_sparse.ops.tensors.near_columns import chunks_of, near_columns
+from tvm_sparse.ops.tensors.windows import MOST_CHUNKS
 
 
 def check(shape, places, dtype="float32"):

@@ -13,10 +13,10 @@ from tvm import tirx
 from tests.integers import as_integers
 from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense, dense_format
-from tvm_sparse.ops.numbered_rows import NumberedRows
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense, dense_format
+from tvm_sparse.ops.contractions.numbered_rows import NumberedRows
 from tvm_sparse.schedules.cpu import cores
 
 EXTENT = st.integers(1, 9)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.borders import Borders
-from tvm_sparse.ops.permute import PARALLEL_POINTS, Permutation, permute
+from tvm_sparse.ops.tensors.borders import Borders
+from tvm_sparse.ops.tensors.permute import PARALLEL_POINTS, Permutation, permute
 
 
 @pytest.mark.parametrize(

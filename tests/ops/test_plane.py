@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.plane import Plane
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.plane import Plane
 
 
 @pytest.mark.parametrize("wide", [14, 28, 7])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.kernels import host, integers, run
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.planes import plane_of, planes, planes_shapes
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.planes import plane_of, planes, planes_shapes
 
 
 def assert_exact(c, after=None, sparsity=0.7, vectors=4, target=None, **extents):

@@ -14,7 +14,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers opera
 from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.ops.quantise import (
+from tvm_sparse.ops.bytes.quantise import (
     BOUND,
     SMALL,
     Parts,

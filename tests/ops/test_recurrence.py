@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels import host, integers
-from tvm_sparse.frontends.recurrences import recurrence as expected
-from tvm_sparse.numerics import FLOAT32, INTEGERS
-from tvm_sparse.ops.cells import CELLS
-from tvm_sparse.ops.recurrence import Recurrence, recurrence
+from tvm_sparse.base.numerics import FLOAT32, INTEGERS
+from tvm_sparse.frontends.converters.recurrences import recurrence as expected
+from tvm_sparse.ops.contractions.cells import CELLS
+from tvm_sparse.ops.contractions.recurrence import Recurrence, recurrence
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
-from tvm_sparse.ops.reshape import matching, reshape
+from tvm_sparse.ops.tensors.reshape import matching, reshape
 
 SHAPES = [
     ((6,), (2, 3)),

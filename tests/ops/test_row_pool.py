@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.row_pool import MAXIMUM, mean, row_pool
-from tvm_sparse.ops.windows import Axis, chunks_of
+from tvm_sparse.ops.tensors.row_pool import MAXIMUM, mean, row_pool
+from tvm_sparse.ops.tensors.windows import Axis, chunks_of
 
 SUMS = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 LARGEST = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}

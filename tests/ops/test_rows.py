@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import run
-from tvm_sparse.ops.rows import layer_norm, log_softmax, softmax
+from tvm_sparse.ops.tensors.rows import layer_norm, log_softmax, softmax
 
 LENGTHS = [16, 17, 31, 32, 197, 768]
 

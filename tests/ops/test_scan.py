@@ -7,9 +7,9 @@ import pytest
 import tvm
 from tvm import te
 
-from tvm_sparse.ops.scan import scan
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.tensors.scan import scan
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.targets import parse_target
 
 
 def scanned(x: np.ndarray, axis: int, **how: bool) -> np.ndarray:

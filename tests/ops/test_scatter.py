@@ -12,7 +12,7 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module
-from tvm_sparse.passes.lower_lines import LowerLines
+from tvm_sparse.passes.lower.lower_lines import LowerLines
 
 COMBINE = {
     "update": lambda old, new: new,

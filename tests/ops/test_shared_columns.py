@@ -16,10 +16,10 @@ from tvm import tirx
 from tests.integers import TARGETS, as_integers, assert_integers, sparse_bytes
 from tests.kernels import host, integers, run
 from tests.ops.shapes import LEADS, WINDOWS, window
+from tvm_sparse.base.numerics import BFLOATS
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
-from tvm_sparse.numerics import BFLOATS
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.shared_columns import shared_columns
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.shared_columns import shared_columns
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.selection.narrow import stored

@@ -14,9 +14,9 @@ from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS, window
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.plane import Plane
-from tvm_sparse.ops.shifted_rows import shifted_rows
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.plane import Plane
+from tvm_sparse.ops.contractions.shifted_rows import shifted_rows
 from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import te, tirx
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.ops.sort import argsort, position_type
+from tvm_sparse.ops.tensors.sort import argsort, position_type
 
 NAN, INF = np.nan, np.inf
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tvm import te
 
-from tvm_sparse.ops.sums_of_products import products, sums_products
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.tensors.sums_of_products import products, sums_products
 from tvm_sparse.schedules.build import scheduled
-from tvm_sparse.targets import parse_target
 
 A = te.placeholder((8, 8), "float32", "A")
 B = te.placeholder((8, 8), "float32", "B")

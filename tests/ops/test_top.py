@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te
 
-from tvm_sparse.ops.top import top
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.tensors.top import top
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.targets import parse_target
 
 
 def first(x: np.ndarray, axis: int, count: int, descending: bool) -> np.ndarray:

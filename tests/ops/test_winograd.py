@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from tests.kernels import host, integers, run
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.formats.winograd import WinogradFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.winograd import fits, winograd, work
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.winograd import fits, winograd, work
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidates
-from tvm_sparse.targets import parse_target
 
 
 def layer(batch, height, width, columns, features):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from tvm_sparse.passes.stored_numbers import change_numbers
+from tvm_sparse.passes.finish.stored_numbers import change_numbers
 
 
 def defined(compute: Callable[..., Any], *types: tuple[tuple[Any, ...], str]) -> tirx.PrimFunc:

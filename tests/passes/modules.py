@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.passes.graph.rewrite import op_name
 
 
 def module(

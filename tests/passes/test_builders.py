@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tvm import relax
 
-from tvm_sparse.passes.builders import blocks_ended
+from tvm_sparse.passes.graph.builders import blocks_ended
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -10,8 +10,8 @@ from torch import nn
 from tvm import relax
 
 import tvm_sparse as ts
-from tvm_sparse.passes import channels_first
-from tvm_sparse.passes.channels_first import before_transpositions
+from tvm_sparse.passes.lower import channels_first
+from tvm_sparse.passes.lower.channels_first import before_transpositions
 
 
 def module(after, *, twice=False):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.kernel import GENERIC
+from tvm_sparse.schedules.kernel import GENERIC
 
 LAYERS = {
     "plain": (lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 9, 8), (32, 16, 3, 3)),

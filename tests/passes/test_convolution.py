@@ -13,9 +13,9 @@ from tvm import relax, tirx
 import tvm_sparse as ts
 from tests.kernels import integers
 from tests.passes.modules import module
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.passes.convolution import convolution, extent, joined_groups
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.passes.graph.convolution import convolution, extent, joined_groups
+from tvm_sparse.passes.graph.rewrite import op_name
 
 
 def contraction(batch, kernel, groups=1, strides=(1, 1), borders=(1, 1)):

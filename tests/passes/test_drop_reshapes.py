@@ -7,8 +7,8 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.drop_reshapes import DropReshapes
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.canonical.drop_reshapes import DropReshapes
+from tvm_sparse.passes.graph.rewrite import constant
 
 R = relax.op
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.passes.dump import dumped
-from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.canonical.simplify import Simplify
+from tvm_sparse.passes.graph.dump import dumped
 
 PHASES = ["1-canonicalise", "2-lower", "3-schedule", "4-finalise"]
 

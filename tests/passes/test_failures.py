@@ -8,8 +8,8 @@ from tvm import relax
 
 from tests.passes.modules import module
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.passes.failures import applied
-from tvm_sparse.passes.rewrite import op_name, rewrite
+from tvm_sparse.passes.graph.failures import applied
+from tvm_sparse.passes.graph.rewrite import op_name, rewrite
 
 BEFORE = module(lambda x: relax.op.nn.relu(relax.op.exp(relax.op.nn.relu(x))), (2, 3))
 

@@ -7,8 +7,8 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
-from tvm_sparse.passes.rewrite import constant, name_of
+from tvm_sparse.passes.canonical.fold_batch_norm import FoldBatchNorm
+from tvm_sparse.passes.graph.rewrite import constant, name_of
 
 RNG = np.random.default_rng(0)
 WEIGHT = (RNG.standard_normal((4, 3, 3, 3)) * (RNG.random((4, 3, 3, 3)) < 0.5)).astype(np.float32)
@@ -66,7 +66,7 @@ def test_a_convolution_read_twice_keeps_its_weight():
 
 
 def test_epsilon_counts():
-    from tvm_sparse.passes.fold_batch_norm import affine
+    from tvm_sparse.passes.canonical.fold_batch_norm import affine
 
     scale, shift = affine([np.float32([2]), np.float32([1]), np.float32([3]), np.float32([0])], 4.0)
     assert scale == 1 and shift == -2

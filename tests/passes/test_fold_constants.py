@@ -8,8 +8,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.fold_constants import FoldConstants
-from tvm_sparse.passes.rewrite import constant, name_of, op_name
+from tvm_sparse.passes.canonical.fold_constants import FoldConstants
+from tvm_sparse.passes.graph.rewrite import constant, name_of, op_name
 
 W = np.array([[1.0, -2.0, 0.0], [3.0, 4.0, -5.0]], np.float32)
 M = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], np.float32)

@@ -8,10 +8,10 @@ import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.quantise import Scale
-from tvm_sparse.passes.definitions import DEFINITIONS
-from tvm_sparse.passes.fold_scales import FoldScales
-from tvm_sparse.passes.quantisation import dequantize, quantize
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.passes.bytes.fold_scales import FoldScales
+from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.passes.lower.definitions import DEFINITIONS
 
 FEATURES = 24
 RNG = np.random.default_rng(0)

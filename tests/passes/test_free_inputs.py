@@ -11,7 +11,7 @@ from tvm import relax, te, tirx
 
 import tvm_sparse as ts
 from tests.runtime.arrays import aligned
-from tvm_sparse.passes.free_inputs import FreeInputs
+from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse_runtime import load
 from tvm_sparse_runtime.spec import ITEM_BYTES
 

@@ -11,13 +11,13 @@ from tvm import relax
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
 from tests.zoo import torchvision_model
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.frontends.load import load
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.passes.graph.rewrite import op_name
 from tvm_sparse.pruning import deprune
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
-from tvm_sparse.targets import parse_target
 
 
 class Block(nn.Module):

@@ -9,10 +9,10 @@ from torch import nn
 
 from tests.frontends.running import run
 from tests.passes.modules import operators
-from tvm_sparse.frontends.exported import from_exported
-from tvm_sparse.passes.fuse_quantization import FuseQuantization
+from tvm_sparse.frontends.program.exported import from_exported
+from tvm_sparse.passes.bytes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.graph.rewrite import op_name
 from tvm_sparse.passes.pipeline import canonicalise
-from tvm_sparse.passes.rewrite import op_name
 
 Q = torch.ops.quantized_decomposed
 

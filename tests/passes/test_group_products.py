@@ -9,10 +9,10 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.group_products import GroupProducts
-from tvm_sparse.passes.merge_permutes import MergePermutes
-from tvm_sparse.passes.rewrite import constant
-from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.canonical.simplify import Simplify
+from tvm_sparse.passes.graph.rewrite import constant
+from tvm_sparse.passes.lower.merge_permutes import MergePermutes
+from tvm_sparse.passes.shrink.group_products import GroupProducts
 
 RNG = np.random.default_rng(0)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from tests.passes.modules import evaluate, module
-from tvm_sparse.passes.hoist_elementwise import HoistElementwise, reshaped
-from tvm_sparse.passes.rewrite import constant, op_name
+from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise, reshaped
+from tvm_sparse.passes.graph.rewrite import constant, op_name
 
 X, WEIGHT = (2, 4, 5, 3), (8, 1, 1, 3)
 BIAS = np.arange(2, dtype=np.float32)

@@ -12,8 +12,8 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.join_phases import JoinPhases
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.graph.rewrite import constant
+from tvm_sparse.passes.shrink.join_phases import JoinPhases
 
 X = (2, 9, 32)
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)

@@ -6,9 +6,9 @@ import numpy as np
 from tvm import relax
 
 from tests.passes.modules import module, operators
-from tvm_sparse.passes.bind_weights import BindWeights
-from tvm_sparse.passes.lift_weights import NUMBERS, LiftWeights
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.canonical.bind_weights import BindWeights
+from tvm_sparse.passes.finish.lift_weights import NUMBERS, LiftWeights
+from tvm_sparse.passes.graph.rewrite import constant
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 R = relax.op

@@ -7,10 +7,10 @@ import pytest
 from tvm import relax, tirx
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.lower_concatenate import LowerConcatenate
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.passes.lower.lower_concatenate import LowerConcatenate
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules
-from tvm_sparse.targets import parse_target
 
 PIECES = {"grown": [64, 32, 32], "halves": [24, 40], "odd": [3, 61], "one": [1, 1, 5, 9]}
 

@@ -12,7 +12,7 @@ from tvm import relax
 import tvm_sparse as ts
 from tests.kernels import host
 from tests.passes.modules import evaluate, operators
-from tvm_sparse.passes.lower_contractions import LowerContractions
+from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 

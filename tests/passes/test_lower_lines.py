@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.lower_lines import LowerLines
+from tvm_sparse.passes.lower.lower_lines import LowerLines
 
 X = np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
 

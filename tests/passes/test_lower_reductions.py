@@ -9,10 +9,10 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.quantise import Scale
-from tvm_sparse.passes import lower_reductions
-from tvm_sparse.passes.lower_reductions import LowerReductions
-from tvm_sparse.passes.quantisation import dequantize
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.passes.bytes.quantisation import dequantize
+from tvm_sparse.passes.lower import lower_reductions
+from tvm_sparse.passes.lower.lower_reductions import LowerReductions
 
 REDUCTIONS = {"max": (relax.op.max, np.max), "min": (relax.op.min, np.min)}
 REDUCTIONS["prod"] = (relax.op.prod, np.prod)

@@ -12,11 +12,11 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import module
-from tvm_sparse.ops import quantise as ops
-from tvm_sparse.ops.quantise import Scale
-from tvm_sparse.passes import read_bytes
-from tvm_sparse.passes.magnitudes import Magnitudes
-from tvm_sparse.passes.quantisation import dequantize
+from tvm_sparse.ops.bytes import quantise as ops
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.passes.bytes import read_bytes
+from tvm_sparse.passes.bytes.magnitudes import Magnitudes
+from tvm_sparse.passes.bytes.quantisation import dequantize
 
 
 def largest(body, *shapes):

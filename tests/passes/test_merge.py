@@ -7,9 +7,9 @@ from tvm import relax
 
 from tests.kernels import host, integers, run
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense
-from tvm_sparse.passes.merge import merge
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense
+from tvm_sparse.passes.graph.merge import merge
 
 FIRST, SECOND = Contraction((6,), 20, 16), Contraction((6,), 16, 24)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.passes.order_channels import LANES, order_by_taps, shared_taps
+from tvm_sparse.passes.shrink.order_channels import LANES, order_by_taps, shared_taps
 
 FAST = ts.Config(measure=False)
 

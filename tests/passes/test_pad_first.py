@@ -13,9 +13,9 @@ from tests.kernels import host
 from tests.passes.modules import operators
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.marks import PADDING
-from tvm_sparse.passes.pad_first import PadFirst
-from tvm_sparse.passes.padding import pad, padding_of
-from tvm_sparse.passes.tabulate_bytes import look_up
+from tvm_sparse.passes.bytes.pad_first import PadFirst
+from tvm_sparse.passes.bytes.tabulate_bytes import look_up
+from tvm_sparse.passes.graph.padding import pad, padding_of
 
 SHAPE, WIDTHS = (1, 5, 6, 16), (1, 0, 2, 1)
 TABLE = np.random.default_rng(0).permutation(256).astype(np.uint8)

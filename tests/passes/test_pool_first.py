@@ -7,7 +7,7 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import evaluate, module
-from tvm_sparse.passes.pool_first import PoolFirst
+from tvm_sparse.passes.canonical.pool_first import PoolFirst
 
 RNG = np.random.default_rng(0)
 POOLS = {

@@ -23,13 +23,13 @@ from tests.quantised_networks import (
     with_float_weights,
     with_unsigned_weights,
 )
-from tvm_sparse.config import Config
-from tvm_sparse.memory import argument_of
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.quantise import Scale
+from tvm_sparse.base.config import Config
+from tvm_sparse.base.memory import argument_of
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.passes.graph.rewrite import constant
 from tvm_sparse.passes.pipeline import finalise, lower, schedule
-from tvm_sparse.passes.quantisation import dequantize, quantize
-from tvm_sparse.passes.rewrite import constant
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions

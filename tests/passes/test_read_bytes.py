@@ -7,11 +7,11 @@ import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.quantise import Scale
-from tvm_sparse.passes.definitions import DEFINITIONS
-from tvm_sparse.passes.quantisation import dequantize, quantize
-from tvm_sparse.passes.read_bytes import ReadBytes
-from tvm_sparse.passes.rewrite import op_name
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.passes.bytes.read_bytes import ReadBytes
+from tvm_sparse.passes.graph.rewrite import op_name
+from tvm_sparse.passes.lower.definitions import DEFINITIONS
 
 LEFT, RIGHT = Scale("uint8", 0.02, 100), Scale("int8", 0.03, -5)
 SHAPE = (3, 40)

@@ -8,11 +8,11 @@ import torch
 from tvm import relax, tirx
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.frontends.recurrences import recurrence
-from tvm_sparse.ops.cells import CELLS
-from tvm_sparse.passes.recurrences import Recurrent, recurrent_of
-from tvm_sparse.passes.rewrite import constant
-from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
+from tvm_sparse.frontends.converters.recurrences import recurrence
+from tvm_sparse.ops.contractions.cells import CELLS
+from tvm_sparse.passes.graph.recurrences import Recurrent, recurrent_of
+from tvm_sparse.passes.graph.rewrite import constant
+from tvm_sparse.passes.lower.unroll_recurrences import UnrollRecurrences
 
 BATCH, STEPS, HIDDEN = 2, 3, 5
 FLAGS = ("reverse", "batch_first", "rounded")

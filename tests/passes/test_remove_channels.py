@@ -11,8 +11,8 @@ from tvm import relax
 import tvm_sparse as ts
 from tests.passes.modules import module
 from tests.random_networks import Concat
-from tvm_sparse.passes.remove_channels import RemoveChannels
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.graph.rewrite import constant
+from tvm_sparse.passes.shrink.remove_channels import RemoveChannels
 
 FAST = ts.Config(measure=False)
 

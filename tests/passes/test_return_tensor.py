@@ -10,7 +10,7 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module
-from tvm_sparse.passes.return_tensor import ReturnTensor
+from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

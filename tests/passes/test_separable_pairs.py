@@ -7,8 +7,8 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import module
-from tvm_sparse.passes.rewrite import constant, op_name
-from tvm_sparse.passes.separable_pairs import Pairs
+from tvm_sparse.passes.graph.rewrite import constant, op_name
+from tvm_sparse.passes.lower.separable_pairs import Pairs
 
 SHAPE = (2, 8, 8, 16)
 

@@ -15,9 +15,9 @@ import tvm_sparse as ts
 from tests.passes.functions import defined, stored_numbers
 from tests.passes.modules import evaluate
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.lift_weights import LiftWeights
-from tvm_sparse.passes.rewrite import add_function
-from tvm_sparse.passes.share_functions import ShareFunctions
+from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.finish.share_functions import ShareFunctions
+from tvm_sparse.passes.graph.rewrite import add_function
 
 SHAPE = (8, 4)
 X = np.arange(32, dtype=np.float32).reshape(SHAPE) - 9

@@ -8,8 +8,8 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.rewrite import constant
-from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.passes.canonical.simplify import Simplify
+from tvm_sparse.passes.graph.rewrite import constant
 
 WEIGHT = np.arange(12, dtype=np.float32).reshape(4, 3)
 R = relax.op

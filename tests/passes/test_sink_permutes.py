@@ -7,8 +7,8 @@ import pytest
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.rewrite import constant
-from tvm_sparse.passes.sink_permutes import SinkPermutes
+from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
+from tvm_sparse.passes.graph.rewrite import constant
 
 SHAPE = (2, 5, 3, 4)
 BIAS = np.arange(5, dtype=np.float32).reshape(1, 5, 1, 1)

@@ -13,9 +13,9 @@ import tvm_sparse as ts
 from tests.machines import changed_machine, part_of
 from tests.passes.modules import evaluate, module
 from tests.random_networks import random_network
-from tvm_sparse.passes.call_parts import CallParts
-from tvm_sparse.passes.lift_weights import LiftWeights
-from tvm_sparse.passes.split_batch import SplitBatch, parts_of
+from tvm_sparse.passes.finish.call_parts import CallParts
+from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.shrink.split_batch import SplitBatch, parts_of
 from tvm_sparse.report.html import render
 
 R = relax.op

@@ -8,7 +8,7 @@ from tvm import te, tirx
 
 from tests.passes.functions import defined, stored_numbers
 from tvm_sparse.ops.marks import OPERATOR
-from tvm_sparse.passes.stored_numbers import change_numbers, word_of
+from tvm_sparse.passes.finish.stored_numbers import change_numbers, word_of
 
 X = ((8, 4), "float32")
 

@@ -12,9 +12,9 @@ from tests.frontends.running import run
 from tests.kernels import host
 from tests.passes.modules import operators
 from tests.passes.test_fuse_quantization import lowered, meant, quantised
-from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.passes.tabulate_bytes import TabulateBytes
+from tvm_sparse.passes.bytes.tabulate_bytes import TabulateBytes
 
 X = torch.arange(256, dtype=torch.uint8).repeat(3).reshape(3, 256)
 

@@ -9,7 +9,7 @@ from tvm import relax, tirx
 
 import tvm_sparse as ts
 from tests.passes.modules import module, operators
-from tvm_sparse.passes.transposed_convolution import TransposedConvolution
+from tvm_sparse.passes.canonical.transposed_convolution import TransposedConvolution
 
 OPTIONS = {
     "plain": {"kernel_size": 3},

@@ -11,8 +11,8 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.fold_constants import FoldConstants
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.canonical.fold_constants import FoldConstants
+from tvm_sparse.passes.graph.rewrite import constant
 
 R = relax.op
 W = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)

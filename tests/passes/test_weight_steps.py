@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_sparse.passes.weight_steps import find_steps
+from tvm_sparse.passes.bytes.weight_steps import find_steps
 
 RNG = np.random.default_rng(0)
 

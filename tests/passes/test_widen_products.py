@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import tvm_sparse as ts
-from tvm_sparse.kernel import GENERIC
+from tvm_sparse.schedules.kernel import GENERIC
 from tvm_sparse.selection.decisions import DENSE
 
 

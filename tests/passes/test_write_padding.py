@@ -13,10 +13,10 @@ from tvm import tirx
 
 import tvm_sparse as ts
 from tests.kernels import host, integers
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense, dense_format
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.write_padding import bordered
+from tvm_sparse.passes.finish.write_padding import bordered
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.cpu import cores
 

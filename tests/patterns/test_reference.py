@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_sparse.native import library
+from tvm_sparse.base.native import library
 from tvm_sparse.patterns import reference
 
 MASKS = {

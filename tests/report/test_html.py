@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.kernel import Kernel
 from tvm_sparse.report.html import render, write
+from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.selection.decisions import Decisions, History
 
 

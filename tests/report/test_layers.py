@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.kernel import Kernel
 from tvm_sparse.report.layers import layer_rows
+from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.selection.decisions import Decision
 
 

@@ -6,7 +6,7 @@ import torch
 
 import tvm_sparse as ts
 from tests.runtime import fresh
-from tvm_sparse.targets import threads_of
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse_runtime import threads
 from tvm_sparse_runtime.errors import SparseRuntimeError
 

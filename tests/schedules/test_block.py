@@ -17,13 +17,13 @@ from tests.schedules.layers import (
     prune,
     squeeze_excite,
 )
+from tvm_sparse.base.numerics import INTEGERS
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.record import Caches
-from tvm_sparse.numerics import INTEGERS
-from tvm_sparse.ops.block import block
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.block import block
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules.cpu.block import default_rows, leave_room
-from tvm_sparse.targets import parse_target
 
 
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)

@@ -8,10 +8,10 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module
-from tvm_sparse.passes.definitions import DEFINITIONS
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.passes.lower.definitions import DEFINITIONS
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules
-from tvm_sparse.targets import parse_target
 
 
 def chain(steps):

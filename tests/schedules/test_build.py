@@ -12,8 +12,8 @@ from tvm.ir.instrument import PassTimingInstrument
 from tvm.ir.transform import PassContext
 
 import tvm_sparse as ts
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_context, pass_config
-from tvm_sparse.targets import parse_target
 
 
 @tvm.instrument.pass_instrument

@@ -9,9 +9,9 @@ from tests.kernels import host, integers, keep_of_bank, run
 from tests.schedules.layers import MODULES, assert_like_torch, prune
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense
 from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 

@@ -6,7 +6,7 @@ import tvm
 from tvm import s_tir, te
 from tvm.target import Target
 
-from benchmarks.kernel_cases import conv
+from benchmarks.cases.kernel_cases import conv
 from tests.kernels import host
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import build_function

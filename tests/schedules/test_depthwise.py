@@ -8,8 +8,8 @@ from torch import nn
 
 from tests.kernels import host
 from tests.schedules.layers import assert_like_torch
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.depthwise import depthwise
 from tvm_sparse.schedules.cpu.depthwise import DepthwiseRule
 
 

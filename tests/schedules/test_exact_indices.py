@@ -11,9 +11,9 @@ from tvm import ir, te, tirx
 from tvm.sym import Analyzer
 
 import tvm_sparse as ts
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.exact_indices import ExactIndices, exact_division
-from tvm_sparse.targets import parse_target
 
 PLACES = {
     "counts down": (lambda v, _: (14 - v) % 5, True),

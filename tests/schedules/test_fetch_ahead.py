@@ -15,16 +15,16 @@ from tvm import ir, s_tir, tirx
 import tvm_sparse as ts
 from tests.integers import as_integers
 from tests.kernels import host, integers, keep_of_bank, run
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.record import Caches
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense, dense_format
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense, dense_format
 from tvm_sparse.schedules.blocks import VECTORIZED, nodes
 from tvm_sparse.schedules.build import build_function, scheduled
 from tvm_sparse.schedules.cpu.fetch_ahead import FETCH, LINE, FetchAhead
-from tvm_sparse.targets import parse_target
 
 ROWS = Contraction((16,), 128, 128)
 WINDOW = Contraction((1, 8, 4), 64, 128, (1, 2), (1, 1), (1, 1), padded=(8, 5))

@@ -8,13 +8,13 @@ import tvm
 from tvm import relax, te, topi
 
 from tests.passes.modules import evaluate, module
-from tvm_sparse.ops.reshape import reshape
-from tvm_sparse.passes.definitions import DEFINITIONS
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.tensors.reshape import reshape
+from tvm_sparse.passes.lower.definitions import DEFINITIONS
 from tvm_sparse.schedules.build import build_function, rules_for
 from tvm_sparse.schedules.cpu.generic import GenericRule
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.rule import ApplySchedules
-from tvm_sparse.targets import parse_target
 
 POOLS = {"max": relax.op.nn.max_pool2d, "avg": relax.op.nn.avg_pool2d}
 

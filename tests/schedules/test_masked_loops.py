@@ -9,9 +9,9 @@ import tvm
 from tvm import te
 
 import tvm_sparse as ts
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful, has_masked_loop
-from tvm_sparse.targets import parse_target
 
 
 def pairs(size, columns):
@@ -78,7 +78,7 @@ def test_loops_are_split_where_that_ends_their_masks():
 def test_a_network_whose_loops_are_split_keeps_the_vectoriser(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "tvm_sparse.compiler.careful",
+        "tvm_sparse.program.compiler.careful",
         lambda target, mod: seen.append(careful(target, mod)) or target,
     )
     heads = torch.nn.Sequential(torch.nn.Unflatten(2, (4, 32)), Swapped(), torch.nn.Flatten(2))

@@ -9,9 +9,9 @@ from tvm.target import Target
 from tests.kernels import host, integers
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.ops.block import block
-from tvm_sparse.ops.compressed_rows import compressed_rows
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.block import block
+from tvm_sparse.ops.contractions.compressed_rows import compressed_rows
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates

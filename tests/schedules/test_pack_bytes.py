@@ -13,8 +13,8 @@ from tests.kernels import host
 from tvm_sparse.machine.pack import PARTS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
-from tvm_sparse.ops.byte_table import looked_up
-from tvm_sparse.ops.quantise import SMALL, Scale, quantised
+from tvm_sparse.ops.bytes.byte_table import looked_up
+from tvm_sparse.ops.bytes.quantise import SMALL, Scale, quantised
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cpu.pack_bytes import PackBytes

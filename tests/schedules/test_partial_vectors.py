@@ -16,7 +16,7 @@ import tvm_sparse as ts
 from tests.kernels import integers
 from tests.ops.test_balanced import assert_exact
 from tests.schedules.layers import prune
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
 
 

@@ -11,8 +11,8 @@ from tvm import te, tirx
 
 from tests.kernels import host
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.ops.quantise import BOUND, Scale, quantised, whole_steps
-from tvm_sparse.ops.rounding import Nearest, nearest
+from tvm_sparse.ops.bytes.quantise import BOUND, Scale, quantised, whole_steps
+from tvm_sparse.ops.bytes.rounding import Nearest, nearest
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu.round_directly import RoundDirectly

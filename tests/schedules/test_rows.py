@@ -10,7 +10,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.kernels import host, run
-from tvm_sparse.ops.rows import layer_norm, softmax
+from tvm_sparse.ops.tensors.rows import layer_norm, softmax
 from tvm_sparse.schedules.build import build_function
 
 OPERATORS = {

@@ -11,16 +11,16 @@ import tvm
 
 from tests.integers import as_integers, bytes_of
 from tests.kernels import host, integers, keep_of_bank
+from tvm_sparse.base.numerics import BFLOATS
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.winograd import WinogradFormat
-from tvm_sparse.numerics import BFLOATS
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.batch_matmul import View, batch_matmul
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.dense import dense, dense_format
-from tvm_sparse.ops.depthwise import depthwise
-from tvm_sparse.ops.winograd import winograd
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.dense import dense, dense_format
+from tvm_sparse.ops.contractions.depthwise import depthwise
+from tvm_sparse.ops.contractions.winograd import winograd
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_context, rules_for
 from tvm_sparse.schedules.cpu import cores

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tvm import ir, s_tir, te, tirx
 
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.ieee import let
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.rule import ApplySchedules
 from tvm_sparse.schedules.single_bindings import SingleBindings
-from tvm_sparse.targets import parse_target
 
 
 def test_what_is_written_twice_has_two_variables():

@@ -10,9 +10,9 @@ import pytest
 from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseTapFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction, reference
-from tvm_sparse.ops.depthwise import depthwise
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.depthwise import depthwise
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.cpu import cores

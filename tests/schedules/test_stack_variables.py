@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tests.kernels import host, run
-from tvm_sparse.ops.axis import flat_view, variable
+from tvm_sparse.ops.tensors.axis import flat_view, variable
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 

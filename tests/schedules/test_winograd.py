@@ -10,7 +10,7 @@ from tests.kernels import host
 from tests.ops.test_winograd import layer
 from tests.schedules.layers import assert_like_torch
 from tvm_sparse.formats.winograd import WinogradFormat
-from tvm_sparse.ops.winograd import winograd
+from tvm_sparse.ops.contractions.winograd import winograd
 from tvm_sparse.schedules.blocks import PARALLEL
 from tvm_sparse.schedules.cpu.winograd import WinogradRule, strip_rows
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tvm_sparse as ts
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection import choose
 from tvm_sparse.selection.agreement import ENOUGH, Agreement
 from tvm_sparse.selection.candidate import Candidate
@@ -14,7 +15,6 @@ from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.selection.measure import Measured
-from tvm_sparse.targets import parse_target
 
 SIZE = 1e6
 

@@ -57,7 +57,7 @@ def test_the_perceptron_that_lost_is_no_slower(target):
 
 
 def test_a_network_that_loses_by_its_zeros_is_compiled_dense(monkeypatch):
-    from tvm_sparse import compiler
+    from tvm_sparse.program import compiler
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(256, 128), torch.nn.Linear(128, 64)).eval()

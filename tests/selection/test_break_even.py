@@ -2,12 +2,12 @@ import itertools
 
 import pytest
 
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.selection.break_even import LEVELS, Point, Studied, break_even, curve
-from tvm_sparse.targets import parse_target
 
 CPU = parse_target("cpu:znver4").target
 LINEAR = Contraction((64,), 256, 512)

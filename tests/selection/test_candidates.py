@@ -10,7 +10,7 @@ import tvm
 from tvm import tirx
 
 from tests.kernels import host, integers, keep_of_bank
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.selection.candidates import dense_candidate, sparse_candidates

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tvm_sparse as ts
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import InputError
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection import choose, measure
 from tvm_sparse.selection.candidate import Candidate
@@ -19,7 +20,6 @@ from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.selection.measure import Measured
 from tvm_sparse.selection.times import Times
-from tvm_sparse.targets import parse_target
 
 
 def layer(zeros: float, name: str = "fc") -> Layer:

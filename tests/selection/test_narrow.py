@@ -9,11 +9,11 @@ import pytest
 
 from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS, window
+from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.narrow import NarrowFormat
-from tvm_sparse.numerics import HALVES
-from tvm_sparse.ops.block import block
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.block import block
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.balanced import balanced_candidates
 from tvm_sparse.selection.cpu.block import block_candidates

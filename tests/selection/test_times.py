@@ -10,13 +10,13 @@ import tvm
 from torch import nn
 
 import tvm_sparse as ts
-from benchmarks.networks import prune_balanced
-from tvm_sparse.ops.contraction import Contraction
+from benchmarks.cases.networks import prune_balanced
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.selection import choose, measure
 from tvm_sparse.selection.candidates import dense_candidate
 from tvm_sparse.selection.times import FILE, Times, key_of
-from tvm_sparse.targets import parse_target
 
 TARGET = parse_target("cpu").target
 NAMES = {"dense", "balanced"}

@@ -9,7 +9,7 @@ from tvm import relax
 from tests import stored
 from tvm_sparse.artifact import export
 from tvm_sparse.artifact.link import Program
-from tvm_sparse.passes.free_inputs import FreeInputs
+from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse_runtime import TensorSpec, load
 
 

@@ -18,7 +18,7 @@ from onnx.backend.test.loader import load_model_tests
 import tvm_sparse as ts
 from tests.suites.onnx_single import in_single_precision
 from tests.suites.outcomes import RIGHT, WRONG, Arrays, Result, difference, outcome_of
-from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.modules.effective import to_numpy
 from tvm_sparse.frontends.onnx.types import to_tensor
 
 TITLE = "ONNX's backend node tests"

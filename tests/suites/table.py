@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import dumps, loads
+from benchmarks.harness.rows import dumps, loads
 from tests.suites.outcomes import RIGHT, Result
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"

@@ -8,9 +8,9 @@ from tvm import relax
 
 from tests.kernels import host, integers, keep_of_bank
 from tests.passes.modules import module
-from tvm_sparse.config import Config
+from tvm_sparse.base.config import Config
 from tvm_sparse.passes import pipeline
-from tvm_sparse.passes.rewrite import constant
+from tvm_sparse.passes.graph.rewrite import constant
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions

@@ -6,8 +6,8 @@ import pytest
 
 from tests.kernels import host
 from tests.tuning.networks import lowered, mlp, tasks
-from tvm_sparse.kernel import Kernel
-from tvm_sparse.passes.write_padding import definitions
+from tvm_sparse.passes.finish.write_padding import definitions
+from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.history import best_so_far, histories
 from tvm_sparse.tuning.record import record_of

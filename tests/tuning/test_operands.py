@@ -9,8 +9,8 @@ from tvm import te, tirx
 from tests.integers import as_integers, sparse_bytes
 from tests.kernels import host, integers, keep_of_bank, run
 from tvm_sparse.formats.balanced import BalancedFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidates import sparse_candidates
 from tvm_sparse.tuning import operands

@@ -11,14 +11,14 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.kernels import host, integers
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.formats.balanced import BalancedFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.program.tune import tasks_of
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.decisions import Decision
-from tvm_sparse.targets import parse_target
 from tvm_sparse.tuning import recorded
-from tvm_sparse.tuning.api import tasks_of
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.record import record_of
 from tvm_sparse.tuning.space import Point

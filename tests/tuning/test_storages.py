@@ -12,14 +12,14 @@ import tvm_sparse as ts
 from tests.kernels import host, integers, keep_of_bank
 from tests.tuning.fakes import FakeMeasurer
 from tests.tuning.test_recorded import network
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.program.tune import tasks_of
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.selection.candidates import sparse_candidates
 from tvm_sparse.selection.choose import Choice
 from tvm_sparse.selection.layer import Layer
-from tvm_sparse.targets import parse_target
-from tvm_sparse.tuning.api import tasks_of
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.recorded import recorded_rules
 from tvm_sparse.tuning.storages import storage_tasks

@@ -14,9 +14,9 @@ from tests.kernels import host, keep_of_bank
 from tests.tuning.networks import mlp, tasks
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.dense import dense
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.dense import dense
 from tvm_sparse.tuning.workload import target_name, workload_of
 
 LINEAR = Contraction((8,), 64, 32)

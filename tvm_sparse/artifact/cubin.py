@@ -16,10 +16,10 @@ from typing import Any
 import tvm_ffi
 from tvm.target import Target
 
+from tvm_sparse.base.targets import cuda_archs, newest_arch
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.schedules.cuda.machine_code import machine_code
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
-from tvm_sparse.targets import cuda_archs, newest_arch
 
 Compile = Callable[[str], tuple[str, bytes]]
 """``source -> (format, code)``; the format is a name that TVM's CUDA runtime knows."""

@@ -17,9 +17,9 @@ import numpy as np
 from tvm_sparse.artifact import cpu, staging
 from tvm_sparse.artifact.link import Program, link
 from tvm_sparse.artifact.weights import shared_section
+from tvm_sparse.base.names import printable
+from tvm_sparse.base.targets import cuda_archs
 from tvm_sparse.errors import ArtifactError
-from tvm_sparse.names import printable
-from tvm_sparse.targets import cuda_archs
 from tvm_sparse_runtime import trust, verification
 from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.extents import Bounds
@@ -90,7 +90,7 @@ def export(
     alternatives
         The same program for other CPUs; machines take the best that they can run.
     recipe
-        The document that :func:`tvm_sparse.refresh.refresh` needs.
+        The document that :func:`tvm_sparse.program.refresh.refresh` needs.
 
     Returns
     -------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import (
     Bounds,
@@ -23,15 +24,14 @@ from tvm_sparse.cli.options import (
     use_threads,
 )
 from tvm_sparse.errors import InputError
-from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tvm_sparse.base.progress import ReportProgress
     from tvm_sparse.comparison.latency import Latency
     from tvm_sparse.frontends.model import Model
-    from tvm_sparse.library import Library
-    from tvm_sparse.progress import ReportProgress
+    from tvm_sparse.program.library import Library
 
 OURS, OURS_DENSE = "tvm-sparse", "tvm-sparse, all dense"
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from tvm_sparse.base.extras import require
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import (
     Bounds,
@@ -25,8 +27,6 @@ from tvm_sparse.cli.options import (
     load_model,
 )
 from tvm_sparse.cli.outputs import check_file
-from tvm_sparse.extras import require
-from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from tvm_sparse.comparison.beside import Beside
@@ -139,7 +139,7 @@ def compile_command(
         checked = None
         if check:
             from tvm_sparse.comparison.beside import beside_source
-            from tvm_sparse.frontends.part import part_of
+            from tvm_sparse.frontends.files.part import part_of
 
             checked = beside_source(library, source, input, weights, part_of(outputs, fixed))
         written = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from tvm_sparse import terminal
+from tvm_sparse.base import terminal
 from tvm_sparse.errors import SparseError
 from tvm_sparse_runtime.errors import SparseRuntimeError
 

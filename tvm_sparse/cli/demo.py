@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tvm_sparse.base.extras import require
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json
-from tvm_sparse.extras import require
-from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from rich.table import Table

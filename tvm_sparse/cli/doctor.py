@@ -16,7 +16,7 @@ def doctor_command(*, json: Json = False, debug: Debug = False) -> None:
     Exits with 1 if something is missing without which nothing works; notes name what is left out.
     """
     with console.errors(debug):
-        from tvm_sparse.checks import findings
+        from tvm_sparse.cli.checks import findings
 
         found = findings()
         problems = [f for f in found if f.status == "problem"]

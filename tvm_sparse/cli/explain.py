@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import bench, console, tables
 from tvm_sparse.cli.options import (
     Bounds,
@@ -19,10 +20,9 @@ from tvm_sparse.cli.options import (
     load_model,
     use_threads,
 )
-from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
-    from tvm_sparse.advice import Advice
+    from tvm_sparse.inspection.advice import Advice
 
 COLUMNS = (
     "layer",
@@ -65,9 +65,9 @@ def explain_command(
     use_threads(threads)
     with console.errors(debug):
         import tvm_sparse as ts
-        from tvm_sparse.advice import advise
+        from tvm_sparse.base.targets import parse_target
         from tvm_sparse.comparison import programs, runtimes
-        from tvm_sparse.targets import parse_target
+        from tvm_sparse.inspection.advice import advise
 
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console
 from tvm_sparse.cli.options import Constants, Debug, Json, Outputs, Weights, constants
-from tvm_sparse.progress import bars
 
 
 def inspect_command(

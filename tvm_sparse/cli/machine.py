@@ -26,11 +26,11 @@ def machine_command(
     user's cache directory and used from then on. Run it while the machine is quiet.
     """
     with console.errors(debug):
+        from tvm_sparse.base.targets import parse_target
         from tvm_sparse.errors import InputError
         from tvm_sparse.machine.fitted import costs_of, keep
         from tvm_sparse.machine.registry import machine_of
         from tvm_sparse.selection.fit import fit as measured
-        from tvm_sparse.targets import parse_target
 
         resolved = parse_target(target)
         machine, written = machine_of(resolved.target), None

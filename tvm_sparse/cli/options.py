@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tvm_sparse import json_text
-from tvm_sparse.array_files import read_array
+from tvm_sparse.base import json_text
+from tvm_sparse.base.array_files import read_array
 from tvm_sparse.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

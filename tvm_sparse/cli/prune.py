@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvm_sparse.array_files import read_array
+from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import (
     Debug,
@@ -18,7 +19,6 @@ from tvm_sparse.cli.options import (
     check_factory,
 )
 from tvm_sparse.errors import InputError
-from tvm_sparse.progress import bars
 
 if TYPE_CHECKING:
     from tvm_sparse.pruning.pruner import Pruner
@@ -81,7 +81,7 @@ def prune_command(
     with console.errors(debug):
         outputs.check_new_file(output, ".safetensors", force=force)
         check_factory(source)
-        from tvm_sparse.frontends.safetensors import load_factory
+        from tvm_sparse.frontends.files.safetensors import load_factory
 
         plan = _recipe(recipe, method, sparsity, option or [], ignore or [])
         model = load_factory(source, weights)

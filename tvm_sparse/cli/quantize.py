@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tvm_sparse.array_files import read_array
+from tvm_sparse.base.array_files import read_array
 from tvm_sparse.cli import console, outputs
 from tvm_sparse.cli.options import (
     Debug,
@@ -67,8 +67,8 @@ def quantize_command(
         check_factory(source)
         import torch
 
-        from tvm_sparse.frontends.left_float import LEFT_FLOAT
-        from tvm_sparse.frontends.safetensors import load_factory
+        from tvm_sparse.frontends.files.safetensors import load_factory
+        from tvm_sparse.frontends.program.left_float import LEFT_FLOAT
         from tvm_sparse.quantization import quantize
 
         batches = [torch.from_numpy(read_array(path)) for path in calibration]

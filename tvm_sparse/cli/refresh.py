@@ -30,7 +30,7 @@ def refresh_command(
 ) -> None:
     """Write a copy of DIR with other values of the same masks; nothing is compiled."""
     with console.errors(debug):
-        from tvm_sparse.refresh import refresh
+        from tvm_sparse.program.refresh import refresh
 
         manifest = refresh(artifact, weights, output, force=force)
         if json:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tvm_sparse.base.extras import require
 from tvm_sparse.cli import console, outputs
 from tvm_sparse.cli.options import Debug, Force
-from tvm_sparse.extras import require
 
 
 def report_command(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tvm_sparse.array_files import read_array
+from tvm_sparse.base.array_files import read_array
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json, random_array
 from tvm_sparse.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from tvm_sparse import terminal
+from tvm_sparse.base import terminal
 from tvm_sparse.selection.decisions import Decision
 
 DECISION_COLUMNS = ("layer", "pattern", "sparsity", "dense us", "sparse us", "chosen", "reason")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvm_sparse.base.extras import require
 from tvm_sparse.cli import console
 from tvm_sparse.cli.options import (
     Bounds,
@@ -19,7 +20,6 @@ from tvm_sparse.cli.options import (
 )
 from tvm_sparse.cli.tuning_view import best_table, report_table, watch
 from tvm_sparse.errors import InputError
-from tvm_sparse.extras import require
 
 if TYPE_CHECKING:
     from tvm_sparse.tuning.report import TuningReport

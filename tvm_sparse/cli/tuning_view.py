@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from tvm_sparse import terminal
+from tvm_sparse.base import terminal
 from tvm_sparse.cli.console import note
 from tvm_sparse.cli.tables import table
 

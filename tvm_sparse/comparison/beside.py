@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison import programs, reference
 from tvm_sparse.comparison.latency import race
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.part import Part
-from tvm_sparse.targets import parse_target
+from tvm_sparse.frontends.files.part import Part
 
 
 @dataclass(frozen=True)

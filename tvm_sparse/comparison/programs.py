@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.array_files import read_array
-from tvm_sparse.profile import random_inputs
+from tvm_sparse.base.array_files import read_array
+from tvm_sparse.comparison.profile import random_inputs
 
 TOLERANCE = 1e-3
 """Relative error up to which a program in float32 computes the same as another."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.files.part import Part
 from tvm_sparse.frontends.load import open_source
-from tvm_sparse.frontends.part import Part
 
 Program = Callable[[], list[np.ndarray]]
 """Runs a model on inputs that it already has, and returns all its outputs."""
@@ -30,7 +30,7 @@ def torch_module(source: Any, weights: str | Path | None = None) -> Any:
     """
     import torch
 
-    from tvm_sparse.frontends.effective import inference_copy
+    from tvm_sparse.frontends.modules.effective import inference_copy
     from tvm_sparse.frontends.structure import FlatProgram
 
     opened = open_source(source, weights)

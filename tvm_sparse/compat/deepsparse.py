@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.artifact.own_key import open_own, own_key, own_trust
+from tvm_sparse.base.config import Config
+from tvm_sparse.base.extras import require
 from tvm_sparse.compat.benchmarking import BatchBenchmarkResult, BenchmarkResults
-from tvm_sparse.compiler import compile
-from tvm_sparse.config import Config
 from tvm_sparse.errors import InputError
-from tvm_sparse.extras import require
+from tvm_sparse.program.compiler import compile
 from tvm_sparse_runtime.host import physical_cores
 
 Arrays = list[np.ndarray]

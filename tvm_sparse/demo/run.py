@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse import json_text
+from tvm_sparse.base import json_text
 from tvm_sparse.comparison.latency import race
 from tvm_sparse.demo import digits, fresh
 from tvm_sparse.demo.iterative import STEPS, StepResult, prune_iteratively

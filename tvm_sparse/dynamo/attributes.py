@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from tvm_sparse.names import holder
+from tvm_sparse.base.names import holder
 
 
 def attribute(module: nn.Module, name: str) -> Any:

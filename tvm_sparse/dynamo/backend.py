@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.dynamo.frozen import is_weight
 from tvm_sparse.dynamo.graph import Graph
 from tvm_sparse.dynamo.options import parse_options
 from tvm_sparse.dynamo.report import remember
 from tvm_sparse.errors import InputError
-from tvm_sparse.targets import parse_target
 
 
 def backend(

@@ -15,14 +15,14 @@ import torch
 from filelock import FileLock
 
 from tvm_sparse.artifact.own_key import own_key, own_trust
-from tvm_sparse.compiler import compile
+from tvm_sparse.base.targets import parse_target, threads_of
 from tvm_sparse.dynamo.changes import content
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Part
 from tvm_sparse.errors import ArtifactError
-from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.machine.fitted import cache_directory
-from tvm_sparse.targets import parse_target, threads_of
+from tvm_sparse.program.compiler import compile
 from tvm_sparse_runtime.errors import RuntimeArtifactError
 from tvm_sparse_runtime.library import load
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from tvm_sparse.frontends.effective import to_numpy
+from tvm_sparse.frontends.modules.effective import to_numpy
 
 SMALL = 1 << 16
 """Bytes of a buffer that are compared at each call, if it has several axes."""

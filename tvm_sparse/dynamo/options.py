@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from tvm_sparse.config import Config
+from tvm_sparse.base.config import Config
 from tvm_sparse.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Config):
-    """What :class:`~tvm_sparse.config.Config` has, and how graphs become libraries.
+    """What :class:`~tvm_sparse.base.config.Config` has, and how graphs become libraries.
 
     Parameters
     ----------

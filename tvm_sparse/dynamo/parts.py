@@ -15,8 +15,8 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tvm_sparse.dynamo.attributes import attribute, make_attribute
 from tvm_sparse.dynamo.support import Support, told
-from tvm_sparse.frontends.converters import layer_of
-from tvm_sparse.frontends.operator_names import operator_name
+from tvm_sparse.frontends.converters.corrected import layer_of
+from tvm_sparse.frontends.program.operator_names import operator_name
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import torch
 from torch import fx
 from torch.export.graph_signature import OutputKind
 
+from tvm_sparse.base.words import aside, said
 from tvm_sparse.dynamo.aliases import returns_argument, shared_views
 from tvm_sparse.dynamo.cache import compiled
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Eager, Part, split
 from tvm_sparse.errors import InputError, UnsupportedError
-from tvm_sparse.frontends.computed_weights import compute_weights
-from tvm_sparse.frontends.memory_layout import refuse_unknown_layouts
+from tvm_sparse.frontends.program.computed_weights import compute_weights
+from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.words import aside, said
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import SparseError
-from tvm_sparse.frontends.exported import from_exported
+from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.words import aside, said
 
 
 class Support:

@@ -12,8 +12,9 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from tvm_sparse import json_text
 from tvm_sparse.artifact.cubin import packer, to_ptx
+from tvm_sparse.base import json_text
+from tvm_sparse.base.targets import newest_arch
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.counted_time import launch_seconds
 from tvm_sparse.emulation.process import environment
@@ -23,7 +24,6 @@ from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
 from tvm_sparse.selection.cuda.chip import chip
-from tvm_sparse.targets import newest_arch
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.measurer import Measurer
 from tvm_sparse.tuning.pool import Outcome, WorkerPool

@@ -13,12 +13,12 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.artifact.own_key import own_trust
+from tvm_sparse.base.targets import newest_arch
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
 from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import SparseError
 from tvm_sparse.schedules.build import build_scheduled
-from tvm_sparse.targets import newest_arch
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 
 SECONDS = 1800.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tvm_sparse import json_text
+from tvm_sparse.base import json_text
 
 Triple = tuple[int, int, int]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.native import as_unsigned, bit_masks, library
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
@@ -21,8 +23,6 @@ from tvm_sparse.formats.bank_slots import (
     unpack_indices,
 )
 from tvm_sparse.machine.vector import BANK, LANES
-from tvm_sparse.native import as_unsigned, bit_masks, library
-from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.balanced import Balanced
 
 WHERE = "balanced format"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.native import as_unsigned, library
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.buckets import Buckets, fill
-from tvm_sparse.native import as_unsigned, library
-from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks, finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.bank_slots import (
@@ -24,7 +25,6 @@ from tvm_sparse.formats.bank_slots import (
 from tvm_sparse.formats.idle_rows import Idle, idle_rows, parts_of
 from tvm_sparse.formats.sliding_banks import SlidingBanks, nonzero_bits
 from tvm_sparse.machine.vector import BANK, LANES
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "compressed banks"
 BANKS = (BANK, 2 * BANK, 4 * BANK)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import CHUNK_BYTES, finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.bank_slots import one_by_one, side_by_side
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "compressed rows"
 

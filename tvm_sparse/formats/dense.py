@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.formats.arrays import aligned_empty, itemsize
 from tvm_sparse.formats.bank_slots import one_by_one, side_by_side
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT32
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, index_dtype, itemsize
 from tvm_sparse.formats.buckets import Buckets, fill
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT32
 from tvm_sparse.patterns.depthwise import DepthwiseTaps
 
 WHERE = "depthwise taps format"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix
 from tvm_sparse.formats.tile_banks import TileBanksFormat
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "kept tile format"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
@@ -19,7 +20,6 @@ from tvm_sparse.formats.bank_slots import (
     pack_indices,
     unpack_indices,
 )
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "lane bank format"
 LANES = 32

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32, HALVES, bits_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.formats.protocol import ExactFormat
-from tvm_sparse.numerics import FLOAT32, HALVES, bits_of
 
 WHERE = "half-precision values"
 WIDE = FLOAT32.weight

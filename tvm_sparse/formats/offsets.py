@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import INTEGER_SUMS, bits_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.formats.protocol import ExactFormat
-from tvm_sparse.numerics import INTEGER_SUMS, bits_of
 
 WHERE = "integer weights"
 LARGEST = 255

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.numerics import FLOAT32
+from tvm_sparse.base.numerics import FLOAT32
 
 
 class Format(Protocol):

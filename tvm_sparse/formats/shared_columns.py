@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import halves, summed
 from tvm_sparse.formats.squares import Squares
 from tvm_sparse.machine.vector import LANES, SUM_BITS
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "shared columns"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.numerics import FLOAT32
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.native import library
+from tvm_sparse.base.native import library
 
 Bits = npt.NDArray[np.uint64]
 

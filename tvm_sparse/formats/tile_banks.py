@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import finite_matrix, itemsize
 from tvm_sparse.formats.bank_slots import (
@@ -19,7 +20,6 @@ from tvm_sparse.formats.bank_slots import (
     unpack_indices,
 )
 from tvm_sparse.formats.tile_grid import TileGrid
-from tvm_sparse.numerics import FLOAT32
 
 WHERE = "tile bank format"
 

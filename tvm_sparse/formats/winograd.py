@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.formats.arrays import aligned_empty, itemsize
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import FLOAT32
 
 TILE = 4
 """Inputs along each axis that make two outputs with a kernel of three."""

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 
 from tvm_sparse import frontends
-from tvm_sparse.frontends.checkpoint import is_checkpoint
-from tvm_sparse.frontends.layers import LayerWeight, module_layers
+from tvm_sparse.base.interrupts import whole_imports
+from tvm_sparse.frontends.files.checkpoint import is_checkpoint
+from tvm_sparse.frontends.files.part import Part, part_of
 from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.nncf import without_hooks
-from tvm_sparse.frontends.part import Part, part_of
-from tvm_sparse.frontends.quantised_layers import is_quantised, quantised_layers
+from tvm_sparse.frontends.modules.layers import LayerWeight, module_layers
+from tvm_sparse.frontends.modules.nncf import without_hooks
+from tvm_sparse.frontends.modules.quantised_layers import is_quantised, quantised_layers
 from tvm_sparse.inspection.report import BYTES, FLOATS, Report, Row
-from tvm_sparse.interrupts import whole_imports
-from tvm_sparse.passes.weight_steps import find_steps
+from tvm_sparse.passes.bytes.weight_steps import find_steps
 from tvm_sparse.patterns.detector import detect
 
 __all__ = ["Report", "Row", "inspect"]

@@ -10,15 +10,15 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_sparse.frontends.layer_types import conv_type, matrix_type
-from tvm_sparse.frontends.layers import LayerWeight, outputs_first
+from tvm_sparse.base.names import layer_of, plain_name
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.names import layer_of, plain_name
-from tvm_sparse.passes.bind_weights import BindWeights
-from tvm_sparse.passes.fold_constants import FoldConstants
-from tvm_sparse.passes.recurrences import recurrent_of
-from tvm_sparse.passes.rewrite import name_of, op_name
-from tvm_sparse.passes.simplify import Simplify
+from tvm_sparse.frontends.modules.layer_types import conv_type, matrix_type
+from tvm_sparse.frontends.modules.layers import LayerWeight, outputs_first
+from tvm_sparse.passes.canonical.bind_weights import BindWeights
+from tvm_sparse.passes.canonical.fold_constants import FoldConstants
+from tvm_sparse.passes.canonical.simplify import Simplify
+from tvm_sparse.passes.graph.recurrences import recurrent_of
+from tvm_sparse.passes.graph.rewrite import name_of, op_name
 
 
 def graph_layers(model: Model) -> list[LayerWeight]:

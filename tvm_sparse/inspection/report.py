@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from tvm_sparse import terminal
-from tvm_sparse.markup import html_table
+from tvm_sparse.base import terminal
+from tvm_sparse.base.markup import html_table
 from tvm_sparse.patterns.base import Fit
 
 _TEXT_WIDTH = 160

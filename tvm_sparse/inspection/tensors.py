@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tvm_sparse.frontends.checkpoint import Checkpoint
-from tvm_sparse.frontends.effective import to_numpy
-from tvm_sparse.frontends.layer_types import conv_type, matrix_type
-from tvm_sparse.frontends.layers import LayerWeight
-from tvm_sparse.names import layer_of
+from tvm_sparse.base.names import layer_of
+from tvm_sparse.frontends.files.checkpoint import Checkpoint
+from tvm_sparse.frontends.modules.effective import to_numpy
+from tvm_sparse.frontends.modules.layer_types import conv_type, matrix_type
+from tvm_sparse.frontends.modules.layers import LayerWeight
 
 _TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import platformdirs
 from tvm.target import Target
 
-from tvm_sparse import json_text
+from tvm_sparse.base import json_text
+from tvm_sparse.base.line_files import appending, open_lines
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import InputError
-from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.registry import chip_of, machine_of
-from tvm_sparse.targets import parse_target
 
 FILE = "costs.jsonl"
 

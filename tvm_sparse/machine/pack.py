@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_sparse.base.numerics import WHOLE
 from tvm_sparse.machine.vector import LANES, QUAD_BITS, SUM_BITS, VECTOR_BITS
-from tvm_sparse.numerics import WHOLE
 
 PARTS = VECTOR_BITS // 8 // LANES
 """Vectors of single precision that a vector of bytes has the elements of."""

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from tvm.target import Target, codegen
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.aarch64_neon import NEON
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.x86_avx2 import AVX, AVX2, AVX_VNNI
 from tvm_sparse.machine.x86_avx512 import AVX512, AVX512_BF16, AVX512_BW, AVX512_VBMI, AVX512_VNNI
-from tvm_sparse.table import Table
 
 _OWN = (
     *(PLAIN, NEON, AVX, AVX2, AVX_VNNI),

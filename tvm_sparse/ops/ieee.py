@@ -18,7 +18,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Expr
 
-from tvm_sparse.numerics import FLOAT_SUMS
+from tvm_sparse.base.numerics import FLOAT_SUMS
 
 _fresh = itertools.count()
 

@@ -11,8 +11,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import variable
 from tvm_sparse.ops.ieee import let
+from tvm_sparse.ops.tensors.axis import variable
 
 
 def quotient(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:

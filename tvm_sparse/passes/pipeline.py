@@ -10,65 +10,65 @@ from tvm import relax
 from tvm.relax.backend import cpu_generic, cuda
 from tvm.target import Target
 
-from tvm_sparse.config import Config
+from tvm_sparse.base.config import Config
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.passes.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
 from tvm_sparse.passes.apart_in_memory import ApartInMemory
-from tvm_sparse.passes.bind_weights import BindWeights
-from tvm_sparse.passes.call_parts import CallParts
-from tvm_sparse.passes.channels_last import ChannelsLast
-from tvm_sparse.passes.definitions import DEFINITIONS
-from tvm_sparse.passes.drop_reshapes import DropReshapes
-from tvm_sparse.passes.fold_batch_norm import FoldBatchNorm
-from tvm_sparse.passes.fold_constants import FoldConstants
-from tvm_sparse.passes.fold_scales import FoldScales
-from tvm_sparse.passes.free_inputs import FreeInputs
-from tvm_sparse.passes.fuse_depthwise import FuseDepthwise
-from tvm_sparse.passes.fuse_quantization import FuseQuantization
-from tvm_sparse.passes.fuse_tables import AnnotateLookUps, FuseTables
-from tvm_sparse.passes.group_products import GroupProducts
-from tvm_sparse.passes.hoist_elementwise import HoistElementwise
-from tvm_sparse.passes.join_phases import JoinPhases
-from tvm_sparse.passes.left_products import LeftProducts
-from tvm_sparse.passes.lift_weights import LiftWeights
-from tvm_sparse.passes.lower_concatenate import LowerConcatenate
-from tvm_sparse.passes.lower_contractions import LowerContractions
-from tvm_sparse.passes.lower_lines import LowerLines
-from tvm_sparse.passes.lower_permutes import LowerPermutes
-from tvm_sparse.passes.lower_reductions import LowerReductions
-from tvm_sparse.passes.lower_rows import LowerRows
-from tvm_sparse.passes.merge_permutes import MergePermutes
-from tvm_sparse.passes.norms import LowerNorms
-from tvm_sparse.passes.order_channels import OrderChannels
-from tvm_sparse.passes.pad_first import PadFirst
-from tvm_sparse.passes.pool_first import PoolFirst
-from tvm_sparse.passes.pooling import LowerPools
-from tvm_sparse.passes.quantise_rows import QuantiseRows
-from tvm_sparse.passes.raise_assertions import RaiseAssertions
-from tvm_sparse.passes.read_bytes import ReadBytes
-from tvm_sparse.passes.remove_channels import RemoveChannels
-from tvm_sparse.passes.remove_taps import RemoveTaps
-from tvm_sparse.passes.return_tensor import ReturnTensor
-from tvm_sparse.passes.round_operands import RoundOperands
-from tvm_sparse.passes.share_functions import ShareFunctions
-from tvm_sparse.passes.simplify import Simplify
-from tvm_sparse.passes.sink_permutes import SinkPermutes
-from tvm_sparse.passes.split_batch import SplitBatch
-from tvm_sparse.passes.tabulate_bytes import TabulateBytes
-from tvm_sparse.passes.take_places import TakePlaces
-from tvm_sparse.passes.threaded_lines import ON_THREADS
-from tvm_sparse.passes.transposed_convolution import TransposedConvolution
-from tvm_sparse.passes.unfold_lines import UnfoldLines
-from tvm_sparse.passes.unroll_recurrences import UnrollRecurrences
-from tvm_sparse.passes.view_reshapes import ViewReshapes
-from tvm_sparse.passes.widen_products import WidenProducts
-from tvm_sparse.passes.write_padding import WritePadding
+from tvm_sparse.passes.bytes.fold_scales import FoldScales
+from tvm_sparse.passes.bytes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps, FuseTables
+from tvm_sparse.passes.bytes.pad_first import PadFirst
+from tvm_sparse.passes.bytes.quantise_rows import QuantiseRows
+from tvm_sparse.passes.bytes.read_bytes import ReadBytes
+from tvm_sparse.passes.bytes.tabulate_bytes import TabulateBytes
+from tvm_sparse.passes.canonical.bind_weights import BindWeights
+from tvm_sparse.passes.canonical.channels_last import ChannelsLast
+from tvm_sparse.passes.canonical.drop_reshapes import DropReshapes
+from tvm_sparse.passes.canonical.fold_batch_norm import FoldBatchNorm
+from tvm_sparse.passes.canonical.fold_constants import FoldConstants
+from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
+from tvm_sparse.passes.canonical.left_products import LeftProducts
+from tvm_sparse.passes.canonical.pool_first import PoolFirst
+from tvm_sparse.passes.canonical.simplify import Simplify
+from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
+from tvm_sparse.passes.canonical.transposed_convolution import TransposedConvolution
+from tvm_sparse.passes.finish.call_parts import CallParts
+from tvm_sparse.passes.finish.free_inputs import FreeInputs
+from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
+from tvm_sparse.passes.finish.return_tensor import ReturnTensor
+from tvm_sparse.passes.finish.share_functions import ShareFunctions
+from tvm_sparse.passes.finish.view_reshapes import ViewReshapes
+from tvm_sparse.passes.finish.write_padding import WritePadding
+from tvm_sparse.passes.lower.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
+from tvm_sparse.passes.lower.definitions import DEFINITIONS
+from tvm_sparse.passes.lower.fuse_depthwise import FuseDepthwise
+from tvm_sparse.passes.lower.lower_concatenate import LowerConcatenate
+from tvm_sparse.passes.lower.lower_contractions import LowerContractions
+from tvm_sparse.passes.lower.lower_lines import LowerLines
+from tvm_sparse.passes.lower.lower_permutes import LowerPermutes
+from tvm_sparse.passes.lower.lower_reductions import LowerReductions
+from tvm_sparse.passes.lower.lower_rows import LowerRows
+from tvm_sparse.passes.lower.merge_permutes import MergePermutes
+from tvm_sparse.passes.lower.norms import LowerNorms
+from tvm_sparse.passes.lower.pooling import LowerPools
+from tvm_sparse.passes.lower.round_operands import RoundOperands
+from tvm_sparse.passes.lower.take_places import TakePlaces
+from tvm_sparse.passes.lower.threaded_lines import ON_THREADS
+from tvm_sparse.passes.lower.unroll_recurrences import UnrollRecurrences
+from tvm_sparse.passes.lower.widen_products import WidenProducts
+from tvm_sparse.passes.shrink.group_products import GroupProducts
+from tvm_sparse.passes.shrink.join_phases import JoinPhases
+from tvm_sparse.passes.shrink.order_channels import OrderChannels
+from tvm_sparse.passes.shrink.remove_channels import RemoveChannels
+from tvm_sparse.passes.shrink.remove_taps import RemoveTaps
+from tvm_sparse.passes.shrink.split_batch import SplitBatch
+from tvm_sparse.passes.shrink.unfold_lines import UnfoldLines
 from tvm_sparse.schedules.build import after_scheduling, rules_for, splitting
 from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.schedules.rule import ApplySchedules, ScheduleRule
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import DENSE
-from tvm_sparse.targets import threads_of
 
 Pass: TypeAlias = Any
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.block import Block
@@ -10,7 +11,6 @@ from tvm_sparse.patterns.depthwise import DepthwiseTaps
 from tvm_sparse.patterns.filters import FilterPruned
 from tvm_sparse.patterns.joint import Joint
 from tvm_sparse.patterns.unstructured import Unstructured
-from tvm_sparse.table import Table
 
 FAMILIES: Table[type[Pattern]] = Table(
     "pattern", {p.kind: p for p in (FilterPruned, Joint, Block, Balanced, DepthwiseTaps)}

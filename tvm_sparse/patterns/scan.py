@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tvm_sparse.base.native import as_unsigned, bit_masks, library
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.native import as_unsigned, bit_masks, library
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from tvm_sparse.base.names import matches
 from tvm_sparse.errors import InputError
-from tvm_sparse.names import matches
 from tvm_sparse.pruning.masks import find_mask, original_parameter
 from tvm_sparse.pruning.unmaskable import why_not
 

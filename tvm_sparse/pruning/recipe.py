@@ -14,6 +14,7 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 from torch import nn
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.deprune.method import DEPrune
 from tvm_sparse.pruning.functions import block_method, n_m_method
@@ -25,7 +26,6 @@ from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.methods.projection import UnstructuredPruning
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.pruning.schedule import Exponential, Levels, OneShot, Schedule
-from tvm_sparse.table import Table
 
 
 def layers_method(layers: dict[str, dict[str, Any]]) -> LayerPruning:

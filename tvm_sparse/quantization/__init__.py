@@ -8,21 +8,21 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from tvm_sparse.base.extras import require
+from tvm_sparse.base.interrupts import whole_imports
+from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
-from tvm_sparse.extras import require
-from tvm_sparse.frontends.effective import inference_copy
 from tvm_sparse.frontends.example_inputs import Examples, arguments
-from tvm_sparse.frontends.left_float import keep_left_float
-from tvm_sparse.frontends.quantised_layers import traced_in
+from tvm_sparse.frontends.modules.effective import inference_copy
+from tvm_sparse.frontends.modules.quantised_layers import traced_in
+from tvm_sparse.frontends.program.left_float import keep_left_float
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.interrupts import whole_imports
 from tvm_sparse.quantization.converting import converted
 from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantise_rows
 from tvm_sparse.quantization.tracing import traced
-from tvm_sparse.words import aside, said
 
 WHERE = "quantize"
 _FROZEN = "_frozen_param"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from tvm_sparse.names import holder
+from tvm_sparse.base.names import holder
 
 _AT = torch.ops.aten
 _TURNED = (_AT.t.default, _AT.numpy_T.default)

@@ -10,8 +10,8 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor, fx
 
-from tvm_sparse.frontends.quantised_layers import modules_of
-from tvm_sparse.names import holder
+from tvm_sparse.base.names import holder
+from tvm_sparse.frontends.modules.quantised_layers import modules_of
 
 quantized = torch.ops.quantized_decomposed
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
 from tvm_sparse.quantization.linear_products import linear_products
-from tvm_sparse.words import aside, said
 
 aten = torch.ops.aten
 

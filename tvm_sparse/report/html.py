@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from tvm.target import codegen
 
-from tvm_sparse.kernel import GENERIC, Kernel, slow_phrases
-from tvm_sparse.profile import profile_blindly
+from tvm_sparse.base.targets import parse_target, spelled
+from tvm_sparse.comparison.profile import profile_blindly
 from tvm_sparse.report import curves, tuning
 from tvm_sparse.report.layers import layer_rows
 from tvm_sparse.report.page import page
 from tvm_sparse.report.png import data_url
+from tvm_sparse.schedules.kernel import GENERIC, Kernel, slow_phrases
 from tvm_sparse.selection.decisions import DENSE, Decision, Decisions
-from tvm_sparse.targets import parse_target, spelled
 
 if TYPE_CHECKING:
-    from tvm_sparse.library import Library
+    from tvm_sparse.program.library import Library
     from tvm_sparse_runtime.manifest import Manifest
 
 COLUMNS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvm_sparse.kernel import Kernel
+from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.selection.decisions import Decision
 
 Row = tuple[Decision, float | None]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import samples
 from tvm_sparse.errors import InputError
-from tvm_sparse.numerics import samples
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.selection.candidate import Candidate

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tvm import tirx
 
 from tvm_sparse.formats.protocol import Format
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from tvm.target import Target
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.machine.fitted import costs_of
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.dense import dense, dense_format
-from tvm_sparse.ops.depthwise import depthwise
-from tvm_sparse.ops.depthwise_columns import depthwise_columns, tap_columns_format
-from tvm_sparse.ops.winograd import fits, tiles, winograd, work
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.dense import dense, dense_format
+from tvm_sparse.ops.contractions.depthwise import depthwise
+from tvm_sparse.ops.contractions.depthwise_columns import depthwise_columns, tap_columns_format
+from tvm_sparse.ops.contractions.winograd import fits, tiles, winograd, work
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import candidates as cuda

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.config import Config
-from tvm_sparse.engine.registry import require_products
+from tvm_sparse.base.config import Config
+from tvm_sparse.base.numerics import samples
 from tvm_sparse.errors import InputError
+from tvm_sparse.machine.engine.registry import require_products
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
-from tvm_sparse.numerics import samples
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.planes import planes_shapes
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan

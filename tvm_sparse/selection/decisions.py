@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from tvm_sparse.markup import html_table
+from tvm_sparse.base.markup import html_table
 
 if TYPE_CHECKING:
     from tvm_sparse.selection.break_even import Studied

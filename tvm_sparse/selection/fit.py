@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of, supported
+from tvm_sparse.base.numerics import BFLOATS, FLOAT32, INTEGERS, Numerics
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import By, Costs
+from tvm_sparse.machine.engine.registry import engine_of, supported
 from tvm_sparse.machine.fitted import costs_of, fitted_costs
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import BFLOATS, FLOAT32, INTEGERS, Numerics
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.block import block
-from tvm_sparse.ops.depthwise_taps import depthwise_taps
-from tvm_sparse.ops.joint import joint
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.block import block
+from tvm_sparse.ops.contractions.depthwise_taps import depthwise_taps
+from tvm_sparse.ops.contractions.joint import joint
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.numerics import FLOAT32, samples
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import FLOAT32, samples
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidate
 from tvm_sparse.selection.measure import Data, measure

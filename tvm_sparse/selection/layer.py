@@ -8,7 +8,7 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.formats.arrays import chunks
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.lowering import lower
 from tvm_sparse.patterns.scan import Scan

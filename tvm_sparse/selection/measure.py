@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse.memory import argument_of
+from tvm_sparse.base.memory import argument_of
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.times import Times, key_of

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of, supported
+from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.formats.narrow import NarrowFormat, exact
 from tvm_sparse.formats.offsets import OffsetFormat
 from tvm_sparse.formats.protocol import ExactFormat, Format
-from tvm_sparse.numerics import HALVES
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.machine.engine.registry import engine_of, supported
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 
 FEW_ROWS = 8

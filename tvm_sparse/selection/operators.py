@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from tvm.target import Target
 
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.table import Table
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu import balanced, block, compressed_rows, depthwise_taps, joint
 from tvm_sparse.selection.cuda import candidates as cuda
-from tvm_sparse.table import Table
 
 Operators: TypeAlias = Callable[[Contraction, Scan, Target], Iterable[Candidate | str]]
 """``(contraction, scan, target)`` -> candidates, or sentences that say why there is none."""

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.base.line_files import appending, open_lines
 from tvm_sparse.errors import InputError
-from tvm_sparse.line_files import appending, open_lines
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.tuning.record import MEASURED, Record, Source, anchor_key
 from tvm_sparse.tuning.space import Space, space_of

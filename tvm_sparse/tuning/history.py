@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse.kernel import Kernel
 from tvm_sparse.schedules.build import rules_for
+from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.decisions import History
 from tvm_sparse.tuning.record import MODELLED

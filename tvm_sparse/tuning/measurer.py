@@ -13,9 +13,9 @@ import tvm
 from tvm import s_tir
 from tvm.target import Target
 
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import first_schedule
-from tvm_sparse.targets import threads_of
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.build import build, suffix_for
 from tvm_sparse.tuning.measure import Timing, expect, measure

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 from tvm import tirx
 
-from tvm_sparse import json_text
-from tvm_sparse.numerics import HALVES, is_float, samples
+from tvm_sparse.base import json_text
+from tvm_sparse.base.numerics import HALVES, is_float, samples
 
 LARGEST = 4
 SCALE = 2.0**-5

@@ -15,8 +15,8 @@ from typing import Any
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
+from tvm_sparse.base.extras import require
 from tvm_sparse.errors import InputError
-from tvm_sparse.extras import require
 from tvm_sparse.tuning.measure import Timing, run, save_expected, upload
 from tvm_sparse.tuning.measurer import RUN_SECONDS, Measurer
 from tvm_sparse.tuning.pool import Outcome

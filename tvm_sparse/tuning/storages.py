@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.target import Target
 
-from tvm_sparse.config import Config
+from tvm_sparse.base.config import Config
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.choose import Choice, Chooser

@@ -11,8 +11,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.target import Target
 
-from tvm_sparse.names import layer_of_array
-from tvm_sparse.passes.rewrite import name_of
+from tvm_sparse.base.names import layer_of_array
+from tvm_sparse.passes.graph.rewrite import name_of
 from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.space import Space, space_of

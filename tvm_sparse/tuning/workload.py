@@ -11,10 +11,10 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import IndexMap
 
+from tvm_sparse.base.targets import threads_of
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules.blocks import REDUCTION, SPATIAL, all_blocks
 from tvm_sparse.schedules.rule import is_written
-from tvm_sparse.targets import threads_of
 
 
 @dataclass(frozen=True)

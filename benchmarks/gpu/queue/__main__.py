@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.common import load
 from benchmarks.gpu import device, prepare, stand_in
 from benchmarks.gpu.queue import bundle, networks
 from benchmarks.gpu.queue.background import Background
@@ -24,6 +23,7 @@ from benchmarks.gpu.queue.store import Store, read
 from benchmarks.gpu.queue.summary import summary
 from benchmarks.gpu.queue.supervise import going_on, supervise
 from benchmarks.gpu.results import tell
+from benchmarks.harness.common import load
 
 SUMMARY = "summary.txt"
 EARLIER = prepare.BUILT / "queue"

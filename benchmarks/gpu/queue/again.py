@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.common import load
 from benchmarks.gpu import cases, layers, prepare
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.prepare import Kernel
@@ -13,6 +12,7 @@ from benchmarks.gpu.queue import mends
 from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.ratios import ratio_of
 from benchmarks.gpu.timing import Timer
+from benchmarks.harness.common import load
 
 PARTS = {"grid": cases.grid, "papers": cases.papers, "depthwise": cases.depthwise}
 TUNING = 90.0

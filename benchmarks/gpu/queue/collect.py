@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import load, save
 from benchmarks.gpu.fit import refitted
 from benchmarks.gpu.queue.store import FILE, Line, read
 from benchmarks.gpu.results import Results
 from benchmarks.gpu.stand_in import NAME
 from benchmarks.gpu.timed import measured_on
+from benchmarks.harness.common import load, save
 from benchmarks.tuning import ship
+from tvm_sparse.base.targets import GPUS
 from tvm_sparse.selection.cuda import chip as chips
-from tvm_sparse.targets import GPUS
 
 LEDGER = "gpu_queue"
 """File of the results that says which pieces were run, by their keys."""

@@ -62,9 +62,9 @@ def main(network: str, threads: int, precision: str, place: Path) -> None:
     os.environ["TVM_BIND_THREADS"] = "0"
     import torch
 
-    from benchmarks import networks
+    from benchmarks.cases import networks
+    from benchmarks.cases.model_programs import Options, prepare
     from benchmarks.cpu_models import measured
-    from benchmarks.model_programs import Options, prepare
 
     layer = torch.nn.Linear
     networks.NETWORKS[TINY] = lambda batch: (

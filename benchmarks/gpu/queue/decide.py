@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import Any
 
-from benchmarks.common import load
+from benchmarks.harness.common import load
 
 KEPT, WORST = 1.03, 0.98
 PARTS = ("mend_times", "hopper")

@@ -15,8 +15,8 @@ from benchmarks.gpu.layers import Layer
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.timing import Timer
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 WEIGHTS = (("balanced", 0.75), ("balanced", 0.9), ("block 64x64", 0.9))
 SMALL = 256

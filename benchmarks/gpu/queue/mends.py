@@ -22,8 +22,8 @@ from benchmarks.gpu.layers import Layer
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.timing import Timer
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 SWITCHES = "tvm_sparse.ops.cuda.mends"
 NOT_BUILT = "not built yet"

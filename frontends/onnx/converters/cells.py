@@ -120,7 +120,7 @@ def rnn_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tenso
 
 
 def whole_cell(node: Node, layer: Direction, direction: int, directions: int) -> str:
-    """Return the cell of :data:`~tvm_sparse.ops.cells.CELLS` that ``node`` is, empty if it is none.
+    """Return the cell of :data:`.cells.CELLS` that ``node`` is, empty if it is none.
 
     With other activations, peepholes, bounds or the state's gates reset first it is none.
     """

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.affine_bytes import centred, meant, quantised, quantised_dynamically
+from tvm_sparse.frontends.converters.affine_bytes import (
+    centred,
+    meant,
+    quantised,
+    quantised_dynamically,
+)
 from tvm_sparse.frontends.onnx.converters.convolutions import convolution
 from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES
 from tvm_sparse.frontends.onnx.node import Node

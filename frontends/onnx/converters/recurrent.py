@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tvm_sparse.frontends.affine_bytes import meant, rounded_dynamically
+from tvm_sparse.frontends.converters.affine_bytes import meant, rounded_dynamically
 from tvm_sparse.frontends.decompositions.recurrent import direction_of
 from tvm_sparse.frontends.onnx.agreement import agree
 from tvm_sparse.frontends.onnx.converters.cells import (

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import rows as files
 from benchmarks.gpu.contaminated import PARTS, marked
+from benchmarks.harness import rows as files
 
 ROOT = Path(__file__).resolve().parents[3]
 DENSE = ("cublas",)

@@ -5,7 +5,7 @@ from benchmarks.gpu import device, libraries
 from benchmarks.gpu.cases import Case, small
 from benchmarks.gpu.layers import error_share, reference
 from benchmarks.gpu.timeline import Timeline
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 DEPTHWISE = [c for c in small() if c.contraction.depthwise and c.contraction.dtype == "float32"]
 

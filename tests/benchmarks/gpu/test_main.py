@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from benchmarks import common
 from benchmarks.gpu import __main__ as run
 from benchmarks.gpu import device, jobs, metrics, prepare, results
 from benchmarks.gpu.cases import Case
+from benchmarks.harness import common
 from tests.cuda.kernels import needs_nvrtc
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 CASE = Case("tiny", Contraction((1,), 64, 32, numerics=Numerics.uniform("float16")), "none", 0.0)
 

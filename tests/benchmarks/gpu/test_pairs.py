@@ -7,7 +7,7 @@ import torch
 from benchmarks.gpu import pairs, prepare
 from benchmarks.gpu.cases import window
 from tests.cuda.kernels import needs_nvrtc, target
-from tvm_sparse.ops.contraction import reference
+from tvm_sparse.ops.contractions.contraction import reference
 
 SMALL = pairs.Pair("small", window((8, 16, 3, 2), 2, "float32"), 24)
 

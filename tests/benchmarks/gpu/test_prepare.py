@@ -4,9 +4,9 @@ import pytest
 from benchmarks.gpu import prepare
 from benchmarks.gpu.cases import Case, depthwise, grid, papers, small
 from tests.cuda.kernels import needs_nvrtc
-from tvm_sparse.numerics import Numerics
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.targets import parse_target
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 TARGET = "cuda:sm_90"
 LINEAR = Contraction((2,), 256, 64, numerics=Numerics.uniform("float16"))

@@ -12,7 +12,7 @@ from tvm.target import Target
 import tvm_sparse as ts
 from tests.kernels import host, integers
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.covers import Cover
 from tvm_sparse.selection.cpu.compressed_rows import (

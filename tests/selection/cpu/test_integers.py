@@ -9,8 +9,8 @@ import pytest
 
 from tests.integers import TARGETS, as_integers, bytes_of, sparse_bytes
 from tests.kernels import host, run
-from tvm_sparse.config import Config
-from tvm_sparse.ops.contraction import Contraction, reference
+from tvm_sparse.base.config import Config
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import host, integers
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.planes import planes_candidate
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.integers import as_integers
 from tests.kernels import host, integers
+from tvm_sparse.base.numerics import BFLOATS
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.numerics import BFLOATS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cpu.block import block_candidates
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.engine.registry import require_gpu
-from tvm_sparse.numerics import FLOAT_SUMS, Numerics
+from tvm_sparse.base.numerics import FLOAT_SUMS, Numerics
+from tvm_sparse.machine.engine.registry import require_gpu
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OPERATOR, TILE, int64

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import Lines, on_axis, variable
+from tvm_sparse.ops.tensors.axis import Lines, on_axis, variable
 
 THREADS = 256
 """Threads of a block."""

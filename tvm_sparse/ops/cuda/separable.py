@@ -14,10 +14,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.engine.registry import require_gpu
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Multiplier, fp32

@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.axis import Lines, on_axis, variable
+from tvm_sparse.ops.tensors.axis import Lines, on_axis, variable
 
 RUN = 512
 """Elements that are compared with each other, before runs of them are merged."""

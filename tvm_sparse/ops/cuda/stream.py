@@ -15,11 +15,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.engine.registry import require_gpu
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
-from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat

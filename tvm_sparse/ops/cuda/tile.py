@@ -15,8 +15,8 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.engine.registry import require_gpu
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Multiplier
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64

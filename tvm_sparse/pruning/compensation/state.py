@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from tvm_sparse import json_text
+from tvm_sparse.base import json_text
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.layer import Pruned
 from tvm_sparse.pruning.methods.base import Proposal

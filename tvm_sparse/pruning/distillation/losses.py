@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.blocks import blocks_of
 from tvm_sparse.pruning.compensation.calls import Batch, attended
-from tvm_sparse.table import Table
 
 Compare = Callable[[list[Tensor], list[Tensor], Batch], Tensor]
 """The loss of what one module gives, given what the same module of the dense network gives."""

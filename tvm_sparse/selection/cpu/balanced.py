@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 from tvm.target import Target
 
-from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.machine.costs import FROM_MEMORY
+from tvm_sparse.machine.engine.cpu import Engine
+from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import BANK
-from tvm_sparse.ops.balanced import balanced
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.balanced import balanced
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.narrow import narrowest, stored

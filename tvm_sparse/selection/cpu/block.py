@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.block import block
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.block import block
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers

@@ -8,9 +8,9 @@ from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.depthwise_columns import tap_columns_format
-from tvm_sparse.ops.depthwise_taps import depthwise_taps
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.depthwise_columns import tap_columns_format
+from tvm_sparse.ops.contractions.depthwise_taps import depthwise_taps
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers

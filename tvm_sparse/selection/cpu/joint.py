@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 from tvm.target import Target
 
-from tvm_sparse.engine.cpu import Engine
-from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.arrays import itemsize
 from tvm_sparse.formats.bank_slots import round_up
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat, fullest_rows
 from tvm_sparse.formats.sliding_banks import SlidingBanks
 from tvm_sparse.machine.costs import Costs
+from tvm_sparse.machine.engine.cpu import Engine
+from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.record import Caches
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.joint import joint
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.joint import joint
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS

@@ -11,9 +11,9 @@ from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.plane import Plane
-from tvm_sparse.ops.planes import plane_of, planes, planes_shapes
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.plane import Plane
+from tvm_sparse.ops.contractions.planes import plane_of, planes, planes_shapes
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers

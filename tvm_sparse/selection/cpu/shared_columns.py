@@ -6,11 +6,11 @@ import math
 
 from tvm.target import Target
 
-from tvm_sparse.engine.registry import engine_of
 from tvm_sparse.formats.shared_columns import SharedColumnsFormat
+from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.shared_columns import shared_columns
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.shared_columns import shared_columns
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers

@@ -10,9 +10,9 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.plane import Plane
-from tvm_sparse.ops.shifted_rows import shifted_rows
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.plane import Plane
+from tvm_sparse.ops.contractions.shifted_rows import shifted_rows
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from tvm import te, tirx
 
-from tvm_sparse.numerics import samples
-from tvm_sparse.ops.contraction import Contraction
-from tvm_sparse.ops.permute import Permutation, permute
-from tvm_sparse.ops.planes import planes_shapes
+from tvm_sparse.base.numerics import samples
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.planes import planes_shapes
+from tvm_sparse.ops.tensors.permute import Permutation, permute
 from tvm_sparse.selection.measure import Data
 
 BEFORE, BEHIND = "transposition before", "transposition behind"

@@ -9,11 +9,11 @@ from functools import partial
 
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat, most_kept
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
-from tvm_sparse.numerics import FLOAT_SUMS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends, stream
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import SUM_BITS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import bank_options, depthwise_options, options

@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm.target import Target
 
-from tvm_sparse import json_text
-from tvm_sparse.targets import gpu_of
+from tvm_sparse.base import json_text
+from tvm_sparse.base.targets import gpu_of
 
 PLACE = Path(__file__).parent / "chips"
 

@@ -14,7 +14,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.depthwise import DepthwiseTapsFormat
 from tvm_sparse.machine.vector import SUM_BITS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.depthwise import Strip, depthwise, window
 from tvm_sparse.ops.cuda.depthwise_taps import choose_plane, depthwise_taps

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from tvm_sparse.numerics import bits_of
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import bits_of
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary
 from tvm_sparse.selection.cuda.demand import slower
 from tvm_sparse.selection.cuda.tile_choice import known_rows

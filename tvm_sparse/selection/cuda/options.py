@@ -8,14 +8,14 @@ from functools import partial
 
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import KEEP, QUAD, TwoFourFormat
 from tvm_sparse.machine.vector import SUM_BITS
-from tvm_sparse.numerics import FLOAT32
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand

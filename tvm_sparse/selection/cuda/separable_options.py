@@ -11,7 +11,7 @@ from tvm.target import Target
 
 from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 from tvm_sparse.machine.vector import SUM_BITS
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.depthwise import window
 from tvm_sparse.ops.cuda.multiply import EDGE, LANES
 from tvm_sparse.ops.cuda.separable import SeparableTile

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LANES, VECTOR_BYTES, LaneBanksFormat
-from tvm_sparse.numerics import bits_of
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.stream import DENSE_STEPS, Warps
 from tvm_sparse.selection.cuda.assumptions import BANK_LOOKUP, BANK_PRODUCT

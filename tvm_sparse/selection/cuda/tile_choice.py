@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm_sparse.numerics import bits_of
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.base.numerics import bits_of
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda.chip import Chip

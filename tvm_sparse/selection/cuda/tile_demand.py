@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvm_sparse.base.numerics import FLOAT_SUMS, bits_of
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
-from tvm_sparse.numerics import FLOAT_SUMS, bits_of
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.multiply import EDGE
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_sparse.ops.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda import tile_choice
 from tvm_sparse.selection.cuda.chip import Chip

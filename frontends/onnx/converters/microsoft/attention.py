@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tvm_sparse.frontends.affine_bytes import centred
+from tvm_sparse.frontends.converters.affine_bytes import centred
 from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.microsoft.masks import addend
 from tvm_sparse.frontends.onnx.node import Node

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.affine_bytes import centred, meant, quantised
+from tvm_sparse.frontends.converters.affine_bytes import centred, meant, quantised
 from tvm_sparse.frontends.onnx.converters.activations import of_matrix, softmax
 from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.affine_bytes import centred, quantised_dynamically
+from tvm_sparse.frontends.converters.affine_bytes import centred, quantised_dynamically
 from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, max_pool
 from tvm_sparse.frontends.onnx.converters.quantised import (

@@ -1,6 +1,6 @@
-from benchmarks.common import load
 from benchmarks.gpu.queue import again
 from benchmarks.gpu.queue.step import Plan
+from benchmarks.harness.common import load
 
 
 def test_every_marked_case_is_measured_again_blocks_first():

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from benchmarks import common
 from benchmarks.gpu.queue import collect
 from benchmarks.gpu.queue.store import Store
 from benchmarks.gpu.stand_in import NAME
+from benchmarks.harness import common
 from tests.benchmarks.gpu.queue.chip import piece, queue, step
 
 HERE = {"gpu": "NVIDIA A1", "date": "2026-12-01"}

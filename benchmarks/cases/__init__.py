@@ -1,0 +1,1 @@
+"""The layers and networks that benchmarks time."""

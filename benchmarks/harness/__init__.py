@@ -1,0 +1,1 @@
+"""What benchmark scripts share: environment, timing, results on disk."""

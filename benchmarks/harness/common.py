@@ -1,0 +1,130 @@
+"""What benchmark scripts share: the environment of a run, results on disk, fair timing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from benchmarks.harness import rows
+
+Program = TypeVar("Program", bound=Hashable)
+THREADS = (1, 2)
+PAUSE = 0.25
+"""Seconds after which the threads of every library sleep: OpenVINO's and TVM's spin for 0.2."""
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+PACKAGES = ("tvm-sparse", "apache-tvm", "torch", "onnxruntime", "openvino", "numpy", "scipy")
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Return what a reader needs to believe a figure: CPU, threads, versions, date."""
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": {p: v for p in PACKAGES if (v := _version(p))},
+    }
+
+
+def save(name: str, content: Mapping[str, Any]) -> Path:
+    """Write ``content`` as ``results/<name>.json``."""
+    path = RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rows.dumps(content), encoding="utf-8")
+    return path
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return what ``results/<name>.json`` holds, nothing if there is none."""
+    path = RESULTS / f"{name}.json"
+    return rows.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def interleaved(
+    programs: Mapping[Program, Callable[[], object]],
+    rounds: int = 15,
+    seconds: float = 0.02,
+    pause: float = 0.0,
+) -> dict[Program, dict[str, float]]:
+    """Time the programs in turns; return ``median_us``, ``p99_us`` and ``calls`` of each.
+
+    Every turn runs each program for about ``seconds`` (at least once), after one untimed call, so
+    that noise of the machine meets all of them and each finds its own data in the cache. Threads
+    of some libraries go on spinning when their program is over: ``pause`` seconds between turns
+    (:data:`PAUSE` where programs use several threads) let them stop.
+    """
+    calls = {}
+    for name, program in programs.items():
+        program()
+        start = time.perf_counter()
+        program()
+        calls[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
+    samples: dict[Program, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            time.sleep(pause)
+            program()
+            for _ in range(calls[name]):
+                start = time.perf_counter_ns()
+                program()
+                samples[name].append((time.perf_counter_ns() - start) / 1e3)
+    return {
+        name: {
+            "median_us": float(np.median(taken)),
+            "p99_us": float(np.percentile(taken, 99)),
+            "calls": len(taken),
+        }
+        for name, taken in samples.items()
+    }
+
+
+def by_threads(
+    programs: Mapping[Program, Callable[[], object]], rounds: int, seconds: float
+) -> dict[tuple[Program, int], float]:
+    """Time programs that use TVM's threads with one and with two, in turns; return medians in us.
+
+    The process must have begun with ``TVM_NUM_THREADS=2``.
+    """
+    import tvm
+
+    use = tvm.get_global_func("runtime.config_threadpool")
+    times: dict[tuple[Program, int], list[float]] = {(p, n): [] for p in programs for n in THREADS}
+    for _ in range(rounds):
+        for threads in THREADS:
+            use(1, threads)
+            for program, time_ in interleaved(programs, 1, seconds).items():
+                times[program, threads].append(time_["median_us"])
+    return {key: float(np.median(taken)) for key, taken in times.items()}
+
+
+def relative_error(got: Any, expected: Any) -> float:
+    """Return the largest difference relative to the largest expected value."""
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    return float(np.abs(got - expected).max() / max(np.abs(expected).max(), 1e-30))
+
+
+def _cpu() -> str:
+    """Name the CPU, its architecture as LLVM does (models are often hidden), its widest vectors."""
+    from tvm.target import codegen
+
+    text = Path("/proc/cpuinfo").read_text()
+    model = next((x.split(":")[1].strip() for x in text.splitlines() if "model name" in x), "?")
+    wide = "AVX-512" if " avx512f" in text else "AVX2" if " avx2" in text else "SSE"
+    return f"{model} ({codegen.llvm_get_system_cpu()}, {wide})"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,1 @@
+"""Pages under docs/performance, made from ``results/`` alone."""

@@ -1,0 +1,93 @@
+"""The part of the GPU page about what the executor of PTX counted: modelled tuning, its speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.pages.gpu_times_page import table
+from tvm_sparse.selection.cuda.chip import read
+
+Content = dict[str, Any]
+
+
+def lines(grid: Content | None, modelled: Content | None, speed: Content | None) -> list[str]:
+    """Return the sections; none without results."""
+    found = _grid(grid) if grid else []
+    return [*found, *(_tuning(modelled) if modelled else []), *(_speed(speed) if speed else [])]
+
+
+def _grid(grid: Content) -> list[str]:
+    """Return the measured grid, before and today: counts of the executor, times of the model."""
+    fit = read("h200")["fit"]["residuals"]
+    rows = []
+    for row in grid["rows"]:
+        sides = [_side(row[side]) for side in ("before", "today")]
+        times = [f"{row['measured_us']:.1f}", *(f"{row[s]['us']:.1f}" for s in ("before", "today"))]
+        rows.append([row["case"], *times, *(f"{a}, {b}" for a, b in zip(*sides, strict=True))])
+    head = ["case", "measured (us)", "before, modelled (us)", "today, modelled (us)"]
+    head += ["tile", "passes", "conflicts", "barriers", "waits", "bytes"]
+    return [
+        "## The measured grid, before and today",
+        "",
+        "**Modelled, not measured**, but for the first column. *Before*: the kernel that an",
+        f"{grid['chip']} measured. *Today*: the kernel that is chosen for the same weight now,",
+        "which nobody has timed. Times are those of",
+        "[the fitted model](../design/cuda.md#which-way-is-chosen), behind the same flush as the",
+        f"measured ones; half of {fit['count']} kernels are within {fit['median']:.2f} of what was",
+        f"measured, nine of ten within {fit['p90']:.2f}. Counts are those of the executor, of a",
+        "thread block in a step (of a stream, which has no tile: in all): passes over shared",
+        "memory, those that bank conflicts add, barriers and waits of a warp, bytes that",
+        "are loaded; before, then today.",
+        "",
+        *table(head, rows),
+    ]
+
+
+def _side(side: Content) -> list[str]:
+    """Return the cells of a kernel: its tile, and its counts."""
+    counts = side["counts"]
+    names = ("shared_passes", "bank_conflicts", "barriers", "waits", "load_bytes")
+    tile = "x".join(map(str, side["tile"])) if "tile" in side else "stream"
+    return [tile, *(f"{counts[name]:.0f}" for name in names)]
+
+
+def _tuning(modelled: dict[str, Any]) -> list[str]:
+    cells = []
+    for row in modelled["rows"]:
+        best = row["best_us"] or row["default_us"]
+        cells.append(
+            f"| {row['case']} | {row['rule']} | {row['default_us']:.1f} | {best:.1f} | "
+            f"{row['default_us'] / best:.2f}x | {row['trials']} | {row['failed']} |"
+        )
+    return [
+        "## Tuning by a model",
+        "",
+        '**Modelled, not measured.** `ts.tune(..., by="model")` executes '
+        f"{modelled['blocks']} thread blocks of each",
+        "schedule under the sanitizer and counts what they do; registers and shared memory are the",
+        f"cubin's. Times follow from these, by the model of {modelled['environment']['date']}. A",
+        "schedule counts if it is 5 % faster than the default.",
+        "",
+        "| case | schedule rule | default (us) | best found (us) | gain | trials | failed |",
+        "|---|---|---|---|---|---|---|",
+        *cells,
+        "",
+    ]
+
+
+def _speed(speed: dict[str, Any]) -> list[str]:
+    rows = [
+        f"| {row['kernel']} | {'on' if row['sanitizer'] else 'off'} | "
+        f"{row['per_second'] / 1e6:.0f} million |"
+        for row in speed["rows"]
+    ]
+    return [
+        "## Speed of the executor",
+        "",
+        f"Instructions of lanes a second of one core ({speed['environment']['cpu']}).",
+        "",
+        "| kernel | sanitizer | instructions a second |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]

@@ -1,0 +1,151 @@
+"""The page and the picture of the kernel benchmark, from ``results/cpu_kernels.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.common import load
+from benchmarks.pages.kernel_picture import best, break_evens, draw, microseconds
+
+PICTURED = "linear 128x1024 to 1024"
+
+
+def write(pages: Path) -> None:
+    """Write ``cpu_kernels.md`` and ``cpu_kernels.svg`` into ``pages``, if there are results."""
+    rows = _rows("cpu_kernels")
+    if not rows:
+        return
+    narrow, threads = (_rows(name) for name in ("cpu_kernels_avx2", "cpu_threads"))
+    (pages / "cpu_kernels.md").write_text(page(rows, narrow, threads))
+    draw([row for row in rows if row["threads"] == 1], PICTURED, pages / "cpu_kernels.svg")
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = load(name).get("rows", [])
+    return rows
+
+
+def page(
+    rows: list[dict[str, Any]], avx2: list[dict[str, Any]], scaling: list[dict[str, Any]]
+) -> str:
+    """Return the page: a table for each number of threads, one of operators built for AVX2."""
+    lines = [
+        "# Single layers on a CPU",
+        "",
+        "Made by `python -m benchmarks.pages` from `benchmarks/results/cpu_kernels.json`. Medians;",
+        "all programs of a row ran in turns, outputs checked against float64. The ratios are the",
+        "best library's median over ours: the best of torch, oneDNN with packed weights,",
+        "onnxruntime and OpenVINO (dense), of MKL's CSR and BSR and scipy's CSR (sparse). Random",
+        "weights, projected patterns. GFLOP/s count nonzeros only; compile time is that of one",
+        "operator on one core, code what its instructions take.",
+        "",
+        "![speed-up over sparsity](cpu_kernels.svg)",
+        "",
+    ]
+    for threads in sorted({row["threads"] for row in rows}):
+        lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
+        lines += _table([row for row in rows if row["threads"] == threads])
+    if scaling:
+        lines += ["## Two threads over one", "", *_scaling(scaling)]
+    lines += ["## Break-even", "", *_break_even(rows)]
+    if avx2:
+        lines += ["## Built for AVX2", "", *_rates(avx2)]
+    environments = {json.dumps(row["environment"]): row["environment"] for row in rows}
+    lines += ["## Environment", ""]
+    for e in environments.values():
+        versions = ", ".join(f"{name} {version}" for name, version in e["versions"].items())
+        lines.append(f"* {e['cpu']}, {e['cores']} cores, {e['threads']} threads, {versions}")
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    head = [
+        "layer",
+        "pattern",
+        "zeros",
+        "storage",
+        "ours sparse (us)",
+        "ours dense (us)",
+        "best dense library (us)",
+        "best sparse library (us)",
+        "over dense",
+        "over sparse",
+        "GFLOP/s",
+        "compiled in (s)",
+        "code (KB)",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in rows:
+        ours = microseconds(row)
+        dense, sparse = best(row["libraries_dense"]), best(row["libraries_sparse"])
+        rate = row["flops"] * (1 - row["sparsity"]) / ours / 1e3
+        cells = [
+            row["case"],
+            row["pattern"],
+            f"{row['sparsity']:.4g}",
+            row["storage"],
+            f"{ours:.1f}",
+            f"{row['ours_dense']['median_us']:.1f}",
+            f"{dense[1]:.1f} ({dense[0]})",
+            f"{sparse[1]:.1f} ({sparse[0]})" if sparse else "",
+            f"**{dense[1] / ours:.2f}x**",
+            f"{sparse[1] / ours:.2f}x" if sparse else "",
+            f"{rate:.0f}",
+            # Older rows lack these two.
+            f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "",
+            f"{row['code_bytes'] / 1024:.0f}" if "code_bytes" in row else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _scaling(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the table of what a second thread gives."""
+    lines = [
+        "From `benchmarks/results/cpu_threads.json`: one process, one thread and two in turns.",
+        "",
+        "| layer | pattern | zeros | storage | one (us) | two (us) | two over one |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = row["median_us"]
+        lines.append(
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {times['1']:.1f} | {times['2']:.1f} | {row['ratio']:.2f}x |"
+        )
+    return [*lines, ""]
+
+
+def _break_even(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of the zeros from which a pattern pays, on one thread."""
+    lines = [
+        "Zeros from which our sparse operator beats the fastest dense one, ours or a library's, on",
+        "one thread: time fitted as `a + b * (1 - zeros)`.",
+        "",
+        "| layer | pattern | pays from |",
+        "|---|---|---|",
+    ]
+    found = break_evens(row for row in rows if row["threads"] == 1)
+    lines += [f"| {case} | {pattern} | {zeros:.0%} |" for (case, pattern), zeros in found.items()]
+    return [*lines, ""]
+
+
+def _rates(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of how fast nonzeros run, against our dense operator of the same build."""
+    lines = [
+        "Ours built for `haswell` on the same machine; GFLOP/s of nonzeros, and of our dense.",
+        "",
+        "| layer | pattern | zeros | storage | sparse (GFLOP/s) | dense (GFLOP/s) | share |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        sparse = row["flops"] * (1 - row["sparsity"]) / microseconds(row) / 1e3
+        dense = row["flops"] / row["ours_dense"]["median_us"] / 1e3
+        lines.append(
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {sparse:.0f} | {dense:.0f} | {sparse / dense:.0%} |"
+        )
+    return [*lines, ""]

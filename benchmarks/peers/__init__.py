@@ -1,0 +1,1 @@
+"""The other libraries and runtimes that benchmarks compare with."""

@@ -1,0 +1,1 @@
+"""PyTorch operators as Relax: TVM's converters corrected, and our own."""

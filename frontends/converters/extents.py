@@ -1,0 +1,193 @@
+"""Converters of what is computed with open extents: their arithmetic, and tensors made of them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from tvm import relax, te, tirx
+from tvm.sym import Analyzer
+
+from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
+
+
+def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
+    """Return ``result`` with the shape that PyTorch knows, where the program knows none.
+
+    PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
+    whose extents are rounded up in other orders. The program checks the shape when it runs.
+    """
+    value, found = node.meta.get("val"), getattr(result, "ty", None)
+    if not isinstance(found, relax.TensorType) or found.shape is not None:
+        return result
+    if not isinstance(value, torch.Tensor):
+        return result
+    shape = _shape(importer, node)
+    if shape is None:
+        return result
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
+
+
+def shape_of(importer: Any, node: torch.fx.Node) -> list[Any]:
+    """Return the shape of the result of ``node``, in variables of the program.
+
+    Raises
+    ------
+    ValueError
+        An extent has no form with them.
+    """
+    shape = _shape(importer, node)
+    if shape is None:
+        raise ValueError(f"its shape {tuple(node.meta['val'].shape)} has no form")
+    return shape
+
+
+def _shape(importer: Any, node: torch.fx.Node) -> list[Any] | None:
+    names = _variables(importer, node.graph)
+    shape = [_expression(extent, names) for extent in node.meta["val"].shape]
+    return None if any(extent is None for extent in shape) else shape
+
+
+def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
+    """Return the program's variable of each symbol that is an extent of an input."""
+    found: dict[Any, Any] = {}
+    for node in graph.find_nodes(op="placeholder"):
+        shapes = getattr(node.meta.get("val"), "shape", ()), importer.env.get(node)
+        if shapes[1] is not None:
+            pairs = zip(shapes[0], shapes[1].ty.shape or (), strict=False)
+            found.update((e.node.expr, v) for e, v in pairs if isinstance(e, torch.SymInt))
+    return found
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *terms: functools.reduce(operator.add, terms),
+    "Mul": lambda *factors: functools.reduce(operator.mul, factors),
+    "FloorDiv": tirx.floordiv,
+    "CleanDiv": tirx.floordiv,
+    "Mod": tirx.floormod,
+    "PythonMod": tirx.floormod,
+    "Max": lambda *terms: functools.reduce(tirx.max, terms),
+    "Min": lambda *terms: functools.reduce(tirx.min, terms),
+}
+"""By the name of PyTorch's function of extents."""
+
+
+def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
+    """Return an extent as an expression of the program's variables, None if it has no form."""
+    if isinstance(extent, int):
+        return tirx.IntImm("int64", extent)
+    expr = extent.node.expr if isinstance(extent, torch.SymInt) else extent
+    if expr in names:
+        return names[expr]
+    if expr.is_Integer:
+        return tirx.IntImm("int64", int(expr))
+    make = _OPERATIONS.get(type(expr).__name__)
+    parts = [_expression(argument, names) for argument in expr.args]
+    known = make is not None and all(part is not None for part in parts)
+    return make(*parts) if known and make is not None else None
+
+
+@converter("sym_max")
+def _larger(importer: Any, node: torch.fx.Node) -> Any:
+    return _chosen(importer, node, tirx.max, max)
+
+
+@converter("sym_min")
+def _smaller(importer: Any, node: torch.fx.Node) -> Any:
+    return _chosen(importer, node, tirx.min, min)
+
+
+@converter("neg")
+def _negated(importer: Any, node: torch.fx.Node) -> Any:
+    return -importer.retrieve_args(node)[0] if isinstance(node.meta["val"], torch.SymInt) else None
+
+
+def _chosen(
+    importer: Any, node: torch.fx.Node, symbolic: Callable[..., Any], known: Callable[..., Any]
+) -> Any:
+    a, b = importer.retrieve_args(node)
+    return known(a, b) if isinstance(a, int) and isinstance(b, int) else symbolic(a, b)
+
+
+@converter("scalar_tensor.default", "full.default")
+def _tensor_of_extent(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Return a tensor that holds an extent: a range of one step, spread over the shape."""
+    given: Any = node.args[-1]
+    if not isinstance(getattr(given, "meta", {}).get("val"), torch.SymInt):
+        return None
+    value = importer.env[given]
+    one = emit(importer, relax.op.arange(value, value + 1, 1, dtype="int64"))
+    one = emit(importer, relax.op.astype(one, dtype_of(node)))
+    wanted: Any = () if node.target is torch.ops.aten.scalar_tensor.default else node.args[0]
+    shape = [importer.env[n] if isinstance(n, torch.fx.Node) else n for n in wanted]
+    if not shape:
+        return emit(importer, relax.op.reshape(one, ()))
+    return emit(importer, relax.op.broadcast_to(one, shape))
+
+
+@converter("constant_pad_nd.default", "pad.default")
+def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Pad by amounts that follow from open extents."""
+    given: Any = node.args[1]
+    rest: tuple[Any, ...] = node.args[2:]
+    mode = next((a for a in rest if isinstance(a, str)), "constant")
+    value = next((a for a in rest if isinstance(a, int | float)), 0.0)
+    if mode != "constant" or all(isinstance(n, int) for n in given):
+        return None
+    x = importer.env[node.args[0]]
+    amounts = [importer.env[n] if isinstance(n, torch.fx.Node) else n for n in given]
+    rank = len(x.ty.shape)
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(amounts) // 2):
+        before[rank - 1 - i], after[rank - 1 - i] = amounts[2 * i : 2 * i + 2]
+    # As operands, so that an extent is one variable of the function.
+    return called(importer, node, functools.partial(_bordered, value), x, before, after)
+
+
+def _bordered(value: float, x: te.Tensor, before: list[Any], after: list[Any]) -> te.Tensor:
+    """Return ``x`` between elements ``value``.
+
+    Its extents are simplified, as those of a call's result are: ``max(n, 256)`` of a length
+    ``n + max(256 - n, 0)``. TVM compares them by their form when it fuses functions.
+    """
+    simplify = Analyzer().simplify
+    sides = [*zip(before, x.shape, after, strict=True)]
+    shape = [simplify(tirx.const(0, "int64") + sum(parts)) for parts in sides]
+
+    def at(*index: Any) -> Any:
+        places = [i - first for i, (first, _, _) in zip(index, sides, strict=True)]
+        pairs = [*zip(places, x.shape, strict=True)]
+        inside = tirx.all(*(tirx.all(p >= 0, p < extent) for p, extent in pairs))
+        return tirx.if_then_else(inside, x(*places), tirx.const(value, x.dtype))
+
+    return te.compute(shape, at, name="pad")
+
+
+@converter("squeeze.default", "squeeze.dim", "squeeze.dims")
+def _squeezed(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Take away the axes that are one to PyTorch; to TVM's converter an open one may be."""
+    source: Any = node.args[0]
+    shape = source.meta["val"].shape
+    if all(isinstance(extent, int) for extent in shape):
+        return None
+    given: Any = node.args[1] if len(node.args) > 1 else range(len(shape))
+    axes = [axis % len(shape) for axis in ([given] if isinstance(given, int) else given)]
+    ones = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
+    x = importer.env[source]
+    return emit(importer, relax.op.squeeze(x, ones)) if ones else x
+
+
+@converter("select.int")
+def _selected(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Take the element at a place that follows from an open extent: the last step, say."""
+    place: Any = node.args[2]
+    if not isinstance(getattr(place, "meta", {}).get("val"), torch.SymInt):
+        return None
+    x, first = importer.env[node.args[0]], importer.env[place]
+    axis = int(node.args[1]) % len(x.ty.shape)  # type: ignore[arg-type]
+    first = first + x.ty.shape[axis] if place.meta["val"] < 0 else first
+    row = relax.op.strided_slice(x, [axis], [first], [first + 1], assume_inbound=True)
+    return emit(importer, relax.op.squeeze(emit(importer, row), [axis]))

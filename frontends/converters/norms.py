@@ -1,0 +1,41 @@
+"""Converters of norms, with factors and offsets or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from tvm import relax
+
+from tvm_sparse.frontends.converters.operators import converter, emit
+
+
+@converter("group_norm.default")
+def _group_norm(importer: Any, node: torch.fx.Node) -> Any:
+    x, groups, weight, bias, epsilon = _arguments(importer, node)
+    affine = _affine(x, [int(x.ty.shape[1])], weight, bias)
+    axes = list(range(2, len(x.ty.shape)))
+    return emit(importer, relax.op.nn.group_norm(x, *affine, groups, 1, axes, epsilon))
+
+
+@converter("layer_norm.default")
+def _layer_norm(importer: Any, node: torch.fx.Node) -> Any:
+    x, shape, weight, bias, epsilon = _arguments(importer, node)
+    affine = _affine(x, [int(n) for n in shape], weight, bias)
+    return emit(importer, relax.op.nn.layer_norm(x, *affine, list(range(-len(shape), 0)), epsilon))
+
+
+def _arguments(importer: Any, node: torch.fx.Node) -> list[Any]:
+    """Return the operands and the epsilon; what is not given is PyTorch's default."""
+    given = list(importer.retrieve_args(node))[:5]
+    return [*given, *(None, None, None, None, 1e-5)[len(given) :]]
+
+
+def _affine(x: Any, shape: list[int], weight: Any, bias: Any) -> list[Any]:
+    """Return factors and offsets; those that are not given do nothing."""
+    dtype = str(x.ty.dtype)
+    return [
+        relax.const(fill(shape, dtype), dtype) if given is None else given
+        for given, fill in ((weight, np.ones), (bias, np.zeros))
+    ]

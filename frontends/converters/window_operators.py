@@ -1,0 +1,90 @@
+"""Converters of poolings with places, and of convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tvm import relax
+
+from tvm_sparse.frontends.converters.axes import for_each_axis
+from tvm_sparse.frontends.converters.operators import converter, emit, filled
+from tvm_sparse.ops.contractions.im2col import Taps, im2col
+from tvm_sparse.ops.tensors.window_maxima import ADAPTIVE, Windows, window_maxima
+
+
+@converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
+def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
+    x, counts = importer.retrieve_args(node)
+    extents = [int(e) for e in list(x.ty.shape)[-len(counts) :]]
+    axes = [Windows.shares(e, c) for e, c in zip(extents, counts, strict=True)]
+    if _reads_places(node):
+        return _maxima(importer, x, axes)
+    call = importer.block_builder.call_te(
+        lambda x: window_maxima(x, axes, places=False),
+        x,
+        primfunc_name_hint="window_maxima",
+        primfunc_attrs={ADAPTIVE: len(axes)},
+    )
+    return (emit(importer, call),)
+
+
+def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
+    """Return the maxima ``pooled`` with their places, which TVM's converter leaves out.
+
+    Nothing is done where nothing reads the places.
+    """
+    if not _reads_places(node):
+        return pooled
+    arguments: list[Any] = list(importer.retrieve_args(node))
+    x, kernel, *rest = arguments
+    stride, padding, dilation = filled(rest[:3], ([], 0, 1))
+    rank = 3 if "3d" in str(node.target) else 2
+    sizes = [for_each_axis(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
+    counts = [int(e) for e in node.meta["val"][0].shape[-rank:]]
+    extents = [int(e) for e in list(x.ty.shape)[-rank:]]
+    axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]
+    return _maxima(importer, x, axes)
+
+
+def _reads_places(node: torch.fx.Node) -> bool:
+    """Whether something reads the second result of ``node``, or both."""
+    return any(user.op != "call_function" or user.args[1:] != (0,) for user in node.users)
+
+
+def _maxima(importer: Any, x: Any, axes: list[Windows]) -> Any:
+    call = importer.block_builder.call_te(
+        lambda x: window_maxima(x, axes), x, primfunc_name_hint="window_maxima"
+    )
+    return emit(importer, call)
+
+
+@converter("im2col.default")
+def _im2col(importer: Any, node: torch.fx.Node) -> Any:
+    """Take a batch of planes, or one without an axis for batches."""
+    x, *numbers = importer.retrieve_args(node)
+    shape = [int(extent) for extent in x.ty.shape]
+    axes = zip(shape[-2:], *(for_each_axis(value, 2) for value in numbers), strict=True)
+    rows, columns = (Taps(*each) for each in axes)
+    batch = x if len(shape) == 4 else emit(importer, relax.op.expand_dims(x, 0))
+    call = importer.block_builder.call_te(
+        lambda x: im2col(x, rows, columns), batch, primfunc_name_hint="im2col"
+    )
+    found = emit(importer, call)
+    return found if len(shape) == 4 else emit(importer, relax.op.squeeze(found, 0))
+
+
+@converter("convolution.default")
+def _convolution(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Transposed in three dimensions; the others are TVM's."""
+    x, weight, bias, stride, padding, dilation, transposed, extra, groups = importer.retrieve_args(
+        node
+    )
+    if not transposed or len(x.ty.shape) != 5:
+        return None
+    steps = (for_each_axis(value, 3) for value in (stride, padding, extra, dilation))
+    result = relax.op.nn.conv3d_transpose(x, weight, *steps, groups)
+    if bias is None:
+        return emit(importer, result)
+    column = emit(importer, relax.op.reshape(bias, [1, -1, 1, 1, 1]))
+    return emit(importer, relax.op.add(emit(importer, result), column))

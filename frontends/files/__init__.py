@@ -1,0 +1,1 @@
+"""Models in files: checkpoints, safetensors, ``.pt2``; no code of theirs runs."""

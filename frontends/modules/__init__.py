@@ -1,0 +1,1 @@
+"""PyTorch modules: exported, their layers read, wrappers of pruning libraries taken off."""

@@ -1,0 +1,130 @@
+"""PyTorch modules as models: export an inference copy, batch static or dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.modules.dynamic_shapes import checked
+from tvm_sparse.frontends.modules.effective import inference_copy
+from tvm_sparse.frontends.modules.huggingface import register_caches
+from tvm_sparse.frontends.modules.plain_module import plain_module
+from tvm_sparse.frontends.modules.untraced import not_traced
+from tvm_sparse.frontends.program.exported import from_exported
+from tvm_sparse.frontends.program.tensor_places import TensorPlaces
+from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.structure import structure_of
+from tvm_sparse_runtime.structure import leaves
+
+
+def from_module(
+    module: nn.Module,
+    example_inputs: Examples,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_batch: bool | tuple[int, int] = False,
+    dynamic_shapes: Any = None,
+) -> Model:
+    """Import ``module`` through :func:`torch.export.export`; the module itself is not changed.
+
+    Parameters
+    ----------
+    module
+        Exported in evaluation mode with every mask folded into its weight.
+    example_inputs
+        A tensor, a sequence of positional arguments, or a mapping of keyword arguments.
+    kwargs
+        Keyword arguments besides.
+    dynamic_batch
+        Keep the leading extent of the inputs symbolic (named ``batch``); a pair bounds it. Every
+        input whose first extent equals that of the first input takes part.
+    dynamic_shapes
+        Which extents stay symbolic, as :func:`torch.export.export` takes it.
+
+    Raises
+    ------
+    InputError
+        The examples do not run, the model cannot be exported, or an operator cannot be imported.
+    """
+    if dynamic_batch and dynamic_shapes is not None:
+        raise InputError("dynamic_batch", "is set along with dynamic_shapes", "one of them")
+    args, named = arguments(example_inputs)
+    if not isinstance(kwargs, Mapping | None):
+        found = f"got a {type(kwargs).__name__}"
+        raise InputError("kwargs", found, "a mapping", "pass several inputs as one tuple")
+    named |= kwargs or {}
+    register_caches()
+    module = plain_module(module)
+    given = bound(module, args, named)
+    if dynamic_batch:
+        args, named, dynamic_shapes = _with_dynamic_batch(args, named, given, dynamic_batch)
+    else:
+        dynamic_shapes = checked(dynamic_shapes, module, given)
+    copy = inference_copy(module)
+    with quiet(), torch.no_grad(), TensorPlaces():
+        try:
+            program = torch.export.export(copy, args, named, dynamic_shapes=dynamic_shapes)
+        except Exception as error:
+            raise not_traced(copy, (args, named), error) from error
+    return from_exported(program, _symbols(program, dynamic_shapes))
+
+
+def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
+    """Return the names that ``shapes`` gives to extents of each input, by their axes.
+
+    Names are known for inputs that are arguments of their own.
+    """
+    structure = structure_of(program)
+    given = shapes if isinstance(shapes, Mapping) else dict(enumerate(shapes or ()))
+    named: dict[int, dict[int, str]] = {}
+    for position, (argument, place) in enumerate(structure.arguments):
+        axes = given.get(argument, given.get(position))
+        if isinstance(place, int) and isinstance(axes, Mapping | Sequence):
+            pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes)
+            names = {a: getattr(d, "__name__", "") for a, d in pairs if isinstance(d, Dim)}
+            named[place] = {axis: name for axis, name in names.items() if name.isidentifier()}
+    if not any(named.values()):
+        return None
+    places = [leaf for _, tree in structure.arguments for leaf in leaves(tree)]
+    return [named.get(place, {}) for place in places if isinstance(place, int)]
+
+
+def _with_dynamic_batch(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    given: Mapping[str, Any],
+    bounds: bool | tuple[int, int],
+) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return the examples with a batch of at least two, and the dynamic shapes to export with.
+
+    An extent of one in an example would be specialised by the exporter, so it is doubled.
+    """
+    low, high = (1, None) if isinstance(bounds, bool) else bounds
+    if low < 1 or (high is not None and high < max(low, 2)):
+        raise InputError("dynamic_batch", f"bounds {bounds}", "1 <= low <= high and high >= 2")
+    leaves = pytree.tree_leaves((args, kwargs))
+    batches = [x.shape[0] for x in leaves if isinstance(x, torch.Tensor) and x.dim()]
+    if not batches:
+        raise InputError("dynamic_batch", "no example input has a leading extent", "a tensor")
+    batch = torch.export.Dim("batch", min=low, max=high)
+
+    def follows(x: Any) -> bool:
+        return isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == batches[0]
+
+    def widen(x: Any) -> Any:
+        return torch.cat([x, x]) if follows(x) and batches[0] == 1 else x
+
+    def dims(x: Any) -> dict[int, Any] | None:
+        return {0: batch} if follows(x) else None
+
+    shapes = pytree.tree_map(dims, dict(given))
+    args, kwargs = pytree.tree_map(widen, (args, kwargs))
+    return args, kwargs, shapes

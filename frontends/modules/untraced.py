@@ -1,0 +1,198 @@
+"""Why PyTorch cannot trace a model, in the words of who wrote it."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses import fake_tensor
+from torch.utils import _pytree as pytree
+
+from tvm_sparse.base.words import aside, said
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.example_inputs import WHERE
+from tvm_sparse.frontends.program.operator_names import operator_name
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_OURS = (Path(__file__).parents[1], Path(torch.__file__).parent)
+
+_VALUES = (
+    "its control flow depends on the values of a tensor",
+    "control flow that follows from shapes and constants",
+    "use torch.where or torch.cond, or compile the parts before and behind it",
+)
+
+_KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
+    (
+        r"^Could not extract specialized integer|TruncToInt|^Could not guard.* z?u?f\d+ \(",
+        (
+            "it makes a Python number of a tensor's value",
+            "numbers that follow from shapes and constants",
+            "use the tensor itself: x * n, x[n], torch.arange(size) < n",
+        ),
+    ),
+    (r"data-dependent|[Uu]nbacked|u\d+ ", _VALUES),
+    (
+        r"\.numpy\(\)|__array__|numpy",
+        (
+            "it turns a tensor into a NumPy array",
+            "operators of PyTorch",
+            "write that step in torch, or do it before the model or behind it",
+        ),
+    ),
+    (
+        r"does not require grad|grad_fn|_unwrap_for_grad",
+        (
+            "it computes gradients",
+            "a model for inference",
+            "pass the gradient as an input, or write it out",
+        ),
+    ),
+    (
+        r"in output, which is not a known type|Unsupported output type",
+        (
+            "it returns something other than tensors and constants",
+            "tensors, in tuples, lists, dictionaries or registered classes",
+            "return the tensors",
+        ),
+    ),
+    (
+        r"data pointer|storage",
+        ("it reads the memory of a tensor directly", "operators of PyTorch", "use operators"),
+    ),
+    (
+        r"[Nn]ested|jagged",
+        ("it makes a nested tensor", "dense tensors", "pad them, and use a mask"),
+    ),
+    (
+        r"^There was no fake impl|no fake impl|register_fake|FakeTensor|fake_impl",
+        (
+            "it calls an operator that says no shape of its result",
+            "operators that PyTorch can trace",
+            "give the operator a function with torch.library.register_fake",
+        ),
+    ),
+)
+"""What messages of the exporter mean: a pattern, and what to say: found, expected, to do."""
+
+_EXTENT = re.compile(r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]")
+
+_ANY = (
+    "a model that torch.export can trace",
+    "run the model on the example inputs first, or pass your own ExportedProgram",
+)
+
+
+def not_traced(module: nn.Module, call: Call, error: Exception) -> InputError:
+    """Return what to tell of a ``call`` that PyTorch's exporter refuses with ``error``.
+
+    ``module`` is run on it first: what does not run cannot be traced.
+    """
+    where = f"model '{type(module).__name__}'"
+    text = str(error)
+    if "Constraints violated" in text or "specialized it to be a constant" in text:
+        return _closed(where, text)
+    failure = _failure(module, call)
+    if failure is not None:
+        return _does_not_run(module, call, failure)
+    operator = _operator(error)
+    if operator:
+        return InputError(
+            where,
+            f"operator '{operator}' cannot be traced: values of a tensor decide what it gives",
+            "operators whose results have a shape that follows from shapes",
+            "do that step before the model or behind it",
+        )
+    place = aside(_line(error))
+    known = meaning(error)
+    if known is not None:
+        found, expected, todo = known
+        found = f"torch.export cannot trace it: {found}{place}"
+        return InputError(where, found, expected, todo)
+    reason = aside(said(error)) or place
+    return InputError(where, f"torch.export cannot trace it{reason}", *_ANY)
+
+
+def meaning(error: BaseException) -> tuple[str, str, str] | None:
+    """Return what an error of PyTorch's exporter means: found, expected, what to do."""
+    text = str(error)
+    return next((told for pattern, told in _KNOWN if re.search(pattern, text)), None)
+
+
+def _failure(module: nn.Module, call: Call) -> Exception | None:
+    """Return what the model itself raises when it is called."""
+    try:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, call)
+        with torch.enable_grad():  # whoever computes gradients is told of that
+            copy.deepcopy(module)(*args, **kwargs)
+    except Exception as error:
+        return error
+    return None
+
+
+def _does_not_run(module: nn.Module, call: Call, failure: Exception) -> InputError:
+    tensors = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
+    held = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    other = [t.dtype for t in tensors if t.is_floating_point() and t.dtype not in held]
+    if len(held) == 1 and other:
+        (wanted,) = (str(dtype).removeprefix("torch.") for dtype in held)
+        found = f"are {str(other[0]).removeprefix('torch.')}, and the model's weights {wanted}"
+        return InputError(WHERE, found, "one type", f"pass x.to(torch.{wanted})")
+    return InputError(
+        WHERE,
+        f"the model does not run on them{aside(said(failure))}",
+        "inputs that the model takes",
+        "call the model on them first",
+    )
+
+
+def _operator(error: BaseException) -> str:
+    """Return the operator whose result has no shape before values are known."""
+    kinds = (
+        fake_tensor.DynamicOutputShapeException,
+        fake_tensor.DataDependentOutputException,
+        fake_tensor.UnsupportedOperatorException,
+    )
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, kinds):
+        cause = cause.__cause__ or cause.__context__
+    return operator_name(cause.func) if cause is not None else ""
+
+
+def _line(error: BaseException) -> str:
+    """Return the model's own line that was being traced, ``""`` if it cannot be told."""
+    frames = list(_frames(error))
+    return f"in `{frames[-1]}`" if frames else ""
+
+
+def _frames(error: BaseException) -> Iterator[str]:
+    """Yield the lines of files that are neither PyTorch's nor ours, from the outermost."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        if not any(own in path.parents for own in _OURS) and "site-packages" not in path.parts:
+            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+            if line:
+                yield line if len(line) <= 80 else line[:77] + "..."
+
+
+def _closed(where: str, text: str) -> InputError:
+    """Return what to tell of extents that cannot stay open."""
+    text = _EXTENT.sub(r"axis \2 of '\1'", text).replace("generated guard", "condition")
+    lines = [line.strip() for line in text.replace(", max=oo", "").splitlines() if line.strip()]
+    reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
+    start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)
+    fixes = [line for line in lines[start:] if " = " in line]
+    return InputError(
+        where,
+        f"cannot leave these extents open{aside('; '.join(reasons[:1]))}",
+        "extents that may be all that their range says",
+        f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim",
+    )

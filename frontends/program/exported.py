@@ -1,0 +1,270 @@
+"""ExportedProgram as a model: names kept, weights as parameters, errors that name the layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import tvm
+from torch import fx
+from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
+from tvm import relax
+
+from tvm_sparse.base.words import aside, said
+from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.converters.corrected import known_operators, make_importer
+from tvm_sparse.frontends.decompositions import decompositions
+from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
+from tvm_sparse.frontends.modules.untraced import meaning
+from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
+from tvm_sparse.frontends.program.complex_numbers import replace_complex
+from tvm_sparse.frontends.program.computed_weights import compute_weights
+from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
+from tvm_sparse.frontends.program.half_precision import widen_halves
+from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_indices
+from tvm_sparse.frontends.program.inlined import without_inner_graphs
+from tvm_sparse.frontends.program.left_float import left_float
+from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
+from tvm_sparse.frontends.program.own_copies import without_own_copies
+from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
+from tvm_sparse.frontends.program.read_numbers import keep_numbers_tensors
+from tvm_sparse.frontends.program.refusals import (
+    refuse_decided_shapes,
+    refuse_inaccurate,
+    refuse_random,
+    refuse_state,
+)
+from tvm_sparse.frontends.program.zero_divisors import refuse_zero_divisors
+from tvm_sparse.frontends.quiet import quiet
+from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
+from tvm_sparse.passes.graph.builders import blocks_ended
+from tvm_sparse_runtime.structure import paths
+
+_REMEDY = (
+    "a program of operators that the page 'Supported operators' lists",
+    "compile parts of it to find the one that fails",
+)
+
+
+def from_exported(
+    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None = None
+) -> Model:
+    """Import ``program``; parameters, buffers and constants become weights by their names.
+
+    ``symbols`` names the symbolic extents of each input by their axes. Without it a symbol that is
+    alone in the leading extents is called ``batch``.
+
+    Raises
+    ------
+    InputError
+        An operator cannot be imported (the message names its layer), or an output is no tensor.
+    """
+    try:
+        return _imported(program, symbols)
+    except SparseError:
+        raise
+    except Exception as error:  # of PyTorch and of TVM, for a program that is none
+        found, *rest = meaning(error) or (said(error), *_REMEDY)
+        raise InputError("model", f"cannot be imported{aside(found)}", *rest) from error
+
+
+def _imported(
+    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
+) -> Model:
+    program = without_inner_graphs(without_own_copies(program))
+    refuse_state(program)
+    refuse_inaccurate(program)
+    refuse_unknown_layouts(program)
+    table = decompositions(known_operators())
+    structure, output_spec = structure_of(program), program.call_spec.out_spec
+    names = tuple(_output_names(structure.output))
+    if not names:
+        raise InputError("model", "returns no tensor", "at least one")
+    notes = left_float(program)
+    with quiet():
+        program = _without_sparse_tensors(program)
+        program = _without_views(without_structure(program)).run_decompositions(table)
+        refuse_zero_divisors(program)
+        compute_weights(program)
+    widen_float8_weights(program)
+    refuse_random(program)
+    assert_tensors(program)
+    keep_numbers_tensors(program)
+    replace_complex(program)
+    fill_empty(program)
+    promote_operands(program)
+    widen_halves(program)
+    importer = make_importer(program)
+    tensors = _tensors(program)
+    wrap_negative_indices(program, tensors)
+    refuse_decided_shapes(program)
+    _drop_constant_outputs(program)
+    asserted = asserted_last(program)
+    with blocks_ended(importer, "block_builder"):
+        module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
+    module = bound_indices(_rename_symbols(module, symbols))
+    weights = {
+        spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
+        for spec in program.graph_signature.input_specs
+        if spec.kind is not InputKind.USER_INPUT
+    }
+    model = replace(build(module, weights, names, asserted), notes=notes)
+    _check_outputs(model, program)
+    if is_flat(structure, [spec.name for spec in model.inputs]):
+        return model
+    return replace(model, structure=structure, output_spec=output_spec)
+
+
+def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` with sparse parameters written out, which no decomposition can read."""
+    sparse = [name for name, value in _tensors(program).items() if is_sparse(value)]
+    if not sparse:
+        return program
+    if program.example_inputs is None or program.range_constraints:
+        raise InputError(
+            f"weight '{sparse[0]}'",
+            "is a sparse tensor in a program of dynamic shapes or without example inputs",
+            "dense tensors",
+            "pass the module instead, or export it with dense weights: their zeros are found",
+        )
+    args, kwargs = program.example_inputs
+    return torch.export.export(inference_copy(program.module()), args, kwargs)
+
+
+def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:
+    """Refuse an import whose outputs are not of the type that PyTorch says they are."""
+    (returned,) = program.graph.output_node().args
+    wanted = [node.meta["val"] for node in returned[-len(model.module["main"].ret_ty.fields) :]]
+    for spec, value in zip(model.outputs, wanted, strict=False):
+        dtype = str(value.dtype).removeprefix("torch.")
+        pairs = list(zip(spec.shape, value.shape, strict=False))
+        differ = any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+        if differ or len(spec.shape) != value.dim() or spec.dtype != dtype:
+            raise InputError(
+                f"output '{spec.name}'",
+                f"was imported as {spec}",
+                f"{dtype}{list(value.shape)}",
+                "report this model, TVM's importer gets one of its operators wrong",
+            )
+
+
+def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    """Return every parameter, buffer and constant of ``program`` by its name."""
+    return {**program.constants, **program.state_dict}
+
+
+def _without_views(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` with reshapes for views.
+
+    What a view takes may lie in memory otherwise once it is computed by a decomposition of ours.
+    """
+    view = torch.ops.aten.view.default
+    if not any(node.target is view for node in program.graph.nodes):
+        return program
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(program.graph, {}))
+    for node in graph.find_nodes(op="call_function", target=view):
+        node.target = torch.ops.aten.reshape.default
+    result = copy.copy(program)
+    result._graph_module = fx.GraphModule(program.graph_module, graph)
+    result.graph_module.meta.update(program.graph_module.meta)
+    return result
+
+
+def _view(program: torch.export.ExportedProgram, tensors: dict[str, torch.Tensor]) -> Any:
+    """Return what the importer reads of ``program``, with all tensors as plain parameters.
+
+    The importer would bind buffers and constants as Relax constants and attach a copy of all
+    parameters; as parameters they stay outside the graph, shared and named.
+    """
+    specs = []
+    for spec in program.graph_signature.input_specs:
+        if isinstance(spec.arg, ConstantArgument):
+            continue
+        if spec.kind is InputKind.USER_INPUT:
+            specs.append(spec)
+        elif isinstance(spec.arg, TensorArgument):
+            specs.append(
+                SimpleNamespace(kind=InputKind.PARAMETER, arg=spec.arg, target=spec.target)
+            )
+        else:
+            raise InputError(f"constant '{spec.target}'", f"is a {type(spec.arg).__name__}")
+    signature = SimpleNamespace(
+        input_specs=specs, output_specs=program.graph_signature.output_specs
+    )
+    return SimpleNamespace(
+        graph=program.graph,
+        graph_module=program.graph_module,
+        graph_signature=signature,
+        range_constraints=program.range_constraints,
+        state_dict=tensors,
+        constants={},
+        named_buffers=tuple,
+        named_parameters=tuple,
+    )
+
+
+def _drop_constant_outputs(program: torch.export.ExportedProgram) -> None:
+    """Remove outputs that are no tensors from ``program``, which is ours."""
+    specs = program.graph_signature.output_specs
+    node = program.graph.output_node()
+    pairs = list(zip(node.args[0], specs, strict=True))
+    keep = [(arg, spec) for arg, spec in pairs if not isinstance(spec.arg, ConstantArgument)]
+    node.args = (tuple(arg for arg, _ in keep),)
+    specs[:] = [spec for _, spec in keep]
+
+
+def _output_names(output: Any) -> list[str]:
+    """Return a name for each tensor of a result: its keys in the nesting, or ``output``."""
+    names = ["_".join(path) or "output" for path, leaf in paths(output) if isinstance(leaf, int)]
+    return [f"output_{name}" if name[0].isdigit() else name for name in names]
+
+
+def _batch(inputs: list[relax.Var]) -> dict[tvm.tirx.Var, str]:
+    """Return the name ``batch`` for a lone symbol in the leading extents of the inputs.
+
+    Exporters number their symbols (``s77``), which no reader of an input specification knows.
+    """
+    symbols = {d for p in inputs for d in p.ty.shape if isinstance(d, tvm.tirx.Var)}
+    leading = {p.ty.shape[0] for p in inputs if len(p.ty.shape)}
+    return dict.fromkeys(symbols, "batch") if len(symbols) == 1 and symbols <= leading else {}
+
+
+def _named(
+    inputs: list[relax.Var], symbols: Sequence[Mapping[int, str]]
+) -> dict[tvm.tirx.Var, str]:
+    """Return the names that ``symbols`` gives to extents, those of one extent only once."""
+    names: dict[tvm.tirx.Var, str] = {}
+    for parameter, axes in zip(inputs, symbols, strict=True):
+        for axis, name in axes.items():
+            extent = parameter.ty.shape[axis]
+            if isinstance(extent, tvm.tirx.Var) and name not in names.values():
+                names.setdefault(extent, name)
+    return names
+
+
+def _rename_symbols(
+    module: tvm.IRModule, symbols: Sequence[Mapping[int, str]] | None
+) -> tvm.IRModule:
+    """Give symbolic extents names that a reader of an input specification knows."""
+    main = module["main"]
+    inputs = list(main.params[: int(main.attrs["num_input"])])
+    names = _batch(inputs) if symbols is None else _named(inputs, symbols)
+    if not names:
+        return module
+    new = {symbol.name: name for symbol, name in names.items()}
+    function = main.bind_symbolic_vars(
+        {symbol: tvm.tirx.Var(name, "int64") for symbol, name in names.items()}
+    )
+    for bound in ("tir_var_lower_bound", "tir_var_upper_bound"):
+        if bound in main.attrs:
+            values = {new.get(k, k): v for k, v in main.attrs[bound].items()}
+            function = function.with_attr(bound, values)
+    result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    result.update_func(result.get_global_var("main"), function)
+    return relax.transform.Normalize()(result)

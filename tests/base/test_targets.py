@@ -1,0 +1,33 @@
+"""Names of targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_sparse.base.targets import parse_target, spelled
+from tvm_sparse.errors import InputError
+
+
+def test_cpu_is_this_machine():
+    resolved = parse_target("cpu")
+    assert resolved.runs_here and resolved.target.attrs["mcpu"]
+    again = parse_target(resolved.target)
+    assert again.runs_here and again.target.same_as(resolved.target)
+
+
+def test_another_cpu_is_not_this_machine():
+    assert not parse_target("cpu:pentium4").runs_here
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [("gpu", "'gpu' is unknown"), ("cpu:haswel", "did you mean"), ("", "'' is unknown")],
+)
+def test_unknown_names(name, message):
+    with pytest.raises(InputError, match=message):
+        parse_target(name)
+
+
+@pytest.mark.parametrize("name", ["cpu:haswell", "cuda:sm_90", "cuda:sm_80,sm_90", "cuda:h100"])
+def test_a_target_is_spelled_as_it_was_named(name):
+    assert spelled(parse_target(name).target) == name

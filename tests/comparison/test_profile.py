@@ -1,0 +1,42 @@
+"""Kernels in call order, with their layers and schedule rules."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import tvm_sparse as ts
+from tvm_sparse.comparison.profile import timed
+
+
+def test_every_kernel_is_named_and_timed():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 25, 8)
+    ).eval()
+    x = torch.randn(1, 16, 5, 5)
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    kernels = library.profile(x, repeat=3)
+    rules = [(k.layer, k.rule) for k in kernels if k.layer]
+    assert rules == [("0", "Winograd"), ("3", "Contraction")]
+    assert all(k.us > 0 and k.rule for k in kernels)
+
+
+def test_whole_runs_are_timed_with_their_kernels():
+    model, x = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64)), torch.randn(64, 64)
+    library = ts.compile(model.eval(), (x,), config=ts.Config(measure=False))
+    kernels, total = timed(library, (x,), repeat=3)
+    assert len(kernels) == len(library.kernels)
+    assert total > 0
+
+
+def test_arguments_may_be_named():
+    class Sum(nn.Module):
+        def forward(self, first, second):
+            return torch.cumsum(first, 1) + second
+
+    first, second = torch.randn(64, 64), torch.randn(64, 64)
+    library = ts.compile(Sum(), (first, second), config=ts.Config(measure=False))
+    assert library.structure is None
+    kernels = library.profile(second=second, first=first, repeat=3)
+    assert len(kernels) == len(library.kernels)

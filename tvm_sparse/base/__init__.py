@@ -1,0 +1,1 @@
+"""What every room may use: options, names, numerics, targets, files, terminals."""

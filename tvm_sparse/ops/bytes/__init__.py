@@ -1,0 +1,1 @@
+"""Between floats and narrow numbers: quantisation, tables of bytes, bfloat16."""

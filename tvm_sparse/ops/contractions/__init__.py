@@ -1,0 +1,1 @@
+"""Linear layers, convolutions, products and recurrences, dense and sparse: one format a file."""

@@ -1,0 +1,186 @@
+"""Matrix products of two activations, as attention has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import te, tirx
+from tvm.sym import Analyzer
+from tvm.target import Target
+
+from tvm_sparse.base.numerics import FLOAT32, Numerics
+from tvm_sparse.machine.engine.registry import single_engine_of
+from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
+
+PACK = "pack"
+"""Name of the block that copies the right operand into rows."""
+
+UNSEEN = "unseen"
+"""Name of the block that holds a result whose view is stored; the view is computed into it."""
+
+
+@dataclass(frozen=True)
+class View:
+    """An activation seen through reshapes, transposes and slices that cost nothing here.
+
+    ``steps`` are applied in order to a tensor of ``shape``: ``("reshape", shape)``,
+    ``("permute_dims", axes)`` or ``("strided_slice", (*begins, *extents))`` of all axes. Extents
+    may be symbolic.
+    """
+
+    shape: tuple[Any, ...]
+    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    @property
+    def shapes(self) -> list[tuple[Any, ...]]:
+        """Shapes of the tensor and after each step."""
+        shapes = [self.shape]
+        for step, argument in self.steps:
+            if step == "permute_dims":
+                shapes.append(tuple(shapes[-1][axis] for axis in argument))
+            else:
+                shapes.append(argument if step == "reshape" else _halves(argument)[1])
+        return shapes
+
+    def apply(self, x: te.Tensor, name: str) -> Any:
+        """Return the viewed TE tensor."""
+        viewed = self.shapes[-1]
+
+        def element(*index: Any) -> Any:
+            analyzer = Analyzer()
+            for axis, extent in zip(index, viewed, strict=True):
+                analyzer.bind(axis, tvm.ir.Range(0, *int64((extent,))))
+            return x[tuple(analyzer.simplify(i) for i in self.source(index))]
+
+        return te.compute(int64(viewed), element if self.steps else lambda *i: x[i], name)
+
+    def contiguous(self) -> bool:
+        """Whether neighbours along the last viewed axis are neighbours in memory."""
+        return bool((np.diff(self.sample().places(), axis=-1) == 1).all())
+
+    def keeps_rows(self) -> bool:
+        """Whether all elements are seen, and neighbours along the last axis as neighbours."""
+        sample = self.sample()
+        places = sample.places()
+        if places.size != math.prod(sample.shape):
+            return False
+        seen_at = np.argsort(places, axis=None).reshape(sample.shape)
+        return bool((np.diff(seen_at, axis=-1) == 1).all())
+
+    def sample(self) -> View:
+        """Return the view of a tensor with a number for each symbol, large and prime."""
+        symbols: dict[Any, int] = {}
+
+        def number(extent: Any) -> int:
+            if isinstance(extent, int):
+                return extent
+            for var in tirx.analysis.undefined_vars(extent):
+                symbols.setdefault(var, _PRIMES[len(symbols) % len(_PRIMES)])
+            known = {var: tirx.const(n, str(var.ty.dtype)) for var, n in symbols.items()}
+            value = tvm_ffi.structural_map(extent, (tirx.Var, lambda var: known.get(var, var)))
+            return int(Analyzer().simplify(value))
+
+        steps = (
+            (name, argument if name == "permute_dims" else tuple(map(number, argument)))
+            for name, argument in self.steps
+        )
+        return View(tuple(map(number, self.shape)), tuple(steps))
+
+    def places(self) -> np.ndarray:
+        """Return where in memory each viewed element lies, of static extents."""
+        index = np.indices(self.shapes[-1], sparse=True)
+        places: np.ndarray = flat(self.source(index), self.shape)
+        return np.broadcast_to(places, self.shapes[-1])
+
+    def source(self, index: Sequence[Any]) -> list[Any]:
+        """Return the index in the tensor of the viewed element at ``index``."""
+        at = list(index)
+        steps = zip(reversed(self.steps), reversed(self.shapes[:-1]), strict=True)
+        for (step, argument), before in steps:
+            if step == "reshape":
+                at = _reshaped(at, argument, before)
+            elif step == "permute_dims":
+                at = [at[argument.index(axis)] for axis in range(len(before))]
+            else:
+                at = [i + begin for i, begin in zip(at, _halves(argument)[0], strict=True)]
+        return at
+
+
+_PRIMES = (17, 19, 5, 3, 7)
+"""Extents that stand for symbols: what is side by side with these is so with all."""
+
+
+def _reshaped(index: list[Any], after: tuple[Any, ...], before: tuple[Any, ...]) -> list[Any]:
+    """Return the index in extents ``before`` of the element at ``index`` in those ``after``.
+
+    First and last axes that both have keep theirs: nothing is divided by a symbol then.
+    """
+    first = len(list(takewhile(_equal, zip(after, before, strict=False))))
+    most = min(len(after), len(before)) - first
+    ends = zip(after[::-1][:most], before[::-1][:most], strict=True)
+    last = len(list(takewhile(_equal, ends)))
+    inner = flat(index[first : len(index) - last], after[first : len(after) - last])
+    middle = unravel(inner, before[first : len(before) - last])
+    return [*index[:first], *middle, *index[len(index) - last :]]
+
+
+def _equal(extents: tuple[Any, Any]) -> bool:
+    a, b = extents
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(tvm_ffi.structural_equal(a, b))
+
+
+def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the begins and the extents of a slice."""
+    rank = len(argument) // 2
+    return argument[:rank], argument[rank:]
+
+
+def batch_matmul(
+    left: View, right: View, output: View, target: Target, numerics: Numerics = FLOAT32
+) -> tirx.PrimFunc:
+    """Return ``f(A, B, Y)``: ``Y`` is ``output`` of ``sum_k A[..., m, k] * B[..., k, n]``.
+
+    ``A`` and ``B`` have the views' base shapes; leading axes of ``B`` broadcast as NumPy's do. A
+    right operand whose rows are not contiguous is packed first. ``output`` keeps rows.
+    """
+    engine = single_engine_of(numerics, target)
+    a_base = te.placeholder(int64(left.shape), numerics.activation, "A")
+    b_base = te.placeholder(int64(right.shape), engine.held, "B")
+    a = left.apply(a_base, "left")
+    b = right.apply(b_base, "right" if right.contiguous() else PACK)
+    k = te.reduce_axis((tirx.const(0, "int64"), a.shape[-1]), "k")
+
+    def product(*index: Any) -> Any:
+        *lead, row, column = index
+        x = a[(*_broadcast(lead, a), row, k.var)]
+        return te.sum(x * b[(*_broadcast(lead, b), k.var, column)], axis=[k])
+
+    lead = output.shape[:-1]
+    rows = row_axis(lead) if isinstance(lead[-1], int) else len(lead) - 1
+    attrs = {OPERATOR: "matmul", ROWS: rows}
+    acc = te.compute(int64(output.shape), product, name="contract", attrs=attrs)
+    unseen = te.compute(acc.shape, lambda *i: acc[i], UNSEEN) if output.steps else acc
+    y = output.apply(unseen, "store")
+    func = te.create_prim_func([a_base, b_base, y]).with_attr("op_pattern", OUT_FUSABLE)
+    return func.with_attr("tirx.noalias", True)
+
+
+def _broadcast(lead: list[Any], tensor: Any) -> list[Any]:
+    """Leading index of ``tensor`` for the output's leading index ``lead``."""
+    own = list(tensor.shape[:-2])
+    aligned = lead[len(lead) - len(own) :]
+    return [0 if _is_one(e) else i for i, e in zip(aligned, own, strict=True)]
+
+
+def _is_one(extent: Any) -> bool:
+    return hasattr(extent, "value") and int(extent) == 1

@@ -1,0 +1,115 @@
+"""Convolution on compressed rows whose lanes are neighbours in the plane: taps are shifts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
+
+from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
+from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
+from tvm_sparse.machine.engine.registry import single_engine_of
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.lane_sums import lane_sums
+from tvm_sparse.ops.contractions.packed_rows import PACK, PackedRows, ramp
+from tvm_sparse.ops.contractions.plane import Plane
+from tvm_sparse.ops.emit import whole
+from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.transpose import LANES, transpose_tile
+
+GROUPS = "ts.shared_by"
+"""Block annotation: so many row tiles of the weight read the same channels."""
+
+
+def shifted_rows(
+    contraction: Contraction, storage: ShiftedRowsFormat, target: Target, vectors: int = 4
+) -> tirx.PrimFunc:
+    """Return ``f(X, values, places, starts[, groups], Y)``.
+
+    As :func:`.compressed_rows`, but each pixel is transposed once
+    (``pack``: ``(group, channel, phase, position)``) instead of once for each tap: a tap is a shift
+    of the vector that is loaded. An entry's place says channel, plane and shift at once. Lanes at
+    positions without an output, one border's width in each row, are computed in vain.
+    """
+    engine = single_engine_of(contraction.numerics, target)
+    return lane_sums(
+        ShiftedRows(contraction, engine, vectors, storage, Plane(contraction, vectors)), "int32"
+    )
+
+
+@dataclass(frozen=True)
+class ShiftedRows(PackedRows):
+    """Output rows are positions of a plane; their input is packed once for all taps."""
+
+    storage: ShiftedRowsFormat
+    plane: Plane
+    operator: ClassVar[str] = "shifted_rows"
+
+    @property
+    def s(self) -> CompressedRowsFormat:
+        """Storage of the weight but for its places."""
+        return self.storage.inner
+
+    @property
+    def tiles(self) -> Any:
+        """Tiles of positions."""
+        return self.plane.tiles
+
+    @property
+    def blocks(self) -> int:
+        """Vectors of channels of a group."""
+        return -(-self.c.columns // LANES)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the packed input: groups, channels, planes with their copies, positions."""
+        return self.c.groups, self.blocks * LANES, self.plane.copies, self.plane.length
+
+    def row(self, lead: list[Any]) -> Any:
+        """Return the position of an output."""
+        return self.plane.position(lead)
+
+    def read(self, packed: tirx.Buffer, row_tile: Any, first: Any) -> Any:
+        """Return all activations of a group: where a tap reads is not known before."""
+        *planes, length = (slice(0, extent) for extent in self.shape[1:])
+        written = slice(0, length.stop - LANES)  # as far as ``pack`` says that it writes
+        return packed[(self._group(row_tile), *planes, written)]
+
+    def place(self, row_tile: Any, across: Any, stored: Any, k: int, n: Any) -> list[Any]:
+        """Return the index of the activations that column ``k`` of an entry meets at ``n``.
+
+        It counts on through all planes of a group from the first one: they lie one after the other.
+        """
+        return [self._group(row_tile), 0, 0, ramp(stored + k * self.plane.step + n)]
+
+    def _group(self, row_tile: Any) -> Any:
+        return row_tile // (self.s.row_tiles // self.c.groups)
+
+    def alloc(self, dtype: str) -> Any:
+        """Emit the buffer of the transposed input."""
+        return T.sblock_alloc_buffer(int64(self.shape), dtype)
+
+    def pack(self, x: tirx.Buffer, packed: tirx.Buffer) -> None:
+        """Emit the block that transposes 16 pixels of a plane by 16 channels of a group."""
+        c, plane, viewed = self.c, self.plane, self.engine.view(x)
+        extents = (c.groups, math.prod(plane.phases), plane.length // LANES - 1, self.blocks)
+        with T.grid(*int64(extents)) as axes, T.sblock(PACK):
+            group, phase, row, block = T.axis.remap("SSSS", axes)
+            first, column = row * LANES, block * LANES
+            if c.columns % LANES:  # the last block ends with the group's channels
+                column = tirx.min(column, tirx.const(c.columns - LANES, "int64"))
+            T.reads(whole(x))
+            # The last block begins earlier; contract reads all, so the region need not say so.
+            channels, copies = slice(block * LANES, block * LANES + LANES), len(plane.offsets)
+            planes = slice(phase * copies, phase * copies + copies)
+            T.writes(packed[group, channels, planes, first : first + LANES])
+            pixels = [plane.pixel(phase, first + lane) for lane in range(LANES)]
+            rows = [viewed[(*pixel, ramp(group * c.columns + column))] for pixel in pixels]
+            for i, vector in enumerate(transpose_tile(rows)):
+                for copy, offset in enumerate(plane.offsets):
+                    at = phase * copies + copy, ramp(first + LANES - offset)
+                    T.buffer_store(packed, vector, [group, column + i, *at])

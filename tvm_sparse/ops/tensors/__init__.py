@@ -1,0 +1,1 @@
+"""Everything that multiplies no weights: pooling, norms, softmax, sorting, moving elements."""

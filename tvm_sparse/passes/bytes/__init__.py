@@ -1,0 +1,1 @@
+"""Third: quantised networks compute with bytes."""

@@ -1,0 +1,90 @@
+"""Products of two quantised activations multiply their bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.target import Target
+
+from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
+from tvm_sparse.machine.engine.registry import supported
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
+from tvm_sparse.ops.contractions.pack_bytes import packed
+from tvm_sparse.passes.bytes.dynamic_meaning import centred_bytes
+from tvm_sparse.passes.bytes.quantisation import Meaning, meaning_of
+from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, static_shape
+from tvm_sparse.passes.graph.views import seen
+
+MOST_COLUMNS = 1 << 14
+"""Columns up to which sums of any bytes stay in 32 bits."""
+
+
+def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | None:
+    """Return ``call``, a product of two activations, in integers if both are what bytes mean.
+
+    before: ``matmul(dequantize(a), dequantize(b))``
+    after: ``meant(call_tir(matmul_uint8, (a, call_tir(pack_bytes, (b,)))), sums of rows, ...)``
+
+    Where the model itself multiplies bytes less what means zero, the result is their sums.
+    """
+    whole = str(call.ty.dtype) == INTEGER_SUMS
+    left, right = ((_steps_of if whole else meaning_of)(sweep, operand) for operand in call.args)
+    if left is None or right is None:
+        return None
+    product = _product(left, right)
+    view = seen(sweep, right.bytes)
+    if product is None or view is None or not supported(product.contraction.numerics, target):
+        return None
+    weight = sweep.builder_.emit_te(
+        lambda t: packed(t, view[0], product, target), view[1], primfunc_name_hint="pack_bytes"
+    )
+    sums = sweep.emit(
+        call_function(
+            sweep,
+            product.function(target),
+            [left.bytes, weight],
+            relax.TensorType(call.ty.shape, INTEGER_SUMS),
+            f"matmul_{product.dtype}",
+        )
+    )
+    centre = Centre.of(left.scale, right.scale, product.columns)
+    totals = [_total(sweep, left.bytes, -1)] if centre.of_rows else []
+    totals += [_total(sweep, right.bytes, -2)] if centre.of_columns else []
+    single = np.dtype(FLOAT_SUMS).type
+    factor = None if whole else float(single(left.scale.scale) * single(right.scale.scale))
+    return sweep.builder_.call_te(
+        lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
+    )
+
+
+def _steps_of(sweep: Rewriter, expr: Any) -> Meaning | None:
+    """Return the bytes that ``expr`` is, less a number: a step means one."""
+    found = centred_bytes(sweep, expr)
+    if found is None or not isinstance(found[1], int):
+        return None
+    return Meaning(found[0], Scale(str(found[0].ty.dtype), 1.0, found[1]))
+
+
+def _product(left: Meaning, right: Meaning) -> ByteProduct | None:
+    """Return what is multiplied, ``None`` if extents are unknown or leading ones differ."""
+    shape, other = (static_shape(meaning.bytes) for meaning in (left, right))
+    if shape is None or other is None or len(shape) < 2 or shape[:-2] != other[:-2]:
+        return None
+    (*batch, rows, columns), features = shape, other[-1]
+    if not 0 < columns <= MOST_COLUMNS or 0 in (*batch, rows, features):
+        return None
+    return ByteProduct(tuple(batch), rows, columns, features, left.scale.dtype)
+
+
+def _total(sweep: Rewriter, values: Any, axis: int) -> Any:
+    """Emit the sums of bytes along ``axis``, of what was transposed before that."""
+    source, shape = sweep.resolve(values), static_shape(values)
+    if op_name(source) == "permute_dims" and source.attrs.axes is not None and shape is not None:
+        order = [int(a) % len(shape) for a in source.attrs.axes]
+        summed = order.pop(axis)
+        kept = [sorted(order).index(a) for a in order]
+        return sweep.emit(relax.op.permute_dims(_total(sweep, source.args[0], summed), kept))
+    return sweep.emit(relax.op.sum(sweep.emit(relax.op.astype(values, INTEGER_SUMS)), axis))

@@ -1,0 +1,165 @@
+"""Bytes flow between the layers of a quantised network: floats are what happens inside kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.passes.bytes.quantisation import (
+    BYTES,
+    Meaning,
+    dequantize,
+    inverse,
+    meaning_of,
+    quantize,
+    scale_of,
+    with_number,
+)
+from tvm_sparse.passes.bytes.rounded import rounded
+from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewrite
+
+Rule = Callable[[Rewriter, relax.Call], Any | None]
+
+
+def _recognised(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return what ``call`` is the last operator of: ``quantize`` or ``dequantize``."""
+    name, dtype = op_name(call), str(getattr(call.ty, "dtype", ""))
+    if dtype in BYTES:
+        return rounded(sweep, call, dtype)
+    return _meant(sweep, call) if name == "multiply" and dtype == FLOAT_SUMS else None
+
+
+def _meant(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``multiply(astype(subtract(astype(q, int32), zero), float32), size)`` --> ``dequantize``."""
+    product = with_number(sweep, call, "multiply")
+    if not product or product[1] <= 0:
+        return None
+    centred, zero = sweep.resolve(product[0]), 0.0
+    if op_name(centred) == "astype" and str(centred.args[0].ty.dtype) == "int32":
+        shifted = with_number(sweep, centred.args[0], "subtract")
+        wide, zero = shifted or (centred.args[0], 0.0)
+        centred = sweep.resolve(wide)
+    if op_name(centred) != "astype" or str(centred.args[0].ty.dtype) not in BYTES:
+        return None
+    values = centred.args[0]
+    dtype = str(values.ty.dtype)
+    if not np.iinfo(dtype).min <= zero <= np.iinfo(dtype).max:
+        return None
+    return dequantize(values, Scale(dtype, product[1], int(zero)))
+
+
+def _moved(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Move bytes instead of what they mean, quantise nothing twice, and divide by nothing."""
+    name = op_name(call)
+    if name == "quantize":
+        return _requantised(sweep, call)
+    if name == "concat":
+        return _joined(sweep, call)
+    meaning = meaning_of(sweep, call.args[0]) if name in MOVES else None
+    if meaning is None:
+        return None
+    moved = relax.Call(call.op, [meaning.bytes, *call.args[1:]], call.attrs, call.ty_args)
+    return dequantize(sweep.emit(moved), meaning.scale)
+
+
+MOVES = (
+    *("reshape", "permute_dims", "strided_slice", "repeat", "flip", "broadcast_to"),
+    *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "max", "min"),
+)
+"""Operators that hand on some of their elements: the same with bytes, whose order is the same."""
+
+
+def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Join bytes where all pieces mean the same."""
+    pieces = sweep.resolve(call.args[0])
+    if not isinstance(pieces, relax.Tuple):
+        return None
+    meanings = [meaning_of(sweep, piece) for piece in pieces.fields]
+    found = [m for m in meanings if m is not None]
+    if len(found) < len(meanings) or len({m.scale for m in found}) != 1:
+        return None
+    joined = relax.op.concat([m.bytes for m in found], call.attrs.axis)
+    return dequantize(sweep.emit(joined), found[0].scale)
+
+
+def _requantised(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Return the bytes themselves where they are quantised as before, else a cheaper division."""
+    scale, steps = scale_of(sweep, call), sweep.resolve(call.args[0])
+    if scale is None:
+        return None
+    meaning = meaning_of(sweep, steps.args[0])
+    if meaning is not None and _same(meaning, scale):
+        return meaning.bytes
+    if op_name(steps) != "divide" or isinstance(sweep.resolve(steps.args[0]), relax.Var):
+        return None  # nothing binds a model's input
+    factor = relax.const(inverse(scale.scale), FLOAT_SUMS)
+    counted = sweep.emit(relax.op.multiply(steps.args[0], factor))
+    return quantize(counted, scale.zero_point, scale.dtype)
+
+
+def _same(meaning: Meaning, scale: Scale) -> bool:
+    """Whether bytes mean the same; sizes may differ by the rounding of an inverse."""
+    found = meaning.scale
+    if (found.dtype, found.zero_point) != (scale.dtype, scale.zero_point):
+        return False
+    return bool(abs(found.scale / scale.scale - 1) < 2 * np.finfo(FLOAT_SUMS).eps)
+
+
+class _Early:
+    """The rule that quantises before data moves, where nothing else reads the floats between.
+
+    ``quantize(multiply(max_pool2d(x), c))`` --> ``max_pool2d(quantize(multiply(x, c)))``: the layer
+    behind ``x`` stores bytes. Rounding keeps the order of numbers, so the largest stays so.
+    """
+
+    def __init__(self, func: relax.Function) -> None:
+        self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        scale = scale_of(sweep, call) if op_name(call) == "quantize" else None
+        if scale is None:
+            return None
+        var, moves = sweep.original.args[0], []
+        steps, step = sweep.resolve(call.args[0]), self.bound[var]
+        while self.uses[var] == 1:
+            var = step.args[0]
+            if not isinstance(var, relax.Var):
+                return None
+            step = self.bound.get(var)
+            if op_name(step) not in MOVES:
+                break
+            moves.append(step)
+        if not moves or step is None or self.uses[var] != 1:
+            return None
+        source = sweep.visit_expr(moves[-1].args[0])
+        y = sweep.emit(relax.Call(steps.op, [source, steps.args[1]], steps.attrs))
+        y = sweep.emit(quantize(y, scale.zero_point, scale.dtype))
+        for move in reversed(moves):
+            y = sweep.emit(relax.Call(move.op, [y, *move.args[1:]], move.attrs, move.ty_args))
+        return y
+
+
+@tvm.transform.module_pass(opt_level=0, name="FuseQuantization")
+@dataclass(frozen=True)
+class FuseQuantization:
+    """Find quantisation wherever it came from, and let operators that only move data move bytes.
+
+    before: ``astype(minimum(maximum(round(divide(x, s)), 0), 255), uint8)``, and
+    ``max_pool2d(multiply(astype(q, float32), s))``
+    after: ``quantize(multiply(x, 1 / s))`` and ``dequantize(max_pool2d(q))``
+
+    ``quantize`` takes steps, so its own scale is one. Behind anything but an input of the model
+    they are counted by a product instead of a quotient, which may take a tie to the other byte.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with ``quantize`` and ``dequantize``."""
+        mod = rewrite(mod, _recognised)
+        return rewrite(rewrite(mod, _Early(mod["main"])), _moved)

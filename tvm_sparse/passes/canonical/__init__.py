@@ -1,0 +1,1 @@
+"""First: one form of each operator, one layout, constants folded."""

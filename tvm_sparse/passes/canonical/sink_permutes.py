@@ -1,0 +1,95 @@
+"""Transpositions move behind element-wise operators, where they meet others and cancel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_sparse.base.memory import array_of
+from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    constant,
+    name_of,
+    op_name,
+    rewrite,
+    same_shape,
+    shape_of,
+    static_shape,
+)
+
+
+def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+    name = op_name(call)
+    if name == "permute_dims":
+        return merged(sweep, call)
+    return sunk(sweep, call) if name in ELEMENTWISE else None
+
+
+def axes_of(call: relax.Call) -> list[int]:
+    """Return the axes of a transposition, none of them negative."""
+    rank = len(shape_of(call) or ())
+    axes = call.attrs.axes
+    return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
+
+
+def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """Join two transpositions; one that moves only axes of extent one is a reshape."""
+    axes, source = axes_of(call), call.args[0]
+    inner = sweep.resolve(source)
+    if op_name(inner) == "permute_dims":
+        before = axes_of(inner)
+        axes, source = [before[axis] for axis in axes], inner.args[0]
+    shape = static_shape(source)
+    if axes == sorted(axes):
+        return source
+    long = [a for a in axes if shape is None or shape[a] != 1]
+    if long == sorted(long):
+        return relax.op.reshape(source, call.ty.shape)
+    return relax.op.permute_dims(source, axes) if source is not call.args[0] else None
+
+
+def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``relu(permute_dims(x))`` --> ``permute_dims(relu(x))``, with constants permuted back."""
+    moved = [sweep.resolve(a) for a in call.args]
+    found = [m for m in moved if op_name(m) == "permute_dims"]
+    if not found:
+        return None
+    axes = axes_of(found[0])
+    operands = [_source(m, axes, call) for m in moved]
+    if None in operands:
+        return None
+    plain = relax.Call(call.op, operands, call.attrs, call.ty_args)
+    return relax.op.permute_dims(sweep.emit(plain), axes)
+
+
+def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
+    """Return what ``operand`` is before the transposition, ``None`` if it is not transposed so."""
+    if isinstance(operand, GenericConst):
+        value = array_of(operand)
+        if value.ndim > len(axes):
+            return None
+        wide = value.reshape([1] * (len(axes) - value.ndim) + list(value.shape))
+        back = np.ascontiguousarray(wide.transpose(np.argsort(axes)))
+        return operand if value.ndim == 0 else constant(back, name_of(operand))
+    same = op_name(operand) == "permute_dims" and axes_of(operand) == axes
+    return operand.args[0] if same and same_shape(shape_of(operand), shape_of(call)) else None
+
+
+@tvm.transform.module_pass(opt_level=0, name="SinkPermutes")
+@dataclass(frozen=True)
+class SinkPermutes:
+    """Move transpositions down through element-wise operators, and drop those that cancel.
+
+    before: ``permute_dims(relu(add(permute_dims(x, [0, 3, 1, 2]), b)), [0, 2, 3, 1])``
+    after:  ``relu(add(x, permuted b))``
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with fewer transpositions."""
+        return rewrite(mod, _rule)

@@ -1,0 +1,1 @@
+"""Last: weights leave the code, functions are shared, the program is assembled."""

@@ -1,0 +1,1 @@
+"""What graph passes share: reading and rewriting Relax."""

@@ -1,0 +1,136 @@
+"""Reductions of whole rows, and of columns side by side, in vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.tensors.axis import Lines
+from tvm_sparse.ops.tensors.column_pool import LEAST, MOST_BYTES, column_pool
+from tvm_sparse.ops.tensors.extrema import MIN, highest
+from tvm_sparse.ops.tensors.line_pool import fits, line_pool
+from tvm_sparse.ops.tensors.moments import variances
+from tvm_sparse.ops.tensors.row_pool import MAXIMUM, Pooling, mean
+from tvm_sparse.ops.tensors.windows import Shares
+from tvm_sparse.passes.bytes.quantisation import meaning_of
+from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, static_shape
+
+_MINIMUM = Pooling(highest, MIN.combine)
+_PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
+_SUM = Pooling(lambda dtype: tirx.const(0, dtype), lambda a, b: a + b)
+_VARIANCE = "variance"
+_ADDED = {"sum": relax.op.sum, "mean": relax.op.mean}
+_REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT, "sum": _SUM}
+
+_SIDE_BY_SIDE, _LONG = 2048, 8
+"""Columns that threads can share, and rows that are worth to be added up, where both are few."""
+
+
+def _lower(sweep: Rewriter, call: relax.Call, threads: int) -> Any | None:
+    known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
+    shape = static_shape(call.args[0]) if known else None
+    if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
+        return None
+    lines = _lines(shape, call.attrs.axis)
+    if lines is None:
+        return None
+    if op_name(call) in _ADDED:
+        found = _of_bytes(sweep, call, lines, threads)
+        if found is not None or _fuses(sweep, call.args[0]):
+            return found
+    row, shape = Shares(lines.extent, 1), call.ty.shape.values
+    if op_name(call) == _VARIANCE:
+        return _variance(sweep, call, lines)
+    pooling = _pooling(call, lines)
+    if lines.after == 1 and fits(row):
+        name, define = "row", lambda x: line_pool(x, row, pooling, shape)
+    elif lines.after >= LEAST:
+        name, define = "column", lambda x: column_pool(x, lines, pooling, shape)
+    else:
+        return None
+    hint = f"{name}_{op_name(call)}"
+    return sweep.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+
+
+def _pooling(call: relax.Call, lines: Lines) -> Pooling:
+    average = mean([Shares(lines.extent, 1)], counts_borders=False)
+    return _REDUCTIONS.get(op_name(call), average)
+
+
+def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines, threads: int) -> Any | None:
+    """Return the sums or means of columns of bytes, which are added up as such."""
+    meaning = meaning_of(sweep, call.args[0])
+    if meaning is None or lines.extent > MOST_BYTES:
+        return None
+    rows = 1 if lines.after >= LEAST else _rows_together(lines)
+    joined = Lines(lines.before, lines.extent // rows, rows * lines.after)
+    if joined.after < LEAST:
+        return None
+    shape = call.ty.shape.values if rows == 1 else (lines.before, rows, lines.after)
+    found = sweep.builder_.call_te(
+        lambda x: column_pool(
+            x, joined, _pooling(call, joined), shape, meaning.scale, threads=threads
+        ),
+        meaning.bytes,
+        primfunc_name_hint=f"column_{op_name(call)}_bytes",
+    )
+    if rows == 1:
+        return found
+    total = sweep.emit(_ADDED[op_name(call)](sweep.emit(found), [1]))
+    return relax.op.reshape(total, call.ty.shape)
+
+
+def _rows_together(lines: Lines) -> int:
+    """Return how many rows of few columns to add up side by side."""
+    most = min(_SIDE_BY_SIDE // lines.after, lines.extent // _LONG)
+    return max((d for d in range(1, most + 1) if lines.extent % d == 0), default=1)
+
+
+def _variance(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+    if lines.after != 1 or lines.extent < LANES:
+        return None
+    found = sweep.builder_.call_te(
+        variances, call.args[0], lines.extent, primfunc_name_hint="row_variance"
+    )
+    return relax.op.reshape(sweep.emit(found), call.ty.shape)
+
+
+def _fuses(sweep: Rewriter, x: relax.Expr) -> bool:
+    """Whether a sum may compute its elements itself: then they are never in memory."""
+    return op_name(sweep.resolve(x)) in ELEMENTWISE
+
+
+def _lines(shape: tuple[int, ...], given: Any) -> Lines | None:
+    """Return what is reduced as lines along one axis, ``None`` if there are axes in between."""
+    rank = len(shape)
+    axes = sorted({int(a) % rank for a in given}) if given is not None else list(range(rank))
+    first, end = axes[0], axes[-1] + 1
+    if axes != list(range(first, end)):
+        return None
+    return Lines(*(math.prod(shape[a:b]) for a, b in ((0, first), (first, end), (end, rank))))
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerReductions")
+@dataclass(frozen=True)
+class LowerReductions:
+    """Reduce neighbouring axes of fp32 tensors by several vectors of partial results.
+
+    Other axes and types, short rows and few columns keep their definition. Sums of element-wise
+    results do, too: they compute them on the fly. Columns of bytes are added up as whole numbers.
+
+    before: ``max(x: (32, 1000), axis=-1)``
+    after:  ``call_tir(row_max, (x,))``
+    """
+
+    threads: int = 1
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return the lowered module."""
+        return rewrite(mod, lambda sweep, call: _lower(sweep, call, self.threads))

@@ -1,0 +1,120 @@
+"""Products of two activations become calls of our operator, layouts around them part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import tvm
+from tvm import relax, s_tir, tirx
+
+from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.machine.engine.registry import supported_singly
+from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
+from tvm_sparse.passes.bytes.byte_products import byte_product
+from tvm_sparse.passes.canonical.left_products import MATRIX
+from tvm_sparse.passes.graph.convolution import numerics_of
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    call_function,
+    layer_name,
+    name_of,
+    op_name,
+    shape_of,
+    static_shape,
+)
+from tvm_sparse.passes.graph.views import seen, step_of
+from tvm_sparse.passes.shrink.group_products import ZEROS
+from tvm_sparse.passes.shrink.unfold_lines import MOST_COLUMNS
+
+LAYOUTS = ("reshape", "permute_dims")
+"""What a product of two activations does while it stores, where nothing else reads its result."""
+
+Views: TypeAlias = tuple[View, View, View]
+"""How a product of two activations sees its operands, and how its result is seen."""
+
+
+Made: TypeAlias = tuple[Views, Numerics]
+"""A product of ours: its views, and what it computes with."""
+
+
+class Products:
+    """The products of two activations of one function, lowered for ``target``."""
+
+    def __init__(self, target: tvm.target.Target, uses: dict[Any, int]) -> None:
+        self.target = target
+        self.uses = uses
+        self.made: dict[tvm.ir.GlobalVar, Made] = {}
+        self.on_gpu = target.kind.name == "cuda"
+
+    def lower(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Lower a product of two activations; transposes before it are read in place."""
+        output = tuple(shape_of(call) or ())
+        left, right = (seen(sweep, operand, symbols=True) for operand in call.args)
+        if left is None or right is None or not output:
+            return None
+        static = all(static_shape(expr) for expr in (*call.args, call))
+        if static and (integers := byte_product(sweep, call, self.target)) is not None:
+            return integers
+        if not static and (self.on_gpu or not _bound(output, left[0], right[0])):
+            return None
+        numerics = numerics_of(call)
+        if not supported_singly(numerics, self.target):
+            return None
+        if any(len(shape_of(a) or ()) < 2 for a in call.args):
+            return None
+        made = (left[0], right[0], View(output)), numerics
+        return self._product(sweep, call, made, [left[1], right[1]])
+
+    def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
+        """Emit a product of two activations that has the result of ``call``."""
+        views, numerics = made
+        func = s_tir.renew_defs(batch_matmul(*views, self.target, numerics))
+        product = call_function(sweep, func, operands, call.ty, "matmul")
+        self.made[product.args[0]] = made
+        return product
+
+    def layout(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Let a product write its rows where ``call``, the only reader, puts them."""
+        if self.uses.get(sweep.original.args[0]) != 1:
+            return None
+        product, shape = sweep.resolve(call.args[0]), tuple(shape_of(call) or ())
+        made = self.made.get(product.args[0]) if op_name(product) == "call_tir" else None
+        step = step_of(sweep, call, shape) if made and shape else None
+        if made is None or step is None:
+            return None
+        (left, right, output), numerics = made
+        output = View(output.shape, (*output.steps, step))
+        if not output.keeps_rows():
+            return None
+        made = (left, right, output), numerics
+        return self._product(sweep, call, made, list(product.args[1].fields))
+
+
+def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:
+    """Yield the named constants that a product reads where they lie, and why no storage has them.
+
+    These are the layer's name and its matrices, features first.
+    """
+    for place, side in enumerate(("left operand", "matrices of a batch")):
+        weight = sweep.constant(call.args[place])
+        if weight is None or not name_of(weight) or len(shape_of(weight) or ()) < MATRIX:
+            continue
+        value = array_of(weight)
+        value = value if place == 0 else value.swapaxes(-1, -2)
+        zeros = 1 - np.count_nonzero(value) / value.size
+        short = "writing its result takes as long as multiplying"
+        odd = short if value.shape[-1] <= MOST_COLUMNS else "no convolution has its extents"
+        why = "few zeros" if zeros < ZEROS else odd
+        yield layer_name(weight), value, f"{side}, {why}: multiplied as activations are"
+
+
+def _bound(output: tuple[Any, ...], *operands: View) -> bool:
+    """Whether each symbol of a product is an extent of an operand, which tells what it is."""
+    plain = [e for view in operands for e in view.shape if isinstance(e, tirx.Var)]
+    shapes = [output, *(shape for view in operands for shape in view.shapes)]
+    extents = [extent for shape in shapes for extent in shape if not isinstance(extent, int)]
+    used = [var for extent in extents for var in tirx.analysis.undefined_vars(extent)]
+    return all(any(var.same_as(known) for known in plain) for var in used)

@@ -1,0 +1,100 @@
+"""Recurrent layers step by step, where no function of ours has all of their steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.ops.contractions.cells import CELLS, Functions
+from tvm_sparse.passes.graph.recurrences import Recurrent, recurrent_of
+from tvm_sparse.passes.graph.rewrite import Rewriter, layer_name, rewrite
+
+
+class _Unroll:
+    """The rule."""
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+
+    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        found = recurrent_of(call)
+        if found is None:
+            return None
+        record, weight = found.record, sweep.constant(found.weight)
+        fits = isinstance(record.batch, int | tirx.Var) and weight is not None
+        if self.whole and fits:
+            return None
+        if not isinstance(record.steps, int):
+            raise UnsupportedError(
+                layer_name(found.weight if weight is None else weight),
+                "runs an open number of steps, and no function of ours has all of them",
+                # Whole layers are there in that type alone.
+                "a CPU in float32, constant weights, and a batch that is a number or open",
+                "fix the number of steps by the example inputs or --shape",
+            )
+        return unrolled(sweep, found)
+
+
+def unrolled(sweep: Rewriter, layer: Recurrent) -> Any:
+    """Emit the steps of ``layer`` and return the tuple of its results."""
+    r, cell, op = layer.record, CELLS[layer.cell], relax.op
+    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, sweep.emit)
+    weight = sweep.emit(op.permute_dims(layer.weight))
+    states, rows = list(layer.states), {}
+    for t in r.order:
+        x = _piece(sweep, layer.gates, int(r.batch_first), t, 1)
+        x = sweep.emit(op.reshape(x, [r.batch, r.gates]))
+        read = _rounded(sweep, states[0]) if layer.rounded else states[0]
+        own = sweep.emit(op.matmul(read, weight))
+        own = own if layer.bias is None else sweep.emit(op.add(own, layer.bias))
+        inputs, products = (
+            {g: _piece(sweep, v, 1, i * r.hidden, r.hidden) for i, g in enumerate(cell.gates)}
+            for v in (x, own)
+        )
+        new = cell.step(functions, inputs, products, states)
+        states = [sweep.emit(state) for state in new]
+        shape = [*r.place(r.batch, 1), r.hidden]
+        rows[t] = sweep.emit(op.reshape(states[0], shape))
+    every = [rows[t] for t in sorted(rows)]
+    joined = every[0] if len(every) == 1 else op.concat(every, axis=int(r.batch_first))
+    return relax.Tuple([sweep.emit(joined), *states[1:]])
+
+
+def _rounded(sweep: Rewriter, state: Any) -> Any:
+    """Emit what the bytes of ``state`` mean, which reach from its least number to its most."""
+    op, emit = relax.op, sweep.emit
+    zero, one, most = (relax.const(float(n), FLOAT_SUMS) for n in (0, 1, 255))
+    low, high = emit(op.minimum(op.min(state), zero)), emit(op.maximum(op.max(state), zero))
+    size = emit(op.divide(op.subtract(high, low), most))
+    divisor = emit(op.where(op.equal(size, zero), one, size))
+    place = emit(op.round(op.divide(op.negative(low), divisor)))
+    steps = emit(op.add(op.round(op.divide(state, divisor)), place))
+    return emit(op.multiply(op.subtract(op.clip(steps, 0, 255), place), size))
+
+
+def _piece(sweep: Rewriter, x: Any, axis: int, start: int, size: int) -> Any:
+    """Emit a part of ``x`` along an axis."""
+    return sweep.emit(relax.op.strided_slice(x, [axis], [start], [start + size]))
+
+
+@tvm.transform.module_pass(opt_level=0, name="UnrollRecurrences")
+@dataclass(frozen=True)
+class UnrollRecurrences:
+    """Write out the steps of recurrent layers.
+
+    before: ``recurrence(gates, w, h)`` --> after: for each step ``matmul(h, w^T)`` and the cell
+
+    ``whole`` keeps the layers that :class:`LowerContractions` makes one function of: those with
+    constant weights and a batch that is a number or a symbol.
+    """
+
+    whole: bool
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with fewer recurrent layers."""
+        return rewrite(mod, _Unroll(self.whole))

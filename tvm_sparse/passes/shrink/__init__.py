@@ -1,0 +1,1 @@
+"""Second: what pruning made superfluous leaves the network."""

@@ -1,0 +1,1 @@
+"""The whole way: compile, tune, new weights, several CPUs; and the library that comes out."""

@@ -1,0 +1,227 @@
+"""``ts.compile``: from a model to a library."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.target import Target
+
+from tvm_sparse.base.config import Config, Precision
+from tvm_sparse.base.interrupts import whole_imports
+from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.phases import Phases, Progress
+from tvm_sparse.base.progress import shown
+from tvm_sparse.base.targets import ResolvedTarget, parse_target
+from tvm_sparse.comparison.profile import planned_kernels, profile_blindly, random_inputs
+from tvm_sparse.comparison.programs import call
+from tvm_sparse.comparison.reference import largest_error
+from tvm_sparse.errors import SlowKernelWarning
+from tvm_sparse.frontends.example_inputs import arguments
+from tvm_sparse.frontends.load import load
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.passes import pipeline
+from tvm_sparse.passes.finish.assemble import assemble
+from tvm_sparse.passes.finish.write_padding import definitions
+from tvm_sparse.passes.graph.dump import dumped
+from tvm_sparse.passes.graph.failures import applied
+from tvm_sparse.passes.lower.lower_contractions import count_contractions
+from tvm_sparse.passes.shrink.split_batch import parts_of
+from tvm_sparse.program.library import Library
+from tvm_sparse.program.refresh import Recipe
+from tvm_sparse.schedules.build import build_context
+from tvm_sparse.schedules.cpu.masked_loops import careful
+from tvm_sparse.schedules.kernel import slow_phrases
+from tvm_sparse.selection.all_dense import all_dense, worth_a_look
+from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.decisions import Decisions, Rounding
+from tvm_sparse.tuning.history import histories
+from tvm_sparse.tuning.recorded import origins, recorded_rules
+
+_log = logging.getLogger(__name__)
+
+
+@whole_imports()
+def compile(
+    model: Any,
+    example_inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    outputs: Sequence[str] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    target: str | Target = "cpu",
+    precision: Precision | None = None,
+    config: Config | None = None,
+    database: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Library:
+    """Compile a pruned model for ``target``.
+
+    Parameters
+    ----------
+    model
+        An ``nn.Module`` (with ``example_inputs``), an ``ExportedProgram``, a path that
+        ``frontends.load`` knows, or a :class:`~tvm_sparse.frontends.model.Model`.
+    example_inputs
+        A tensor, a sequence of positional arguments, or a mapping of keyword ones.
+    kwargs
+        Keyword arguments besides.
+    dynamic_shapes
+        Which extents stay symbolic, as :func:`torch.export.export` takes it.
+    outputs
+        For an ONNX file: names of values that the library returns instead of the file's outputs.
+    constants
+        For an ONNX file: inputs that are constants instead, by name.
+    target
+        ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
+        ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
+    precision
+        ``"bfloat16"``: layers multiply numbers of eight bits, where the chip has instructions for
+        them. What that costs is measured on the example inputs, or on random ones: see
+        ``library.decisions.rounding``. The same as the field of ``config``.
+    config
+        Options; see :class:`Config`.
+    database
+        Tuning records (a directory or ``.jsonl`` file) of :func:`tvm_sparse.tune`; by default the
+        user's own. Where they know nothing faster than the default schedule, the records that
+        come with the package are asked.
+    progress
+        Called as ``progress(phase, step, steps)``; see :data:`tvm_sparse.base.phases.Progress`. By
+        default bars are drawn on a terminal or in a notebook.
+
+    Raises
+    ------
+    InputError
+        The model cannot be imported, a weight is not finite, the target is unknown.
+
+    Warns
+    -----
+    SlowKernelWarning
+        A kernel without an operator of ours takes more than a tenth of the time. It is measured
+        where there is one and the configuration lets measure.
+    """
+    config = config or Config()
+    config = config if precision is None else replace(config, precision=precision)
+    resolved = parse_target(target)
+    with shown(progress) as told:
+        phases = Phases(told)
+        with phases.next():
+            source = load(
+                model,
+                example_inputs,
+                kwargs,
+                dynamic_shapes=dynamic_shapes,
+                outputs=outputs,
+                constants=constants,
+            )
+        library = _compiled(source, resolved, config, database, phases)
+    if config.precision != Config.precision:
+        examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)
+        library.decisions.rounding = _rounding(library, source, resolved, config, examples)
+    return library
+
+
+def _rounding(
+    library: Library, source: Model, resolved: ResolvedTarget, config: Config, examples: Any
+) -> Rounding:
+    """Return what another precision costs, beside the same network without it."""
+    if not resolved.runs_here:
+        return Rounding(config.precision, None, "")
+    plain = replace(config, precision=Config.precision, measure=False, refreshable=False)
+    exact = _compiled(source, resolved, plain, None, Phases(lambda *_: None))
+    if examples is None:
+        inputs, which = random_inputs(library.inputs, library.bounds), "random inputs"
+    else:
+        (args, named), which = (
+            arguments(() if examples[0] is None else examples[0]),
+            "the example inputs",
+        )
+        inputs = library.arrays(*args, **named, **(examples[1] or {}))
+    error = largest_error(call(library, inputs), call(exact, inputs))
+    return Rounding(config.precision, error, which)
+
+
+def _compiled(
+    source: Model,
+    resolved: ResolvedTarget,
+    config: Config,
+    database: str | Path | None,
+    phases: Phases,
+) -> Library:
+    """Lower, schedule and build an imported model."""
+    decisions = Decisions()
+    packed: dict[str, np.ndarray] = {}
+    if not resolved.runs_here:
+        config = replace(config, measure=False)
+    recorded = recorded_rules(resolved.target, database) if config.tuned else ()
+    chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
+    chooser.notes.update(source.notes)
+    with build_context(resolved.target):
+        with phases.next():
+            canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
+            mod = _run(dumped(canonicalise, "1-canonicalise", config.dump), source.module)
+        with phases.next(count_contractions(mod)):
+            mod, decisions = _lowered(mod, chooser)
+            decisions.parts = parts_of(mod)
+        rules: dict[str, str | None] = {}
+        free: list[int] = []
+        with phases.next():
+            tell = rules.__setitem__
+            schedule = pipeline.schedule(resolved.target, packed, tell, recorded, free.extend)
+            defined, mod = mod, _run(dumped(schedule, "3-schedule", config.dump), mod)
+            kernels = planned_kernels(mod, rules)
+            origins(decisions.records, {k.layer: k.rule for k in kernels})
+            functions = definitions(defined, mod)
+            decisions.histories = histories(functions, kernels, resolved.target, recorded)
+        with phases.next():
+            finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
+            executable = applied(
+                lambda m: assemble(m, careful(resolved.target, m), finalise), mod, "built"
+            )
+    library = Library(source, resolved.target, executable, packed, (decisions, kernels))
+    library.unaligned = tuple(free)
+    if config.refreshable:
+        library.recipe = Recipe.of(source, resolved.target, config, decisions)
+    library.slow = _slow(library, measure=config.measure)
+    for phrase in library.slow if config.measure else ():
+        warnings.warn(phrase, SlowKernelWarning, stacklevel=3)
+    return library
+
+
+def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisions]:
+    """Return the lowered network; the all-dense one where the model finds that as fast."""
+    config, decisions, notes = chooser.config, chooser.decisions, dict(chooser.notes)
+    lowered = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
+    changes = {name: note for name, note in chooser.notes.items() if notes.get(name) != note}
+    if not config.sparse or config.force or not worth_a_look(decisions, changes):
+        return lowered, decisions
+    dense = Chooser(chooser.target, replace(config, sparse=False), Decisions(), chooser.first)
+    dense.notes.update(notes)
+    other = _run(pipeline.lower(dense), mod)
+    found = all_dense(decisions, dense.decisions)
+    return (lowered, decisions) if found is None else (other, found)
+
+
+def _slow(library: Library, *, measure: bool) -> list[str]:
+    """Return what to say of slow kernels; nothing runs where all kernels are ours."""
+    if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
+        return []
+    return slow_phrases(profile_blindly(library, repeat=3) if measure else library.kernels)
+
+
+def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:
+    """Apply the passes one after another; what only the former module needed goes at once."""
+    for step in passes:
+        start = time.perf_counter()
+        mod = applied(step, mod, "lowered")
+        give_back()
+        _log.debug("  %s: %.0f ms", step.info.name, 1e3 * (time.perf_counter() - start))
+    return mod
