@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 ARGS   ?=
+# Rooms whose tests build little machine code.
+QUICK  := $(addprefix tests/,base formats machine patterns pruning inspection)
 
 BIN := $(VENV)/bin
 NATIVE := $(shell find native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp')
@@ -23,13 +25,16 @@ export TVM_BIND_THREADS := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format docs bench operators wheels clean
+.PHONY: help demo quick test test-slow lint format docs bench operators wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BASE)  ## Train, prune, compile, check and export a small network (under 3 minutes)
 	$(BIN)/tvm-sparse demo $(ARGS)
+
+quick: $(DEV)  ## Run the tests that compile little (three minutes on one core)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(QUICK) $(ARGS)
 
 test: $(DEV)  ## Run the tests, slow ones left out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)

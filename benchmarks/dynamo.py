@@ -80,7 +80,7 @@ def measured(model: nn.Module, inputs: dict[str, torch.Tensor], rounds: int) -> 
         times = common.interleaved(
             {name: lambda p=program: p(**inputs) for name, program in programs.items()}, rounds
         )
-    report = ts.explain(ours)
+    report = ts.partitions(ours)
     return {
         "us": {name: t["median_us"] for name, t in times.items()},
         "first_call_s": first,

@@ -86,7 +86,7 @@ def compiled(name: str, weights: str) -> Ways:
 def measured(name: str, weights: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return errors, times in us, and whose kernels take the time of one model."""
     found = compiled(name, weights)
-    report = ts.explain(found.fast)
+    report = ts.partitions(found.fast)
     row: dict[str, Any] = {
         "compile_s": found.compile_s,
         "error_library": found.error_library,

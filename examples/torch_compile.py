@@ -33,7 +33,7 @@ def main() -> None:
         difference = (fast(images) - pruned(images)).abs().max()
         programs = {"PyTorch": lambda: dense(images), "tvm_sparse": lambda: fast(images)}
         times = race(programs, options.rounds, calls=10)
-    print(ts.explain(fast))
+    print(ts.partitions(fast))
     for name, taken in times.items():
         print(f"{name}: {taken.median_us:.0f} us")
     print(f"largest difference from PyTorch: {difference:.1e}")

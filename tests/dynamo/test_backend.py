@@ -59,9 +59,9 @@ def assert_right(fast, model, *args):
 def test_a_whole_graph_and_its_report(tmp_path):
     model, x = network(), torch.randn(4, 16)
     fast = compiled(model)
-    assert str(ts.explain(fast)) == "nothing was compiled yet: call the model"
+    assert str(ts.partitions(fast)) == "nothing was compiled yet: call the model"
     assert_right(fast, model, x)
-    (graph,) = ts.explain(fast).graphs
+    (graph,) = ts.partitions(fast).graphs
     assert graph.shapes == "float32[4, 16]" and not graph.eager and not graph.refused
     (part,) = graph.parts
     assert [d["layer"] for d in part.decisions] == ["first", "second"]
@@ -82,12 +82,12 @@ def test_a_second_graph_comes_from_the_cache():
     for again, cached in ((same, True), (other, False)):
         fast = compiled(again)
         assert_right(fast, again, x)
-        assert [part.cached for part in ts.explain(fast).parts] == [cached]
+        assert [part.cached for part in ts.partitions(fast).parts] == [cached]
     torch._dynamo.reset()
     third = network()
     fast = compiled(third, artifacts=False, ignore=("first",))
     assert_right(fast, third, x)
-    (part,) = ts.explain(fast).parts
+    (part,) = ts.partitions(fast).parts
     assert not part.cached
     assert part.decisions[0]["chosen"] == "dense"
 
@@ -128,7 +128,7 @@ def test_masks_that_are_attached_make_layers_sparse_and_may_change(way):
         mask = model[0].weight_mask
     fast = compiled(model, artifacts=False)
     assert_right(fast, model, x)
-    (graph,) = ts.explain(fast).graphs
+    (graph,) = ts.partitions(fast).graphs
     (decision,) = graph.parts[0].decisions
     assert decision["layer"] == "0" and decision["sparsity"] == pytest.approx(0.875)
     assert decision["chosen"] not in DENSE
@@ -148,7 +148,7 @@ def test_changed_weights_without_versions_are_noticed():
         for _ in range(2):
             torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
             model.second.weight.mul_(2)
-    assert len(ts.explain(fast).graphs) == 2
+    assert len(ts.partitions(fast).graphs) == 2
 
 
 def test_beyond_the_limit_pytorch_runs_the_graph():
@@ -160,7 +160,7 @@ def test_beyond_the_limit_pytorch_runs_the_graph():
     with pytest.warns(UserWarning, match=r"compiled 1 times \(option 'limit'\)"):
         assert_right(fast, model, x)
     assert_right(fast, model, x)
-    assert "option 'limit'" in ts.explain(fast).graphs[-1].refused
+    assert "option 'limit'" in ts.partitions(fast).graphs[-1].refused
 
 
 def test_any_batch():
@@ -168,7 +168,7 @@ def test_any_batch():
     fast = compiled(model, artifacts=False)
     for batch in (4, 7, 5, 9):
         assert_right(fast, model, torch.randn(batch, 16))
-    shapes = [graph.shapes for graph in ts.explain(fast).graphs]
+    shapes = [graph.shapes for graph in ts.partitions(fast).graphs]
     assert shapes == ["float32[4, 16]", "float32[7, 16]"]
 
 
@@ -189,7 +189,7 @@ def test_numbers_that_dynamo_passes_are_constants():
     for factor in (0.5, 0.25, 0.5):
         model.factor = factor
         assert_right(fast, model, torch.randn(2, 3, 8, 8))
-    graphs = ts.explain(fast).graphs
+    graphs = ts.partitions(fast).graphs
     assert len(graphs) == 2
     assert not any(graph.refused or graph.eager for graph in graphs)
 
@@ -202,7 +202,7 @@ def test_gradients_are_left_to_pytorch():
             fast(x)["y"].sum().backward()
     assert len(told) == 1
     assert model.first.weight.grad is not None
-    assert "gradients are on" in str(ts.explain(fast))
+    assert "gradients are on" in str(ts.partitions(fast))
 
 
 class Mixed(nn.Module):
@@ -224,7 +224,7 @@ def test_what_is_not_supported_splits_the_graph_and_is_listed():
     fast = compiled(model)
     with pytest.warns(UserWarning, match=r"leaves operators to PyTorch \(torch.rand_like"):
         assert_right(fast, model, x)
-    (graph,) = ts.explain(fast).graphs
+    (graph,) = ts.partitions(fast).graphs
     assert [d["layer"] for part in graph.parts for d in part.decisions] == ["before", "after"]
     assert [e.operator for e in graph.eager] == ["torch.rand_like"]
     assert "draws random numbers" in graph.eager[0].reason
@@ -254,7 +254,7 @@ def test_what_writes_to_arguments_and_buffers_is_left_to_pytorch():
         expected = [model(x, second) for _ in range(3)]
     torch.testing.assert_close(results, expected)
     torch.testing.assert_close((seen, first), (model.seen, second))
-    (graph,) = ts.explain(fast).graphs
+    (graph,) = ts.partitions(fast).graphs
     assert not graph.parts
 
 
@@ -273,7 +273,7 @@ def test_writes_within_a_graph_are_compiled():
     model, x = Inside().eval(), torch.randn(3, 4)
     fast = compiled(model, artifacts=False)
     assert_right(fast, model, x)
-    assert len(ts.explain(fast).parts) == 1
+    assert len(ts.partitions(fast).parts) == 1
 
 
 def test_two_models_of_one_class_do_not_take_turns_compiling():
@@ -284,7 +284,7 @@ def test_two_models_of_one_class_do_not_take_turns_compiling():
         for made, model in zip(fast, (one, two), strict=True):
             assert_right(made, model, x)
     for made in fast:
-        (graph,) = ts.explain(made).graphs
+        (graph,) = ts.partitions(made).graphs
         assert len(graph.parts) == 1
 
 
@@ -364,7 +364,12 @@ def test_the_backend_is_found_by_name():
 
 def test_only_modules_are_explained():
     with pytest.raises(ts.InputError, match="is a function"):
-        ts.explain(lambda x: x)
+        ts.partitions(lambda x: x)
+
+
+def test_the_old_name_warns():
+    with pytest.warns(FutureWarning, match=r"called tvm_sparse\.partitions now"):
+        assert ts.explain().graphs == ts.partitions().graphs
 
 
 def test_recurrent_layers_are_compiled_where_dynamo_is_told_to_trace_them():
@@ -380,12 +385,12 @@ def test_recurrent_layers_are_compiled_where_dynamo_is_told_to_trace_them():
     model, x = Last().eval(), torch.randn(2, 5, 8)
     fast = compiled(model, artifacts=False)
     assert_right(fast, model, x)
-    assert "PyTorch runs GRU in layer 'cells'" in str(ts.explain(fast))
+    assert "PyTorch runs GRU in layer 'cells'" in str(ts.partitions(fast))
     torch._dynamo.reset()
     with torch._dynamo.config.patch(allow_rnn=True):
         fast = compiled(model, artifacts=False)
         assert_right(fast, model, x)
-        found = ts.explain(fast)
+        found = ts.partitions(fast)
     assert len(found.parts) == 1 and not found.left
 
 

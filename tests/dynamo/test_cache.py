@@ -22,7 +22,7 @@ with torch.no_grad():
     found = fast(input_ids=ids).last_hidden_state
     seconds = time.perf_counter() - begin
     error = float((found - model(input_ids=ids).last_hidden_state).abs().max())
-(part,) = ts.explain(fast).parts
+(part,) = ts.partitions(fast).parts
 print(json.dumps({"cached": part.cached, "seconds": seconds, "error": error}))
 """
 

@@ -69,7 +69,7 @@ def test_every_tensor_that_a_module_reads_is_watched():
             if not torch.allclose(fast(x), model(x), rtol=1e-4, atol=1e-5):
                 wrong.append(change)
     assert wrong == []
-    assert not any(graph.refused for graph in ts.explain(fast).graphs)
+    assert not any(graph.refused for graph in ts.partitions(fast).graphs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])

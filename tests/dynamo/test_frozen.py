@@ -52,7 +52,7 @@ def checked(model, calls):
     with torch.no_grad():
         for call in calls:
             torch.testing.assert_close(fast(*call), model(*call), rtol=1e-4, atol=1e-5)
-    graphs = ts.explain(fast).graphs
+    graphs = ts.partitions(fast).graphs
     assert all(len(graph.parts) == 1 and not graph.eager for graph in graphs)
     return [graph.shapes for graph in graphs]
 
@@ -88,5 +88,5 @@ def test_other_weights_keep_the_bounds_of_the_first():
             x = torch.randn(2, 2, length)
             wanted = models[number](x)
             torch.testing.assert_close(programs[number](x), wanted, rtol=1e-4, atol=1e-5)
-    shapes = [graph.shapes for graph in ts.explain(programs[0]).graphs]
+    shapes = [graph.shapes for graph in ts.partitions(programs[0]).graphs]
     assert shapes == [f"float32[2, 2, {length}]" for length in (64, 9)]

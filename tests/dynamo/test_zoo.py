@@ -19,7 +19,7 @@ QUICK = ("recommender",)
 )
 def test_models_are_compiled_whole_and_right(name):
     found = compiled(name, "pruned")
-    (graph,) = ts.explain(found.fast).graphs
+    (graph,) = ts.partitions(found.fast).graphs
     assert len(graph.parts) == 1 and not graph.eager
     assert found.error < TOLERANCE and found.error_library < TOLERANCE
     assert any(d.chosen not in ("dense", "winograd") for d in found.library.decisions)
@@ -46,6 +46,6 @@ def test_a_language_model_decodes_with_a_cache_that_grows():
     fast = torch.compile(model, backend="tvm_sparse", options=options)
     with torch.no_grad():
         torch.testing.assert_close(scores(fast), scores(model), rtol=1e-4, atol=1e-5)
-    graphs = ts.explain(fast).graphs
+    graphs = ts.partitions(fast).graphs
     assert len(graphs) == 3  # the prompt, the first step, and all others
     assert all(len(graph.parts) == 1 and not graph.eager for graph in graphs)

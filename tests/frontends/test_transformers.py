@@ -58,5 +58,5 @@ def test_torch_compile_gives_what_pytorch_gives(name):
         warnings.simplefilter("ignore")
         found, expected = fast(X, **options), plain(X, **options)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    told = ts.explain(fast)
+    told = ts.partitions(fast)
     assert told.parts and not any(graph.eager or graph.refused for graph in told.graphs)

@@ -98,7 +98,7 @@ class Graph:
         if made.runner.eager:
             names = ", ".join(dict.fromkeys(e.operator for e in made.runner.eager))
             warnings.warn(
-                f"tvm_sparse leaves operators to PyTorch ({names}); tvm_sparse.explain says why",
+                f"tvm_sparse leaves operators to PyTorch ({names}); tvm_sparse.partitions says why",
                 stacklevel=2,
             )
         return made

@@ -1,7 +1,8 @@
-"""What became of a model that ``torch.compile`` gave to this backend: :func:`explain`."""
+"""What became of a model that ``torch.compile`` gave to this backend: :func:`partitions`."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ def remember(graph: Graph) -> None:
     _GRAPHS.append(graph)
 
 
-def explain(model: Any = None) -> Explanation:
+def partitions(model: Any = None) -> Explanation:
     """Return what was compiled of ``model`` and what PyTorch runs, with the reasons.
 
     Parameters
@@ -99,6 +100,13 @@ def explain(model: Any = None) -> Explanation:
     graphs = [g for g in _GRAPHS if any(id(ref()) in own for ref in g.owners)]
     reports = tuple(report for graph in graphs for report in _reports(graph, own))
     return Explanation(reports, _recurrent(module))
+
+
+def explain(model: Any = None) -> Explanation:
+    """Return :func:`partitions`, whose old name this is."""
+    told = "tvm_sparse.explain is called tvm_sparse.partitions now; this name will go"
+    warnings.warn(told, FutureWarning, stacklevel=2)
+    return partitions(model)
 
 
 def _recurrent(module: nn.Module) -> tuple[Eager, ...]:

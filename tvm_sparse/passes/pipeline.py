@@ -13,7 +13,6 @@ from tvm.target import Target
 from tvm_sparse.base.config import Config
 from tvm_sparse.base.targets import threads_of
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.passes.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.bytes.fold_scales import FoldScales
 from tvm_sparse.passes.bytes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps, FuseTables
@@ -32,6 +31,7 @@ from tvm_sparse.passes.canonical.pool_first import PoolFirst
 from tvm_sparse.passes.canonical.simplify import Simplify
 from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
 from tvm_sparse.passes.canonical.transposed_convolution import TransposedConvolution
+from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse.passes.finish.lift_weights import LiftWeights

@@ -1,4 +1,4 @@
-"""Functions that compute extents say, as all others do, that their arguments are apart in memory."""
+"""Functions of extents say, as all others do, that their arguments lie apart in memory."""
 
 from __future__ import annotations
 
