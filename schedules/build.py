@@ -11,15 +11,13 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_sparse.base.table import Table
-from tvm_sparse.base.targets import cuda_archs, threads_of
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.schedules.bind_factors import BindFactors
 from tvm_sparse.schedules.blocks import LoopRV
-from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
-from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.cpu.device import CPU
+from tvm_sparse.schedules.cpu.masked_loops import careful
+from tvm_sparse.schedules.cuda.device import GPU
+from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
-from tvm_sparse.schedules.single_bindings import SingleBindings
 
 PASS_CONFIG: dict[str, Any] = {
     "s_tir.LoopPartition": {"partition_const_loop": True},
@@ -33,27 +31,27 @@ OWN_RULES: Table[tuple[ScheduleRule, ...]] = Table("kind")
 """The schedule rules of third parties' sparsity kinds, tried before those of the target."""
 
 
+DEVICES: Table[Device] = Table("device", {"llvm": CPU, "cuda": GPU})
+"""By the kind of TVM's target."""
+
+
+def device_of(target: Target) -> Device:
+    """Return how functions are built for ``target``'s kind."""
+    kind = target.kind.name
+    if kind not in DEVICES.parts():
+        known = " or ".join(f"'{name}'" for name in DEVICES.parts())
+        raise UnsupportedError("target", f"kind '{kind}'", known, "use --target cpu")
+    return DEVICES.parts()[kind]
+
+
 def rules_for(target: Target) -> tuple[ScheduleRule, ...]:
     """Return the schedule rules of ``target``'s kind, in the order in which they are tried."""
-    own = (rule for rules in OWN_RULES for rule in rules)
-    if target.kind.name == "llvm":
-        from tvm_sparse.schedules import cpu
-
-        return (*own, *cpu.RULES)
-    if target.kind.name == "cuda":
-        from tvm_sparse.schedules import cuda
-
-        return (*own, *cuda.RULES)
-    raise UnsupportedError(
-        "target", f"kind '{target.kind.name}'", "'llvm' (CPU) or 'cuda'", "use --target cpu"
-    )
+    return (*(rule for rules in OWN_RULES for rule in rules), *device_of(target).rules)
 
 
 def pass_config(target: Target) -> dict[str, Any]:
     """Return the pass settings that the schedules of ``target`` rely on."""
-    from tvm_sparse.schedules import cuda
-
-    return {**PASS_CONFIG, **(cuda.PASS_CONFIG if target.kind.name == "cuda" else {})}
+    return {**PASS_CONFIG, **device_of(target).pass_config}
 
 
 @contextlib.contextmanager
@@ -64,12 +62,7 @@ def build_context(target: Target) -> Iterator[None]:
     caller's pass context stays in force: its instruments, settings of other passes, disabled
     passes and optimization level.
     """
-    from tvm_sparse.schedules import cuda
-    from tvm_sparse.schedules.cpu.vector_math import vector_math
-
-    on_gpu = target.kind.name == "cuda"
-    own = cuda.our_compiler(cuda_archs(target)) if on_gpu else vector_math()
-    with target, _pass_context(pass_config(target)), own:
+    with target, _pass_context(pass_config(target)), device_of(target).context(target):
         yield
 
 
@@ -110,41 +103,10 @@ def build_function(
 def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
     """Build a module of scheduled functions."""
     with build_context(target):
-        passes = [*splitting(target), *after_scheduling(target)]
+        device = device_of(target)
+        passes = [*device.splitting(), *device.after_scheduling(target)]
         finished = tvm.transform.Sequential(passes)(module)
         return tvm.compile(finished, target=careful(target, finished))
-
-
-def splitting(target: Target) -> list[Any]:
-    """Return the passes over scheduled functions that decide with what options they are built."""
-    return [SplitMaskedLoops()] if target.kind.name == "llvm" else []
-
-
-def after_scheduling(target: Target) -> list[Any]:
-    """Return the passes over scheduled functions that see them as they will run."""
-    from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
-    from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
-    from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
-    from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
-    from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
-    from tvm_sparse.schedules.cpu.round_directly import RoundDirectly
-    from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
-    from tvm_sparse.schedules.cpu.stack_variables import StackVariables
-    from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
-
-    if target.kind.name != "llvm":
-        last = [ExactIndices(), BindFactors(), SingleBindings()]
-        return [SerialConditions(), OverlapTiles(), *last]
-    machine = machine_of(target)
-    tiles = [OverlapTiles(), PartialVectors()]
-    serial = [SerialLoops()] if threads_of(target) == 1 else []
-    lower = [LowerHalves(), StackVariables()]
-    bytes_ = [
-        *([RoundDirectly()] if machine.rounds else []),
-        PackBytes(machine.pack, machine.table),
-    ]
-    last = [FetchAhead(machine.caches), ExactIndices(), BindFactors(), SingleBindings()]
-    return [*tiles, *serial, *lower, *bytes_, *last]
 
 
 def scheduled(

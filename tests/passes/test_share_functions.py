@@ -14,7 +14,7 @@ from tvm import relax, te, tirx
 import tvm_sparse as ts
 from tests.passes.functions import defined, stored_numbers
 from tests.passes.modules import evaluate
-from tvm_sparse.passes import pipeline
+from tvm_sparse.passes import on_cpus
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.share_functions import ShareFunctions
 from tvm_sparse.passes.graph.rewrite import add_function
@@ -169,7 +169,7 @@ def test_equal_layers_share_kernels_and_keep_their_rows(monkeypatch):
     assert all(k.us > 0 for k in kernels)
     assert len({k.function for k in kernels}) == 2
 
-    monkeypatch.setattr(pipeline, "ShareFunctions", lambda: tvm.transform.Sequential([]))
+    monkeypatch.setattr(on_cpus, "ShareFunctions", lambda: tvm.transform.Sequential([]))
     apart = ts.compile(model, (x,), config=config)
     assert len({k.function for k in apart.kernels}) == 4
     assert [(k.layer, k.rule) for k in apart.kernels] == [(k.layer, k.rule) for k in kernels]

@@ -15,7 +15,7 @@ import tvm_sparse as ts
 from tests.kernels import host, integers
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.contractions.dense import dense, dense_format
-from tvm_sparse.passes import pipeline
+from tvm_sparse.passes import on_cpus
 from tvm_sparse.passes.finish.write_padding import bordered
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.cpu import cores
@@ -100,7 +100,7 @@ def test_same_numbers_as_with_copies(monkeypatch):
     model = Chain(nn.Conv2d(16, 32, 1), nn.Conv2d(32, 16, 3, padding=1)).eval()
     x = torch.randn(1, 16, 9, 9)
     fused = ts.compile(model, (x,), config=CONFIG)(x)
-    monkeypatch.setattr(pipeline, "WritePadding", lambda rules, report: pipeline.FoldConstants())
+    monkeypatch.setattr(on_cpus, "WritePadding", lambda rules, report: on_cpus.FoldConstants())
     library = ts.compile(model, (x,), config=CONFIG)
     assert any(k.startswith("pad") for k in kernels(library))
     assert torch.equal(fused, library(x))

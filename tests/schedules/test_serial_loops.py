@@ -8,7 +8,7 @@ import tvm
 from tvm import s_tir, te
 
 from tests.kernels import host
-from tvm_sparse.schedules.build import after_scheduling, build_scheduled
+from tvm_sparse.schedules.build import build_scheduled, device_of
 from tvm_sparse.schedules.cpu.serial_loops import SerialLoops
 
 
@@ -32,7 +32,7 @@ def test_only_the_kind_of_parallel_loops_changes(module):
 @pytest.mark.parametrize(("threads", "serial"), [("1", True), ("2", False)])
 def test_the_number_of_threads_decides(module, threads, serial, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", threads)
-    after = tvm.transform.Sequential(after_scheduling(host()))(module)
+    after = tvm.transform.Sequential(device_of(host()).after_scheduling(host()))(module)
     assert ("T.parallel" not in after.script()) is serial
 
 

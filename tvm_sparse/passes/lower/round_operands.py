@@ -103,7 +103,7 @@ class RoundOperands:
     after: ``matmul(call_tir(round_half, x), w rounded, out_dtype=float32)``
 
     The rounding is fused behind what makes ``x``, unless something else reads that too. ``note``
-    takes a phrase for the reason of each layer.
+    takes a phrase for the reason of each layer. For single precision nothing is to be done.
     """
 
     dtype: str
@@ -112,4 +112,6 @@ class RoundOperands:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with narrower operands."""
+        if self.dtype == FLOAT_SUMS:
+            return mod
         return rewrite(mod, _Rule(Numerics.uniform(self.dtype, FLOAT_SUMS), self.target, self.note))

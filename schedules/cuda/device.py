@@ -1,0 +1,26 @@
+"""NVIDIA GPUs: how functions are built for them."""
+
+from __future__ import annotations
+
+from tvm_sparse.base.targets import cuda_archs
+from tvm_sparse.schedules.bind_factors import BindFactors
+from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
+from tvm_sparse.schedules.cuda import PASS_CONFIG, RULES, our_compiler
+from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
+from tvm_sparse.schedules.device import Device
+from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.single_bindings import SingleBindings
+
+GPU = Device(
+    rules=RULES,
+    pass_config=PASS_CONFIG,
+    context=lambda target: our_compiler(cuda_archs(target)),
+    splitting=list,
+    after_scheduling=lambda target: [
+        SerialConditions(),
+        OverlapTiles(),
+        ExactIndices(),
+        BindFactors(),
+        SingleBindings(),
+    ],
+)

@@ -1,0 +1,23 @@
+"""Operators become functions, and those that follow one another become one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import relax
+
+from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
+
+
+def fused(definitions: Mapping[str, Any]) -> list[Any]:
+    """Return the passes; ``definitions`` of operators go before TVM's own."""
+    return [
+        relax.transform.LegalizeOps(dict(definitions)),
+        relax.transform.AnnotateTIROpPattern(),
+        AnnotateLookUps(),
+        relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.DeadCodeElimination(),
+    ]
