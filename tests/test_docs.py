@@ -23,7 +23,12 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {"deploy.md", "examples.md", "extending.md"}
 """Pages whose code other tests run: test_deploy_page, test_examples, extension/test_page."""
 
-FASTER = {"trials=512": "trials=2", "seconds=360": "seconds=0.1", "range(160)": "range(21)"}
+FASTER = {
+    "trials=512": "trials=2",
+    "seconds=360": "seconds=0.1",
+    "range(160)": "range(21)",
+    "speedup=3": "levels=[0.75], max_drop=0.9",
+}
 """What a test may not take the time for."""
 
 
@@ -122,11 +127,16 @@ def pruning() -> dict[str, Any]:
     }
 
 
+def planning() -> dict[str, Any]:
+    return {"model": network(), "calibration": [torch.rand(32, 64)], "x": torch.rand(1, 64)}
+
+
 BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "artifact.md": running,
     "design/graph.md": compiling,
     "frontends.md": calling,
     "migration.md": migrating,
+    "plan.md": planning,
     "pruning.md": pruning,
     "torch_compile.md": compiling,
     "quantisation.md": calibrating,

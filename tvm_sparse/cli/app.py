@@ -16,6 +16,7 @@ from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.explain import explain_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
+from tvm_sparse.cli.plan import plan_command
 from tvm_sparse.cli.prune import prune_command
 from tvm_sparse.cli.quantize import quantize_command
 from tvm_sparse.cli.refresh import refresh_command
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo_command)
+app.command("plan")(plan_command)
 app.command("prune")(prune_command)
 app.command("quantize")(quantize_command)
 app.command("inspect")(inspect_command)

@@ -97,7 +97,7 @@ def _recipe(
     from tvm_sparse.pruning.schedule import OneShot
 
     if file is None:
-        content: dict[str, Any] = {"method": method, **_values(options)}
+        content: dict[str, Any] = {"method": method, **values(options)}
         content |= {} if sparsity is None else {"sparsity": sparsity}
         content |= {"ignore": ignore} if ignore else {}
         return parse_recipe(content, "the options")
@@ -112,7 +112,7 @@ def _recipe(
     return found
 
 
-def _values(options: list[str]) -> dict[str, Any]:
+def values(options: list[str]) -> dict[str, Any]:
     """Read ``name=value``, with values as YAML has them."""
     import yaml
 

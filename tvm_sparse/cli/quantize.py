@@ -17,6 +17,7 @@ from tvm_sparse.cli.options import (
     Weights,
     check_factory,
 )
+from tvm_sparse.errors import InputError
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="A .pt2 file for the program.")
@@ -26,11 +27,15 @@ Calibration = Annotated[
     typer.Option("--calibration", metavar="FILE", help="A batch of inputs, a .npy file."),
 ]
 Activations = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="MODE",
-        help="static, or dynamic: linear layers find the scale of each row of their input.",
+        help="static (by default), or dynamic: linear layers scale each row of their input.",
     ),
+]
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option("--recipe", metavar="FILE", help="A plan, which says how activations get scales."),
 ]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="A module that stays float.")
@@ -51,7 +56,8 @@ def quantize_command(
     output: Output,
     calibration: Calibration,
     weights: Weights = None,
-    activations: Activations = "static",
+    activations: Activations = None,
+    recipe: RecipeFile = None,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
     force: Force = False,
@@ -62,6 +68,8 @@ def quantize_command(
 
     Scales of static activations come from the calibration data. Pruned zeros stay zeros.
     """
+    if recipe and activations:
+        raise typer.BadParameter("says it; leave --activations out", param_hint="--recipe")
     with console.errors(debug):
         outputs.check_new_file(output, ".pt2", force=force)
         check_factory(source)
@@ -71,11 +79,12 @@ def quantize_command(
         from tvm_sparse.frontends.program.left_float import LEFT_FLOAT
         from tvm_sparse.quantization import quantize
 
+        mode = activations or (_activations(recipe) if recipe else "static")
         batches = [torch.from_numpy(read_array(path)) for path in calibration]
         program = quantize(
             load_factory(source, weights),
             batches,
-            activations=activations,
+            activations=mode,
             ignore=ignore or (),
             tolerance=tolerance,
         )
@@ -89,3 +98,14 @@ def quantize_command(
             for name, loss in left.items():
                 console.show(f"{name} stays float: bytes would change its output by {loss:.1%}")
             console.show(f"wrote {output}")
+
+
+def _activations(path: Path) -> str:
+    """Return what a recipe says of activations; one for floats is refused."""
+    from tvm_sparse.planning.networks import ACTIVATIONS
+    from tvm_sparse.pruning.recipe import load_recipe
+
+    numerics = load_recipe(path).numerics
+    if numerics not in ACTIVATIONS:
+        raise InputError(f"{path}, numerics", numerics, " or ".join(ACTIVATIONS))
+    return ACTIVATIONS[numerics]

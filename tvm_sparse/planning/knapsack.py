@@ -59,8 +59,18 @@ class Knapsack:
 
         Of several the cheapest one. ``None`` if nothing is that cheap.
         """
-        cells = int(np.floor((budget - self.lowest) / self.cell + 1e-9))
-        return None if cells < 0 else self._at(min(cells, len(self._least) - 1))
+        allowed = budget + 1e-9 * abs(budget)
+        cells = int(np.floor((allowed - self.lowest) / self.cell + 1e-6))
+        if cells < 0:
+            return None
+        # Rounding up may have left room for one cell a layer.
+        last = len(self._least) - 1
+        for place in range(min(cells + len(self.costs), last), min(cells, last), -1):
+            if self._least[place] < self._least[place - 1]:
+                choice = self._at(place)
+                if self.cost(choice) <= allowed:
+                    return choice
+        return self._at(min(cells, last))
 
     def losing(self, most: float) -> tuple[int, ...] | None:
         """Return the cheapest candidates that lose ``most`` at most; ``None`` if all lose more."""

@@ -89,12 +89,12 @@ class Compensation:
         """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
         method = self.method_of(layer)
         view = _View(layer, getattr(method, "order", "ihw"))
-        gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
-        weight = view.parts(layer.values(), len(gram)).to(gram)
-        extra = damping_of(gram, self.damping)
-        hessian = damped(gram, extra)
-        wanted = weight @ torch.lerp(hessian, damped(cross, extra), self.reference)
-        factor = inverse_factor(hessian)
+        normal = statistics.kept(
+            (view.order, self.damping, self.reference), lambda: self._normal(view, statistics)
+        )
+        hessian, factor = normal.hessian, normal.factor
+        weight = view.parts(layer.values(), len(hessian)).to(hessian)
+        wanted = weight @ normal.mixed
         best = solution(wanted, factor)
         decision = _Decision(method, view, selection, given)
         if given is None and (method.columns is None or not self.swept):
@@ -102,6 +102,7 @@ class Compensation:
         if self.swept:
             found, mask = sweep(best, factor, decision.width, decision)
         else:
+            hessian, wanted, best = hessian.float(), wanted.float(), best.float()
             found, mask = best, decision.whole(best)
         found = refit(found, mask, hessian, wanted, self.steps)
         before, begin = mask, time.monotonic()
@@ -121,6 +122,27 @@ class Compensation:
         assert proposal is not None
         proposal = replace(proposal, mask=view.array(mask))
         return Pruned(view.tensor(found), proposal, loss, int((mask & ~before).sum()), seconds)
+
+    def _normal(self, view: _View, statistics: InputStatistics) -> _Normal:
+        """Return the equations of all layers that read the inputs of ``statistics``."""
+        gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
+        extra = damping_of(gram, self.damping)
+        hessian = damped(gram, extra)
+        mixed = torch.lerp(hessian, damped(cross, extra), self.reference)
+        return _Normal(hessian, mixed, inverse_factor(hessian))
+
+
+@dataclass(frozen=True)
+class _Normal:
+    """Normal equations of layers that read the same inputs ``X``, ``(parts, columns, columns)``.
+
+    ``hessian`` is ``X^T X``, damped, with its ``factor``. A weight times ``mixed`` is what wanted
+    outputs are, multiplied with ``X``.
+    """
+
+    hessian: Tensor
+    mixed: Tensor
+    factor: Tensor
 
 
 def at_sparsity(method: Method, sparsity: float) -> Method:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 from torch import Tensor
 
 from tvm_sparse.errors import InputError
+
+Kept = TypeVar("Kept")
 
 
 class InputStatistics:
@@ -19,6 +24,7 @@ class InputStatistics:
         self.gram: Tensor | None = None
         self.cross: Tensor | None = None
         self.rows = 0
+        self._kept: dict[Hashable, Any] = {}
 
     def add(self, name: str, inputs: Tensor, dense: Tensor) -> None:
         """Count the inputs ``(parts, rows, columns)`` of layer ``name``, and the dense network's.
@@ -41,6 +47,16 @@ class InputStatistics:
         self.gram = gram if self.gram is None else self.gram + gram
         self.cross = cross if self.cross is None else self.cross + cross
         self.rows += inputs.shape[1]
+
+    def kept(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Return what was made of the sums under ``key``: layers that share inputs share it, too.
+
+        Nothing is added any more.
+        """
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: Kept = self._kept[key]
+        return found
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         """Return ``gram`` and ``cross``."""

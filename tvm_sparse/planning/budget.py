@@ -1,0 +1,107 @@
+"""Which candidates a budget gives: the least drop within it, or the least time within a drop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.planning.knapsack import Knapsack
+from tvm_sparse.planning.tables import Tables
+
+KINDS = ("speedup", "latency_ms", "bytes", "max_drop")
+
+Found = tuple[str, tuple[int, ...]]
+"""Numerics, and the candidate of each layer."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A number of one of :data:`KINDS`: speed over dense float32, ms, bytes of weights, or drop.
+
+    A drop is one minus the mean cosine of the outputs to the dense network's.
+    """
+
+    kind: str
+    value: float
+
+    @classmethod
+    def of(cls, **given: float | None) -> Budget:
+        """Return the only one of ``given`` that is not ``None``."""
+        found = [(kind, value) for kind, value in given.items() if value is not None]
+        if len(found) != 1:
+            told = ", ".join(kind for kind, _ in found) or "none"
+            raise InputError("plan", f"got {told} as a budget", f"one of {', '.join(KINDS)}")
+        kind, value = found[0]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _good(value):
+            raise InputError(f"plan, {kind}", repr(value), "a number above zero")
+        return cls(kind, float(value))
+
+    def __str__(self) -> str:
+        return f"{self.kind}={self.value:g}"
+
+
+def _good(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def solved(tables: Tables, budget: Budget) -> Found:
+    """Return what loses least within ``budget``; for a drop what takes the least time.
+
+    Raises
+    ------
+    InputError
+        Nothing is within the budget. The error names the best that there is.
+    """
+    if budget.kind == "latency_ms" and any(c.source != "measured" for c in tables.costs.values()):
+        raise InputError(
+            "plan, latency_ms",
+            f"times on {tables.target} are modelled, relative to the dense network",
+            "speedup=, bytes= or max_drop=",
+            "or plan on that machine",
+        )
+    found = [choice for name in tables.costs if (choice := _within(tables, name, budget))]
+    if not found:
+        raise _out_of_reach(tables, budget)
+    if budget.kind == "max_drop":
+        return min(found, key=lambda f: tables.costs[f[0]].whole_us(f[1]))
+    return min(found, key=lambda f: tables.costs[f[0]].drop + tables.drop(tables.loss(f[1])))
+
+
+def _within(tables: Tables, name: str, budget: Budget) -> Found | None:
+    costs = tables.costs[name]
+    by_bytes = budget.kind == "bytes"
+    knapsack = Knapsack(list(costs.nbytes if by_bytes else costs.us), list(tables.losses))
+    if budget.kind == "max_drop":
+        choice = knapsack.losing(tables.most_loss(budget.value - costs.drop) * (1 + 1e-9))
+    elif by_bytes:
+        choice = knapsack.within(budget.value - costs.rest_bytes)
+    else:
+        choice = knapsack.within(_microseconds(tables, budget) - costs.rest_us)
+    return None if choice is None else (name, choice)
+
+
+def _microseconds(tables: Tables, budget: Budget) -> float:
+    return tables.dense_us / budget.value if budget.kind == "speedup" else 1e3 * budget.value
+
+
+def _out_of_reach(tables: Tables, budget: Budget) -> InputError:
+    """Return an error that names the best that the tables have."""
+    best = {}
+    for name, costs in tables.costs.items():
+        table = costs.nbytes if budget.kind == "bytes" else costs.us
+        choice = tuple(int(i) for i in table.argmin(axis=1))
+        drop = costs.drop + tables.drop(tables.loss(choice))
+        us, nbytes = costs.whole_us(choice), costs.whole_bytes(choice)
+        told = {
+            "speedup": (-tables.dense_us / us, f"speedup={tables.dense_us / us:.3g}"),
+            "latency_ms": (us, f"latency_ms={us / 1e3:.4g}"),
+            "bytes": (nbytes, f"bytes={nbytes:.0f}"),
+            "max_drop": (costs.drop, f"max_drop={costs.drop:.2g}"),
+        }[budget.kind]
+        at = "" if budget.kind == "max_drop" else f" with a drop of {drop:.2g}"
+        best[name] = (told[0], f"{told[1]} at best, in {name}{at}")
+    _, expected = min(best.values())
+    todo = "allow higher levels, other methods or int8 (numerics=)"
+    found = f"{budget} is out of reach"
+    return InputError("plan", found, expected, "" if budget.kind == "max_drop" else todo)
