@@ -14,6 +14,7 @@ import pytest
 import tvm_sparse_runtime
 from tests.artifact.programs import linear_artifact
 from tests.runtime.fresh import run
+from tvm_sparse_runtime.version import TVM
 
 __all__ = ["linear_artifact"]
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,8 +42,14 @@ def required(distribution: str) -> set[str]:
     return {re.match(r"[\w-]+", line)[0] for line in plain}
 
 
-def test_the_runtime_needs_only_tvm_and_numpy():
-    assert required("tvm-sparse-runtime") == {"apache-tvm", "apache-tvm-ffi", "numpy"}
+def test_the_runtime_needs_only_numpy_and_the_interface_of_tvm():
+    assert required("tvm-sparse-runtime") == {"apache-tvm-ffi", "numpy"}
+
+
+def test_one_release_of_tvm_is_named_everywhere():
+    line = f"apache-tvm=={TVM}"
+    assert line in importlib.metadata.requires("tvm-sparse")
+    assert f'build.requires = ["{line}"]' in (ROOT / "python" / "pyproject.toml").read_text("utf-8")
 
 
 def test_the_compiler_brings_its_own_runtime_and_nothing_for_extras():
@@ -73,7 +80,7 @@ def test_a_fresh_environment_with_the_runtime_alone(tmp_path, linear_artifact):
         [python, "-m", "pip", "list", "--format", "json"], capture_output=True, check=True
     )
     names = {row["name"].replace("_", "-") for row in json.loads(listed.stdout)}
-    brought = {"tvm-sparse-runtime", "apache-tvm", "apache-tvm-ffi", "numpy"}
+    brought = {"tvm-sparse-runtime", "apache-tvm-ffi", "numpy"}
     assert brought <= names
     assert names - brought <= {"pip", "setuptools", "ml-dtypes", "typing-extensions"}
     code = FIRST_CALL.format(path=str(linear_artifact), shape=(2, 64))

@@ -29,23 +29,29 @@ def run(*command: str | Path, **environment: str) -> None:
     subprocess.run(command, check=True, env=os.environ | {"PATH": programs} | environment)
 
 
-def ffi_library(machine: str, folder: Path) -> Path:
-    """Fetch the libtvm_ffi of ``machine`` into ``folder``: ours is linked against it."""
-    name = f"apache-tvm-ffi=={version('apache-tvm-ffi')}"
-    tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 24, 17)]
+def fetch(distribution: str, machine: str, folder: Path) -> None:
+    """Unpack the installed release of ``distribution``, built for ``machine``, into ``folder``."""
+    name = f"{distribution}=={version(distribution)}"
+    tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 27, 24, 17)]
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:")
-    run(*pip, *tags, "--dest", folder, name)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract("tvm_ffi/lib/libtvm_ffi.so", folder))
+    with tempfile.TemporaryDirectory() as files:
+        run(*pip, *tags, "--dest", files, name)
+        (wheel,) = Path(files).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
 
 
-def build_wheel(project: Path, machine: str, library: Path, output: Path) -> None:
-    """Build the wheel of ``project`` for ``machine`` and check it, into ``output``."""
+def build_wheel(project: Path, machine: str, wheels: Path, output: Path) -> None:
+    """Build the wheel of ``project`` for ``machine`` and check it, into ``output``.
+
+    ``wheels``: where the wheels of TVM for ``machine`` are unpacked. Ours links against one of
+    their libraries and carries another.
+    """
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "cmake.define.CMAKE_TOOLCHAIN_FILE": ROOT / "tools" / "manylinux.cmake",
-            "cmake.define.TVM_FFI_LIBRARY": library,
+            "cmake.define.TVM_FFI_LIBRARY": wheels / "tvm_ffi" / "lib" / "libtvm_ffi.so",
+            "cmake.define.TVM_WHEEL": wheels,
             "build-dir": Path(folder) / "build",
         }
         settings = [f"-C{name}={value}" for name, value in options.items()]
@@ -57,8 +63,10 @@ def build_wheel(project: Path, machine: str, library: Path, output: Path) -> Non
             _PYTHON_HOST_PLATFORM=f"linux-{machine}",
         )
         (wheel,) = Path(folder).glob("*.whl")
-        # TVM's libraries come with their own wheels.
-        repair = ("repair", "--exclude", "libtvm_ffi.so", "--wheel-dir", output, wheel)
+        # One comes with its own wheel, one is carried as it is, two with NVIDIA's driver and wheel.
+        others = ("libtvm_ffi.so", "libtvm_runtime.so", "libcuda.so.1", "libcudart.so.13")
+        excluded = [word for name in others for word in ("--exclude", name)]
+        repair = ("repair", *excluded, "--wheel-dir", output, wheel)
         run(sys.executable, "-m", "auditwheel", *repair)
 
 
@@ -81,9 +89,10 @@ def main() -> None:
         run(sys.executable, "-m", "build", "--sdist", "--outdir", arguments.output, project)
     for machine in arguments.machine or MACHINES:
         with tempfile.TemporaryDirectory() as folder:
-            library = ffi_library(machine, Path(folder))
+            for distribution in ("apache-tvm", "apache-tvm-ffi"):
+                fetch(distribution, machine, Path(folder))
             for project in PROJECTS:
-                build_wheel(project, machine, library, arguments.output)
+                build_wheel(project, machine, Path(folder), arguments.output)
     for file in sorted(arguments.output.iterdir()):
         print(f"{file.stat().st_size / 2**20:7.2f} MiB  {file.name}")
 

@@ -27,6 +27,10 @@ DEVICE_TYPES = {"cpu": 1, "cuda": 2}
 """DLPack's device types of the devices that programs run on."""
 
 
+CARRIED = Path(__file__).parent / "tvm"
+"""The runtime of TVM, without its compiler, in a wheel of this package."""
+
+
 @functools.cache
 def ffi() -> Any:
     """Return ``tvm_ffi`` with TVM's runtime library and ours loaded behind it.
@@ -178,9 +182,14 @@ def function(name: str) -> Any:
 
 
 def runtime_library() -> Path:
-    """Return the path of ``libtvm_runtime.so`` inside the wheel, without importing ``tvm``."""
+    """Return the path of ``libtvm_runtime.so``, without importing ``tvm``.
+
+    It is the one of apache-tvm where that is installed, so that a process that imports ``tvm``
+    before or after has one copy; else the one that this package carries.
+    """
     spec = importlib.util.find_spec("tvm")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
+    installed = (spec.submodule_search_locations or ()) if spec else ()
+    for place in (*installed, CARRIED):
         path = Path(place) / "lib" / "libtvm_runtime.so"
         if path.is_file():
             return path

@@ -6,9 +6,10 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from . import host
+from . import engine, host
 from .errors import RuntimeArtifactError, shown
 from .manifest import Manifest, TargetRecord
+from .version import TVM
 
 _KINDS = ("llvm", "cuda")
 _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
@@ -17,10 +18,7 @@ _DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
 def check_versions(loaded: Manifest, directory: Path) -> None:
     """Refuse an artifact of another TVM: bytecode and calling convention are not stable."""
     for key, distribution in _DISTRIBUTIONS.items():
-        try:
-            installed = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            installed = "not installed"
+        installed = _version(distribution)
         if installed != loaded.versions[key]:
             raise RuntimeArtifactError(
                 str(directory),
@@ -28,6 +26,15 @@ def check_versions(loaded: Manifest, directory: Path) -> None:
                 "the same version",
                 f"pip install {distribution}=={loaded.versions[key]}, or export it again",
             )
+
+
+def _version(distribution: str) -> str:
+    """Return the version that is installed, or carried where TVM is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        carried = distribution == _DISTRIBUTIONS["tvm"] and engine.CARRIED.is_dir()
+        return TVM if carried else "not installed"
 
 
 def best_program(loaded: Manifest, directory: Path) -> Manifest:

@@ -34,10 +34,21 @@ def test_torch_imported_by_another_thread_meanwhile():
         assert hook.find_spec("torch") is None
 
 
-def test_missing_wheels(monkeypatch):
+def test_missing_wheels(monkeypatch, tmp_path):
     monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(engine, "CARRIED", tmp_path)
     with pytest.raises(SparseRuntimeError, match="pip install apache-tvm"):
         engine.ffi.__wrapped__()
+
+
+def test_tvm_is_taken_from_its_own_wheel_where_that_is_installed(monkeypatch, tmp_path):
+    carried = tmp_path / "lib" / "libtvm_runtime.so"
+    carried.parent.mkdir()
+    carried.touch()
+    monkeypatch.setattr(engine, "CARRIED", tmp_path)
+    assert engine.runtime_library().parts[-3:] == ("tvm", "lib", "libtvm_runtime.so")
+    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None)
+    assert engine.runtime_library() == carried
 
 
 def test_unknown_device():
