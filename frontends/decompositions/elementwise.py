@@ -60,7 +60,7 @@ def _fmin(x: Tensor, other: Tensor) -> Tensor:
 
 def _over_nan(x: Tensor, other: Tensor, choose: Any) -> Tensor:
     """Return ``choose(x, other)``, where one is NaN the other."""
-    dtype = torch.promote_types(x.dtype, other.dtype)
+    dtype = torch.result_type(x, other)
     x, other = x.to(dtype), other.to(dtype)
     if not dtype.is_floating_point:
         return choose(x, other)
@@ -70,7 +70,7 @@ def _over_nan(x: Tensor, other: Tensor, choose: Any) -> Tensor:
 
 @rule(aten.hypot.default)
 def _hypot(x: Tensor, other: Tensor) -> Tensor:
-    dtype = torch.promote_types(x.dtype, other.dtype)
+    dtype = torch.result_type(x, other)
     x, other = x.to(dtype).abs(), other.to(dtype).abs()
     large, small = torch.maximum(x, other), torch.minimum(x, other)
     ratio = torch.where(small == large, 1.0, small / large)

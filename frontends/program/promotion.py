@@ -13,6 +13,9 @@ _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _KEPT = {"where", "_to_copy", "clone", "isnan", "isinf", "embedding", "index_put"}
 """Element-wise operators whose operands have types of their own, or any."""
 
+_FILLED = {aten.full.default, aten.full_like.default}
+_UNSIGNED = {torch.uint8, torch.uint16, torch.uint32, torch.uint64}
+
 _MEANS = {"mean", "var", "std", "_softmax", "_log_softmax", "logsumexp"}
 """Further operators that compute in the type of their result."""
 
@@ -36,6 +39,7 @@ def promote_operands(program: torch.export.ExportedProgram) -> None:
             wanted = _computed_in(node)
             if wanted is not None:
                 node.args = cast_arguments(node, wanted)
+            node.args = _wrapped(node)
 
 
 def _computed_in(node: Any) -> torch.dtype | None:
@@ -48,8 +52,25 @@ def _computed_in(node: Any) -> torch.dtype | None:
     pointwise = torch.Tag.pointwise in node.target.tags and name not in _KEPT
     if not isinstance(value, torch.Tensor) or not (pointwise or name in _MEANS):
         return None
-    mixed = len(dtypes) > 1 or (value.is_floating_point() and dtypes != {value.dtype})
+    other = bool(dtypes) and dtypes != {value.dtype}
+    mixed = len(dtypes) > 1 or (other and (value.is_floating_point() or dtypes == {torch.bool}))
     return value.dtype if mixed and value.dtype != torch.bool else None
+
+
+def _wrapped(node: Any) -> tuple[Any, ...]:
+    """Return the arguments of ``node``, negative numbers beside unsigned ones within their range.
+
+    PyTorch takes them modulo that range; constants of TVM refuse them.
+    """
+    dtypes = {dtype for a in node.args if (dtype := dtype_of(a)) is not None}
+    if node.target in _FILLED:
+        dtypes = {dtype_of(node) or torch.int64}
+    elif torch.Tag.pointwise not in node.target.tags:
+        return tuple(node.args)
+    if len(dtypes) != 1 or not dtypes <= _UNSIGNED:
+        return tuple(node.args)
+    size = torch.iinfo(*dtypes).max + 1
+    return tuple(a % size if isinstance(a, int) and a < 0 else a for a in node.args)
 
 
 def dtype_of(argument: Any) -> torch.dtype | None:

@@ -67,14 +67,32 @@ def not_equal(a: Expr, b: Expr) -> Any:
 
 
 def as_integers(*operands: Any) -> list[Any]:
-    """Return booleans as numbers: the simplifier would turn comparisons of them into ``not``."""
-    booleans = all(str(x.ty.dtype) == "bool" for x in operands)
-    return [tirx.Cast("int8", x) if booleans else x for x in operands]
+    """Return booleans and unsigned numbers as signed ones, which compare alike.
+
+    The simplifier would turn comparisons of booleans into ``not``, and subtract unsigned numbers
+    to compare them.
+    """
+    dtypes = {str(x.ty.dtype) for x in operands}
+    if len(dtypes) > 1:
+        return list(operands)
+    return [_SIGNED.get(dtype, lambda x: x)(x) for dtype in dtypes for x in operands]
+
+
+def _of_longest(x: Expr) -> Any:
+    """Return a uint64 less 2^63."""
+    return tirx.bitwise_xor(tirx.Cast("int64", x), tirx.min_value("int64"))
+
+
+_SIGNED: dict[str, Callable[[Any], Any]] = {
+    "bool": functools.partial(tirx.Cast, "int8"),
+    "uint32": functools.partial(tirx.Cast, "int64"),
+    "uint64": _of_longest,
+}
 
 
 def subtract(a: Expr, b: Expr) -> Any:
     """Return ``a - b``."""
-    return a + b * tirx.const(-1, str(b.ty.dtype)) if is_float(a) else a - b
+    return _opaque(a) + b * tirx.const(-1, str(b.ty.dtype)) if is_float(a) else a - b
 
 
 def multiply(a: Expr, b: Expr) -> Any:
@@ -149,7 +167,8 @@ def floor_mod(a: Expr, b: Expr) -> Any:
 def floor_divide(a: Expr, b: Expr) -> Any:
     """Return ``floor(a / b)`` without the rounding of ``a / b``.
 
-    A division by zero is not rounded down. An infinite ``a`` gives NaN, as in PyTorch and NumPy.
+    A division by zero is not rounded down, a quotient of zero has the sign of ``a / b``. An
+    infinite ``a`` gives NaN. PyTorch does all three.
     """
     if not is_float(a):
         return tirx.floordiv(a, b)
@@ -159,16 +178,30 @@ def floor_divide(a: Expr, b: Expr) -> Any:
     def whole(n: Expr, d: Expr, rest: Any) -> Any:
         quotient = divide(subtract(n, rest), d)
         lower = tirx.Select(_differ_in_sign(rest, d), subtract(quotient, one), quotient)
-        return let(lower, lambda q: let(tirx.floor(q), lambda f: nearest(q, f)))
+        return let(lower, lambda q: let(tirx.floor(q), lambda f: nearest(n, d, q, f)))
 
-    def nearest(q: Any, f: Any) -> Any:
-        return tirx.Select(half < subtract(q, f), f + one, f)
+    def nearest(n: Expr, d: Expr, q: Any, f: Any) -> Any:
+        rounded = tirx.Select(half < subtract(q, f), f + one, f)
+        return tirx.Select(tirx.And(q <= none, none <= q), multiply(divide(n, d), none), rounded)
 
     def quotient(n: Expr, d: Expr) -> Any:
         by_zero = tirx.And(d <= none, none <= d)
         return tirx.Select(by_zero, divide(n, d), let(_rest(n, d), lambda r: whole(n, d, r)))
 
-    return let(a, lambda n: let(b, lambda d: quotient(n, d)))
+    return let(_opaque(a), lambda n: let(b, lambda d: quotient(n, d)))
+
+
+@_in_single_precision
+def power(a: Expr, b: Expr) -> Any:
+    """Return ``a ** b``."""
+    dtype = str(a.ty.dtype)
+    if isinstance(b, tirx.FloatImm) and b.value >= _WARNED:
+        b = tirx.call_intrin(dtype, "tirx.fabs", b)
+    return tirx.call_intrin(dtype, "tirx.pow", a, b)
+
+
+_WARNED = 3
+"""From this exponent on TVM's log tells users to write products."""
 
 
 def _rest(a: Expr, b: Expr) -> Any:

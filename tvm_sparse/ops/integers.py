@@ -11,7 +11,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.ieee import let
+from tvm_sparse.ops.ieee import equal, let
 from tvm_sparse.ops.tensors.axis import variable
 
 
@@ -40,6 +40,8 @@ def _guarded(
     dtype = str(a.ty.dtype)
     if isinstance(b, tirx.IntImm) and int(b) not in (0, -1):
         return divide(a, b)
+    if dtype.startswith("uint64"):
+        return _of_longest(divide, a, b)
     if dtype.startswith("u"):  # TVM's bounds of unsigned variables in a branch are negative
         wide = _guarded(divide, a.astype("int64"), b.astype("int64"), special)
         return wide.astype(dtype)
@@ -52,6 +54,29 @@ def _guarded(
         return tirx.if_then_else(risky, special(value, divisor), divide(value, safe))
 
     return let(a, lambda value: let(b, lambda divisor: guarded(value, divisor)))
+
+
+def _of_longest(divide: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Any:
+    """Return ``divide(a, b)`` of uint64, which no wider type holds; zero where ``b`` is zero."""
+    dtype = str(a.ty.dtype)
+    none, one = tirx.const(0, dtype), tirx.const(1, dtype)
+
+    def chosen(divisor: Any) -> Any:
+        return tirx.Select(divisor < one, none, divide(a, tirx.max(divisor, one)))
+
+    return let(b, chosen)
+
+
+def negative(x: Expr) -> Any:
+    """Return ``-x`` modulo the range of its type."""
+    dtype = str(x.ty.dtype)
+    return tirx.bitwise_not(x) + tirx.const(1, dtype) if dtype.startswith("u") else -x
+
+
+def sign(x: Expr) -> Any:
+    """Return 1, 0 or -1 with the sign of ``x``."""
+    dtype = str(x.ty.dtype)
+    return tirx.min(x, tirx.const(1, dtype)) if dtype.startswith("u") else tirx.sign(x)
 
 
 def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
@@ -67,11 +92,12 @@ def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
             result, factor, rest = (variable(dtype) for _ in range(3))
             result[0], factor[0] = tirx.const(1, dtype), bases[i]
             rest[0] = exponents[i]
-            with T.If(rest[0] < 0), T.Then():
-                # The inverse of minus one is itself, that of larger numbers is cut to zero.
-                inverse = tirx.Select(factor[0] == -1, factor[0], tirx.const(0, dtype))
-                factor[0] = tirx.Select(factor[0] == 1, factor[0], inverse)
-                rest[0] = rest[0] * -1
+            if not dtype.startswith("u"):
+                with T.If(rest[0] < 0), T.Then():
+                    # The inverse of minus one is itself, that of larger numbers is cut to zero.
+                    inverse = tirx.Select(factor[0] == -1, factor[0], tirx.const(0, dtype))
+                    factor[0] = tirx.Select(factor[0] == 1, factor[0], inverse)
+                    rest[0] = rest[0] * -1
             with T.serial(0, int(dtype.lstrip("uint"))), T.If(rest[0] > 0), T.Then():
                 with T.If(tirx.bitwise_and(rest[0], tirx.const(1, dtype)) == 1), T.Then():
                     result[0] = result[0] * factor[0]
@@ -102,16 +128,20 @@ def common_divisor(x: te.Tensor, other: te.Tensor) -> te.Tensor:
 
 
 def shift(x: te.Tensor, by: te.Tensor, *, left: bool) -> te.Tensor:
-    """Return ``x`` shifted by ``by`` bits; by no sensible number, all bits are shifted out."""
+    """Return ``x`` shifted by ``by`` bits; by no sensible number, nothing but its sign is left."""
     dtype = str(x.dtype)
     bits = int(dtype.lstrip("uint"))
 
     def moved(*place: Any) -> Any:
         value, distance = x(*place), by(*place)
-        inside = tirx.all(distance >= 0, distance < bits)
-        kept = tirx.Select(inside, distance, tirx.const(bits - 1, dtype))
-        if not left:
-            return tirx.shift_right(value, kept)
-        return tirx.Select(inside, tirx.shift_left(value, kept), tirx.const(0, dtype))
+        # Numbers fold as bounds do: no shift by a distance outside is ever seen.
+        kept = tirx.min(tirx.max(distance, tirx.const(0, dtype)), tirx.const(bits - 1, dtype))
+        inside, none = equal(distance, kept), tirx.const(0, dtype)
+        if left:
+            return tirx.Select(inside, tirx.shift_left(value, kept), none)
+        sign = (
+            none if dtype.startswith("u") else tirx.shift_right(value, tirx.const(bits - 1, dtype))
+        )
+        return tirx.Select(inside, tirx.shift_right(value, kept), sign)
 
     return te.compute(x.shape, moved, name="shift")

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import SparseError, UnsupportedError
 from tvm_sparse.passes.graph.builders import blocks_ended
 from tvm_sparse.passes.graph.rewrite import errors_through_tvm, layer_name, name_of, op_name
@@ -31,7 +32,7 @@ def applied(step: Step, mod: tvm.IRModule, action: str) -> Any:
     except Exception as error:
         raise UnsupportedError(
             _culprit(step, mod),
-            f"cannot be {action} ({_last_words(error)})",
+            f"cannot be {action}{aside(said(error))}",
             "operators and shapes that TVM compiles",
             "write the layer with other operators, or compile the model without it",
         ) from error
@@ -96,11 +97,12 @@ def _alone(call: relax.Call) -> tvm.IRModule | None:
 def _described(call: relax.Call) -> str:
     """Return the operator of ``call``, and the layer if one of its operands is a weight."""
     weight = next((a for a in call.args if name_of(a)), None)
-    name = f"operator '{op_name(call)}'"
+    given = ", ".join(_type(a.ty) for a in call.args if isinstance(a.ty, relax.TensorType))
+    name = f"operator '{op_name(call)}' of {given}"
     return name if weight is None else f"layer '{layer_name(weight)}', {name}"
 
 
-def _last_words(error: Exception) -> str:
-    """Return the first line of the message that is not about where it was raised."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]
+def _type(ty: relax.TensorType) -> str:
+    """Return what a message calls the type and the shape of a tensor."""
+    extents = [str(int(e)) if isinstance(e, tirx.IntImm) else "?" for e in ty.shape or ()]
+    return f"{ty.dtype}[{', '.join(extents)}]"

@@ -101,8 +101,11 @@ def _typed(
     return define
 
 
-def _of_integers(compare: Scalar) -> Scalar:
-    return lambda a, b: compare(*ieee.as_integers(a, b))
+def _compared(compare: Scalar) -> Definition:
+    def whole(a: Any, b: Any) -> Any:
+        return compare(*ieee.as_integers(a, b))
+
+    return _typed(booleans=whole, integers=whole)
 
 
 def _filled(builder: relax.BlockBuilder, call: relax.Call) -> Any:
@@ -166,6 +169,9 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.subtract": _typed(ieee.subtract),
     "relax.multiply": _typed(ieee.multiply, tirx.bitwise_and),
     "relax.divide": _typed(ieee.divide, integers=partial(integers.quotient, tirx.div)),
+    "relax.power": _typed(ieee.power),
+    "relax.negative": _typed(integers=integers.negative),
+    "relax.sign": _typed(integers=integers.sign),
     "relax.floor_divide": _typed(
         ieee.floor_divide, integers=partial(integers.quotient, tirx.floordiv)
     ),
@@ -173,10 +179,10 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.mod": _typed(integers=partial(integers.remainder, tirx.truncmod)),
     "relax.equal": _elementwise(ieee.equal),
     "relax.not_equal": _elementwise(ieee.not_equal),
-    "relax.less": _typed(booleans=_of_integers(tirx.LT)),
-    "relax.less_equal": _typed(booleans=_of_integers(tirx.LE)),
-    "relax.greater": _typed(booleans=_of_integers(tirx.GT)),
-    "relax.greater_equal": _typed(booleans=_of_integers(tirx.GE)),
+    "relax.less": _compared(tirx.LT),
+    "relax.less_equal": _compared(tirx.LE),
+    "relax.greater": _compared(tirx.GT),
+    "relax.greater_equal": _compared(tirx.GE),
     "relax.maximum": _typed(ieee.largest, tirx.bitwise_or),
     "relax.minimum": _typed(ieee.smallest, tirx.bitwise_and),
     "relax.nn.relu": _elementwise(_relu),
@@ -195,4 +201,4 @@ DEFINITIONS: dict[str, Definition] = {
     **dict.fromkeys((f"relax.nn.max_pool{n}d" for n in (1, 2, 3)), max_pool),
     **dict.fromkeys((f"relax.{name}" for name in NORMS), norm),
 }
-"""For :class:`tvm.relax.transform.LegalizeOps`."""
+"""For :class:`tvm_sparse.passes.lower.legalise.Legalise`."""

@@ -8,12 +8,13 @@ from typing import Any
 from tvm import relax
 
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
+from tvm_sparse.passes.lower.legalise import Legalise
 
 
 def fused(definitions: Mapping[str, Any]) -> list[Any]:
     """Return the passes; ``definitions`` of operators go before TVM's own."""
     return [
-        relax.transform.LegalizeOps(dict(definitions)),
+        Legalise(definitions),
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
