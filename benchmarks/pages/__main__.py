@@ -18,6 +18,7 @@ from benchmarks.pages import (
     model_zoo_pages,
     narrow_pages,
     one_shot_pages,
+    plan_pages,
     real_files_page,
     trial_pages,
     tuning_pages,
@@ -40,6 +41,7 @@ def main() -> None:
     tuning_pages.write(PAGES)
     gpu_pages.write(PAGES)
     one_shot_pages.write(PAGES)
+    plan_pages.write(PAGES)
     trial_pages.write(PAGES)
     real_files_page.write(PAGES)
     paper_pages.write(PAGES)

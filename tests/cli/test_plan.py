@@ -2,6 +2,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from tests.planning.tables import tables
+from tvm_sparse.planning.budget import Budget
+from tvm_sparse.planning.plan import Plan
 from tvm_sparse.pruning.recipe import load_recipe
 
 
@@ -40,6 +43,15 @@ def test_a_plan_is_written_and_prunes(base, call, call_json):
 )
 def test_wrong_use_is_told_before_any_work(base, call, options, status, message):
     assert message in " ".join(call(*base, *options, status=status).stderr.split())
+
+
+def test_compile_says_whether_a_promise_is_kept(here, call, call_json):
+    Plan.of(tables(), Budget("speedup", 1.2)).save("plan.json")
+    command = ["compile", "factories:small", "--shape", "2,64", "--no-measure", "--dry-run"]
+    promise = call_json(*command, "--plan", "plan.json")["promise"]
+    assert promise["promised_ms"] == pytest.approx(0.41) and promise["kept"] is False
+    assert "promised 0.41 ms" in call(*command, "--plan", "plan.json").stdout
+    assert "cannot be read" in call(*command, "--plan", "none.json", status=1).stderr
 
 
 def test_quantize_takes_its_numerics(here, call):

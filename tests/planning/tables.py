@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from tvm_sparse.base.targets import parse_target, spelled, threads_of
 from tvm_sparse.planning.costs import Costs
 from tvm_sparse.planning.tables import Point, Tables
 
+TARGET = parse_target("cpu").target
 LEVELS = (0.0, 0.5, 0.75)
 US = np.array([[100.0, 60, 35], [200, 110, 60], [50, 50, 50]])
 LOSSES = np.array([[0, 0.01, 0.05], [0, 0.02, 0.03], [0, 0.001, 0.002]])
@@ -37,6 +39,6 @@ def tables(**numerics):
             point("", [2, 2, 0], 0.15),
         ),
         dense_us=500.0,
-        target="cpu:test",
-        threads=1,
+        target=spelled(TARGET),
+        threads=threads_of(TARGET),
     )

@@ -2,8 +2,10 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
 
+import tvm_sparse as ts
 from tests.planning.tables import costs, tables
 from tvm_sparse.errors import InputError
 from tvm_sparse.planning.budget import Budget
@@ -96,6 +98,15 @@ def test_modelled_times_are_no_promise():
     plan = Plan.of(tables(float32=costs(source="modelled")), Budget("speedup", 1.2))
     with pytest.raises(InputError, match="are modelled, not promised"):
         plan.check(nn.Identity())
+
+
+def test_a_promise_is_for_its_machine_and_threads():
+    made = replace(tables(), threads=tables().threads + 1)
+    library = ts.compile(nn.Linear(4, 4), torch.zeros(1, 4), config=ts.Config(measure=False))
+    with pytest.raises(InputError, match="set TVM_NUM_THREADS"):
+        Plan.of(made, Budget("speedup", 1.2)).check(library)
+    check = Plan.of(tables(), Budget("speedup", 1.2)).check(library)
+    assert check.bytes == library.nbytes and not check.kept  # it is another network
 
 
 def test_plans_lose_no_more_than_one_level_everywhere(plan, tmp_path):

@@ -30,6 +30,8 @@ from tvm_sparse.cli.outputs import check_file
 
 if TYPE_CHECKING:
     from tvm_sparse.comparison.beside import Beside
+    from tvm_sparse.planning.check import Check
+    from tvm_sparse.planning.plan import Plan
 
 Output = Annotated[
     Path | None,
@@ -42,6 +44,13 @@ Sign = Annotated[
 Page = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write an HTML page with all decisions and times."),
+]
+
+Promise = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="A plan of this network: say whether its promise is kept."
+    ),
 ]
 
 
@@ -92,6 +101,7 @@ def compile_command(
     check: Annotated[
         bool, typer.Option("--check", help="Run the source beside the result, and compare both.")
     ] = False,
+    plan: Promise = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -109,6 +119,7 @@ def compile_command(
         rounds = precision != ts.Config.precision
         _refuse_ignored(source, shape, input, check or rounds)
         fixed = constants(constant)
+        promise = _promise(plan)
         with warnings.catch_warnings(), bars() as progress:
             warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)  # the summary has it
             progress("importing", 0, 1)
@@ -150,7 +161,7 @@ def compile_command(
             from tvm_sparse.report.html import write
 
             write(library, report)
-        _show(library, written, checked, json)
+        _show(library, written, checked, json, promise.check(library) if promise else None)
 
 
 def _look_first(output: Path | None, report: Path | None, force: bool) -> None:
@@ -162,6 +173,15 @@ def _look_first(output: Path | None, report: Path | None, force: bool) -> None:
         check_file(report)
     if output is not None:
         check_place(output.absolute(), force)
+
+
+def _promise(file: Path | None) -> Plan | None:
+    """Return the plan in ``file``, before the work."""
+    if file is None:
+        return None
+    from tvm_sparse.planning.plan import Plan
+
+    return Plan.load(file)
 
 
 def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bool) -> None:
@@ -182,7 +202,9 @@ def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bo
         )
 
 
-def _show(library: Any, written: str | None, checked: Beside | None, json: bool) -> None:
+def _show(
+    library: Any, written: str | None, checked: Beside | None, json: bool, promise: Check | None
+) -> None:
     decisions = list(library.decisions)
     if json:
         records = library.decisions.to_json()
@@ -191,6 +213,8 @@ def _show(library: Any, written: str | None, checked: Beside | None, json: bool)
         found |= {"verdict": library.verdict(), "slow": library.slow}
         rounding = library.decisions.rounding
         found |= {"rounding": rounding and asdict(rounding), "check": checked and asdict(checked)}
+        if promise is not None:
+            found |= {"promise": {**asdict(promise), "off": promise.off, "kept": promise.kept}}
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
@@ -199,6 +223,8 @@ def _show(library: Any, written: str | None, checked: Beside | None, json: bool)
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
     console.show(library.verdict() + _checked(checked))
+    if promise is not None:
+        console.show(f"plan: {promise}")
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
 
 

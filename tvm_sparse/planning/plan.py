@@ -19,7 +19,7 @@ from tvm_sparse.planning.networks import alike, compiled
 from tvm_sparse.planning.pareto import Pareto, pareto
 from tvm_sparse.planning.reasons import reason
 from tvm_sparse.planning.tables import BROKEN, Tables
-from tvm_sparse.planning.timing import latency_us
+from tvm_sparse.planning.timing import latency_us, timed_for
 from tvm_sparse.program.library import Library
 from tvm_sparse.pruning.compensation.calls import Batch
 from tvm_sparse.pruning.methods.layers import LayerPruning
@@ -155,6 +155,12 @@ class Plan:
                 "plan, check",
                 f"times on {self.tables.target} are modelled, not promised",
                 "a plan that was made on that machine",
+            )
+        own, here = (self.tables.target, self.tables.threads), timed_for(library)
+        if own != here:
+            told = ["{}, {} threads".format(*pair) for pair in (here, own)]
+            raise InputError(
+                "plan, check", f"the library runs on {told[0]}", told[1], "set TVM_NUM_THREADS"
             )
         us = latency_us(library, inputs)
         return Check(self.latency_ms, us / 1e3, self.nbytes, library.nbytes)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.base.names import layer_of_array
+from tvm_sparse.base.targets import spelled, threads_of
 from tvm_sparse.comparison.profile import random_inputs, timed
 from tvm_sparse.errors import InputError
 from tvm_sparse.program.library import Library
@@ -73,6 +74,11 @@ def latency_us(library: Library, inputs: Sequence[Any] | None = None) -> float:
         raise InputError(
             "plan", "random inputs are not what the model asserts", "inputs=", "pass its tensors"
         ) from None
+
+
+def timed_for(library: Library) -> tuple[str, int]:
+    """Return the target and the threads that times of ``library`` are of."""
+    return spelled(library.target), threads_of(library.target)
 
 
 def modelled(libraries: Sequence[Library]) -> list[Taken]:
