@@ -50,7 +50,10 @@ def _section(name: str, result: Row) -> list[str]:
     accurate = "accuracy" in result
     head = ["budget", "promised ms", "measured ms", "off", "zeros", "drop", "one level"]
     head += ["accuracy"] if accurate else []
-    lines = [f"## {TITLES.get(name, name)}", "", "| " + " | ".join(head) + " |"]
+    lines = [f"## {TITLES.get(name, name)}", ""]
+    if result.get("quick"):
+        lines += ["Drops are of layers that were pruned apart, on the calibration data.", ""]
+    lines += ["| " + " | ".join(head) + " |"]
     lines += ["|---" * len(head) + "|"]
     lines += ["| " + " | ".join(_plan(row, accurate)) + " |" for row in result["plans"]]
     table = result["tables"]

@@ -28,6 +28,7 @@ RESULT = {
 }
 WITHOUT = {
     **{k: v for k, v in RESULT.items() if k != "accuracy"},
+    "quick": True,
     "uniform": [LEVEL],
     "plans": [{**PLAN, "uniform_drop": None}],
 }
@@ -41,6 +42,7 @@ def test_the_page_has_a_row_for_each_plan_and_level(tmp_path, monkeypatch):
     row = "| 2x, corrected | 1 | 1.02 | +2.0% | 60.0% | 0.0100 | 0.0400 | 98.0% |"
     assert row in text and "| 9x | out of reach |" in text and "not that fast" in text
     assert "| 50.00% | 1.3 | 0.0200 | 90.0% |" in text and "8 seconds of one core" in text
+    assert text.count("of layers that were pruned apart") == 1
     widths = {line.count("|") for line in text.splitlines() if line.startswith("| 9x")}
     assert widths == {row.count("|")}
     assert "<svg" in (tmp_path / "plans.svg").read_text()

@@ -1,5 +1,6 @@
 """Pruning PyTorch models by the papers' methods, with masks that survive training."""
 
+from tvm_sparse.pruning.batch_norms import reestimate_batch_norms
 from tvm_sparse.pruning.deprune.method import DEPrune
 from tvm_sparse.pruning.distillation.by_length import batches_by_length
 from tvm_sparse.pruning.distillation.distil import distil
@@ -59,6 +60,7 @@ __all__ = [
     "n_m",
     "one_shot",
     "prune",
+    "reestimate_batch_norms",
     "squashed_copy",
     "unstructured",
 ]
