@@ -25,6 +25,7 @@ from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.finish.plain_extents import PlainExtents
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.share_functions import ShareFunctions
@@ -86,6 +87,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerConcatenate(),
         LowerPermutes(),
         *fused(DEFINITIONS),
+        PlainExtents(),
         ShareFunctions(),
     ]
 

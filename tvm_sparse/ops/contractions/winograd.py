@@ -20,11 +20,15 @@ TRANSFORM = "transform"
 
 
 def fits(contraction: Contraction, target: Target) -> bool:
-    """Whether there is such an operator: stride 1, whole vectors of channels, floats, CPUs."""
+    """Whether there is such an operator: stride 1, whole vectors of channels, floats, CPUs.
+
+    Tiles of two by two cover static planes.
+    """
     c = contraction
     plain = (c.taps, c.strides, c.dilation) == ((3, 3), (1, 1), (1, 1)) and not c.depthwise
     plain = plain and c.groups == 1 and not c.guarded
     vectors = c.columns % LANES == 0 and c.features % LANES == 0
+    plain = plain and c.positions > 0
     if not (plain and vectors and not c.borders and target.kind.name == "llvm"):
         return False
     # Transformed weights are fractions.

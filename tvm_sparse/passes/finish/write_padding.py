@@ -7,14 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
-from tvm import relax, s_tir, tirx
+import tvm_ffi
+from tvm import ir, relax, s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.ops.marks import BORDERED, int64
 from tvm_sparse.passes.graph.padding import padding_of, sides
-from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewrite
-from tvm_sparse.schedules.blocks import PARALLEL, static_extent
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    count_uses,
+    op_name,
+    rewrite,
+    shape_of,
+    shape_of_type,
+)
+from tvm_sparse.schedules.blocks import PARALLEL, nodes, static_extent
 from tvm_sparse.schedules.variables import placed
 
 INSIDE = "inside"
@@ -51,16 +59,35 @@ class WritePadding:
             if op_name(producer) != "call_tir" or isinstance(producer.ty, relax.TupleType):
                 return None
             name = producer.args[0].name_hint
+            symbols = _unbound(mod[name])
             if (name, padding) not in made:
                 func = bordered(mod[name], padding)
                 func = func and func.with_attr(BORDERED, name)
+                func = func and _with(func, symbols)
                 made[name, padding] = func and sweep.builder_.add_func(func, f"{name}_bordered")
                 if func:
                     self.report(made[name, padding].name_hint, self.rules.get(name))
             target = made[name, padding]
-            return target and relax.call_tir(target, producer.args[1], out_ty=call.ty)
+            if not target:
+                return None
+            extents = dict(zip(mod[name].params[-1].shape, shape_of(producer) or (), strict=True))
+            operands = [*producer.args[1].fields, *(extents[symbol] for symbol in symbols)]
+            return relax.call_tir(target, operands, out_ty=call.ty)
 
         return rewrite(mod, rule)
+
+
+def _unbound(func: tirx.PrimFunc) -> list[tirx.Var]:
+    """Return the open extents of the output of ``func`` that none of its other parameters has."""
+    *inputs, output = func.params
+    bound = {e for p in inputs for e in (shape_of_type(p.ty) or [p])}
+    return [e for e in output.shape if isinstance(e, tirx.Var) and e not in bound]
+
+
+def _with(func: tirx.PrimFunc, symbols: list[tirx.Var]) -> tirx.PrimFunc:
+    """Return ``func`` with extents as parameters before its output."""
+    params = [*func.params[:-1], *symbols, func.params[-1]]
+    return tirx.PrimFunc(params, func.body, func.ret_type, attrs=func.attrs)
 
 
 def definitions(before: tvm.IRModule, after: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
@@ -86,6 +113,10 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
         return None  # of a function that is written as a whole, not in blocks
     tasks = _tasks(root.body)
     outer, copy, borders = _surround(inner, padding, max(tasks, 1))
+    if isinstance(root.body, tirx.IfThenElse):
+        body = _moved(root.body, inner, outer, sides(padding[:-1])[0])
+        parts = body and [borders, body]
+        return parts and _function(func, [*inputs, outer], root, root.alloc_buffers, parts)
     fused = _function(func, [*inputs, outer], root, [*root.alloc_buffers, inner], [root.body, copy])
     schedule = s_tir.Schedule(fused)
     try:
@@ -96,6 +127,46 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
     root = inlined.body.block
     body = [_among_tasks(borders, root.body)] if tasks else [borders, root.body]
     return _function(inlined, inlined.params, root, root.alloc_buffers, body)
+
+
+def _moved(body: Any, inner: Any, outer: Any, before: list[int]) -> Any | None:
+    """Return ``body`` that stores into ``outer`` what it stores into ``inner``, borders further.
+
+    It is for functions of several versions (see ``schedules/cpu/versions.py``). ``None`` if it
+    reads what it stores.
+    """
+    if any(inner.same_as(load.source) for load in nodes(body, ir.TensorLoad)):
+        return None
+
+    def stored(store: Any) -> Any:
+        if not store.buffer.same_as(inner):
+            return store
+        place = [i + b for i, b in zip(store.indices, before, strict=True)]
+        return tirx.BufferStore(outer, store.value, place)
+
+    def region(old: Any) -> Any:
+        if not old.source.same_as(inner):
+            return old
+        ranges = zip(old.region, before, strict=True)
+        moved = [ir.Range.from_min_extent(r.min + b, r.extent) for r, b in ranges]
+        return tirx.BufferRegion(outer, moved)
+
+    def writing(block: Any) -> Any:
+        writes = [region(old) for old in block.writes]
+        same = all(new.same_as(old) for new, old in zip(writes, block.writes, strict=True))
+        return block if same else _block(block, writes=writes)
+
+    moved = ((tirx.BufferStore, stored), (s_tir.SBlock, writing))
+    for change in moved:
+        body = tvm_ffi.structural_map(body, change)
+    return body
+
+
+def _block(block: Any, **changed: Any) -> s_tir.SBlock:
+    """Return ``block`` with other fields."""
+    names = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers")
+    names = (*names, "match_buffers", "annotations")
+    return s_tir.SBlock(*(changed.get(name, getattr(block, name)) for name in names))
 
 
 def _tasks(body: Any) -> int:
@@ -169,7 +240,8 @@ def _fill(
     loops = list(domains)
     apart = 1
     if part:
-        apart = max(1, part[1] // int(extents[1]))
+        rows = extents[1]
+        apart = max(1, part[1] // int(rows)) if isinstance(rows, int | tirx.IntImm) else 1
         loops[1] = tirx.floordiv(domains[1] + (part[1] - 1), part[1])
     with T.grid(*loops) as axes, T.sblock("border"):
         places = list(axes)
@@ -188,16 +260,6 @@ def _function(
     func: tirx.PrimFunc, params: Any, root: Any, buffers: Any, body: list[Any]
 ) -> tirx.PrimFunc:
     """Return ``func`` with other parameters, buffers of the root block and statements."""
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tirx.stmt_seq(*body),
-        root.init,
-        buffers,
-        root.match_buffers,
-        root.annotations,
-    )
+    block = _block(root, body=tirx.stmt_seq(*body), alloc_buffers=buffers)
     realize = s_tir.SBlockRealize([], tirx.const(True, "bool"), block)
     return tirx.PrimFunc(params, realize, func.ret_type, attrs=func.attrs)

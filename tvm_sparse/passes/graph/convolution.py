@@ -61,6 +61,7 @@ def convolution(
     borders: tuple[int, ...],
     *,
     guarded: bool = False,
+    static: bool = False,
 ) -> Contraction | None:
     """Return the contraction of a channels-last call, ``None`` if no operator of ours has it.
 
@@ -74,16 +75,18 @@ def convolution(
         Zeros before each spatial axis that the operator takes itself, empty if none.
     guarded
         Whether zeros of the weight stand where the network has no weights.
+    static
+        Whether operators want a plane whose extents are known.
     """
     attrs, shape, inputs = call.attrs, shape_of(call) or [], shape_of(x) or []
     features, *taps, per_group = kernel
     spatial, groups = inputs[1:-1], int(attrs.groups)
-    if not all(isinstance(e, int) for e in (*spatial, *shape[1:-1])):
+    if static and not all(isinstance(e, int) for e in (*spatial, *shape[1:-1])):
         return None
     depthwise = per_group == 1 and features == inputs[-1] > 1
     joined = 1 if depthwise else joined_groups(features, groups)
     return Contraction(
-        lead=tuple(extent(e) for e in shape[:-1]),
+        lead=(extent(shape[0]), *shape[1:-1]),
         columns=features if depthwise else per_group * joined,
         features=features,
         taps=tuple(taps),

@@ -140,7 +140,9 @@ class _Lower:
         x = x if borders else _pad(sweep, x, padding, integers)
         x = repeated(sweep, x, value.shape, groups, on_gpu=self._on_gpu)
         widened = layer_name(weight) in self.chooser.widened
-        contraction = convolution(call, x, value.shape, borders, guarded=widened)
+        contraction = convolution(
+            call, x, value.shape, borders, guarded=widened, static=self._on_gpu
+        )
         if contraction is None:
             return None
         depthwise = contraction.depthwise

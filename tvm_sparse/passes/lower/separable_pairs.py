@@ -124,7 +124,7 @@ class Pairs:
         padding = [int(p) for p in call.attrs.padding]
         borders = tuple(padding[:2]) if any(padding) else ()
         value = array_of(weight)
-        c = convolution(call, call.args[0], value.shape, borders)
+        c = convolution(call, call.args[0], value.shape, borders, static=True)
         if c is None or (int(call.attrs.groups) > 1 and not c.depthwise):
             return None
         operator = "depthwise" if c.depthwise else "conv2d"

@@ -65,7 +65,7 @@ def unstructured_candidates(
         return
     (cover,) = covers(scan, (1,), (1,))
     rows = compressed_candidate("unstructured", c, scan, cover, target)
-    if _few_features(c):
+    if _few_features(c) and c.positions:
         shifted = shifted_candidate(c, scan, target)
         if shifted.cost < SHIFTED * rows.cost:
             yield shifted

@@ -1,0 +1,107 @@
+"""Extents that kernels would compute are variables that their tensors bring along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, s_tir, tirx
+
+from tvm_sparse.ops.marks import OPERATOR
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
+
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
+
+
+@tvm.transform.module_pass(opt_level=0, name="PlainExtents")
+@dataclass(frozen=True)
+class PlainExtents:
+    """Make a variable of each computed extent of a kernel's tensors.
+
+    before: ``f(X: (b, (h - 1) // 2 + 3, 64), h, Y: (b, (h - 1) // 2 + 1, 64))``
+    after:  ``f(X: (b, n0, 64), Y: (b, n1, 64))``
+
+    Loops over a plane are then cut into tiles as those over any open extent are, and layers of
+    different planes may share a kernel. Done where a plane was divided, or a layer computed: what
+    reshapes know of ``64 * n`` stays.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with such functions, and calls without what these no longer need."""
+        functions, kept = dict(mod.functions_items()), dict[str, list[int]]()
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc) and _computed(func):
+                plain = _plain(func)
+                kept[name.name_hint] = _needed(plain)
+                params = [plain.params[i] for i in kept[name.name_hint]]
+                plain = tirx.PrimFunc(params, plain.body, plain.ret_type, attrs=plain.attrs)
+                del functions[name]
+                renewed = ir.GlobalVar(name.name_hint)
+                relax.expr._update_type(renewed, plain.ty)
+                functions[renewed] = plain
+        return _calling(tvm.IRModule(functions, attrs=mod.attrs), kept) if kept else mod
+
+
+def _extents(func: tirx.PrimFunc) -> list[Any]:
+    """Return the computed extents of the parameters, each once, the longest first."""
+    found: list[Any] = []
+    for param in func.params:
+        for extent in shape_of_type(param.ty) or ():
+            known = isinstance(extent, int | tirx.Var | tirx.IntImm)
+            if not known and not any(_equal(extent, other) for other in found):
+                found.append(extent)
+    return sorted(found, key=lambda extent: -len(str(extent)))
+
+
+def _computed(func: tirx.PrimFunc) -> bool:
+    """Whether a plane was divided, or a layer computed, in ``func``."""
+    found: list[Any] = []
+    for extent in (extents := _extents(func)):
+        tvm_ffi.structural_walk(extent, (_DIVISIONS, found.append))
+    if not extents or found:
+        return bool(found)
+    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, found.append))
+    return any(OPERATOR in block.annotations for block in found)
+
+
+def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    for i, extent in enumerate(_extents(func)):
+        var = tirx.Var(f"n{i}", str(extent.ty.dtype))
+
+        def placed(node: Any, extent: Any = extent, var: tirx.Var = var) -> Any:
+            return var if _equal(node, extent) else node
+
+        func = tvm_ffi.structural_map(func, (type(extent), placed))
+    return func
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(tvm_ffi.structural_equal(a, b, map_free_vars=False))
+
+
+def _needed(func: tirx.PrimFunc) -> list[int]:
+    """Return the positions of the parameters that are tensors, or that ``func`` uses."""
+    used: set[Any] = set()
+    tvm_ffi.structural_walk(func.body, (tirx.Var, used.add))
+    for param in func.params:
+        for extent in shape_of_type(param.ty) or ():
+            if not isinstance(extent, int):
+                tvm_ffi.structural_walk(extent, (tirx.Var, used.add))
+    shapes = [shape_of_type(param.ty) for param in func.params]
+    return [i for i, p in enumerate(func.params) if shapes[i] is not None or p in used]
+
+
+def _calling(mod: tvm.IRModule, kept: dict[str, list[int]]) -> tvm.IRModule:
+    """Return ``mod`` with calls that give functions the arguments that are ``kept``."""
+
+    def rule(_sweep: Rewriter, call: Any) -> Any | None:
+        if not op_name(call).startswith("call_tir") or call.args[0].name_hint not in kept:
+            return None
+        name, operands = call.args[0], call.args[1].fields
+        left = [operands[i] for i in kept[name.name_hint] if i < len(operands)]
+        args = [mod.get_global_var(name.name_hint), relax.Tuple(left), *call.args[2:]]
+        return relax.Call(call.op, args, call.attrs, call.ty_args)
+
+    return rewrite(mod, rule)
