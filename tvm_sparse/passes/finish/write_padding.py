@@ -27,6 +27,12 @@ from tvm_sparse.schedules.variables import placed
 
 INSIDE = "inside"
 
+_FIELDS = (
+    *("iter_vars", "reads", "writes", "name_hint", "body"),
+    *("init", "alloc_buffers", "match_buffers", "annotations"),
+)
+"""Of a block, in the order of its constructor."""
+
 
 @tvm.transform.module_pass(opt_level=0, name="WritePadding")
 @dataclass(frozen=True)
@@ -164,9 +170,7 @@ def _moved(body: Any, inner: Any, outer: Any, before: list[int]) -> Any | None:
 
 def _block(block: Any, **changed: Any) -> s_tir.SBlock:
     """Return ``block`` with other fields."""
-    names = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers")
-    names = (*names, "match_buffers", "annotations")
-    return s_tir.SBlock(*(changed.get(name, getattr(block, name)) for name in names))
+    return s_tir.SBlock(*(changed.get(name, getattr(block, name)) for name in _FIELDS))
 
 
 def _tasks(body: Any) -> int:
