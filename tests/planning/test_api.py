@@ -96,6 +96,19 @@ def test_layers_that_never_run_stay_out(calibration, own_cache):
     assert plan.tables.layers == ("conv.weight",)
 
 
+def test_bad_data_is_told_before_networks_are_compiled(model, own_cache, monkeypatch):
+    monkeypatch.setattr("tvm_sparse.planning.networks.compile", None)
+    with pytest.raises(ts.InputError, match="NaN or infinite"):
+        ts.plan(model, [torch.full((2, 16, 8, 8), float("nan"))], **MODELLED)
+    with pytest.raises(ts.InputError, match="does not run on a batch"):
+        ts.plan(model, [torch.zeros(2, 3)], **MODELLED)
+
+    idle = nn.Sequential(nn.ReLU())
+    idle[0].weights = nn.Linear(4, 4)  # is in the model, but nothing calls it
+    with pytest.raises(ts.InputError, match="no layer that may be pruned is called"):
+        ts.plan(idle, [torch.zeros(2, 4)], **MODELLED)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

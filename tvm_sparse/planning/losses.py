@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.base.progress import ReportProgress
+from tvm_sparse.errors import InputError
 from tvm_sparse.planning.candidates import Candidate
 from tvm_sparse.planning.costs import families
 from tvm_sparse.planning.knapsack import Numbers, monotone
@@ -58,6 +59,9 @@ def prunable(
     with evaluating(network):
         _, silent = stages_of(network, found.layers, batches[0])
     running = tuple(layer for layer in found if layer not in silent)
+    if not running:
+        reason = "no layer that may be pruned is called on the calibration data"
+        raise InputError("plan", reason, "batches that the layers read")
     return network, replace(found, layers=running)
 
 

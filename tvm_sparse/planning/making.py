@@ -33,10 +33,10 @@ def tables_of(
     seed: int,
 ) -> Tables:
     """Return tables of ``networks`` with each of ``candidates`` in each of ``numerics``."""
-    costs = {name: networks.costs(name, candidates, progress) for name in numerics}
-    plain = costs[FLOAT] if FLOAT in costs else networks.costs(FLOAT, candidates[:1], progress)
     network, selection = networks.network, networks.selection
     found, stitched = losses(network, selection, networks.batches, candidates, progress)
+    costs = {name: networks.costs(name, candidates, progress) for name in numerics}
+    plain = costs[FLOAT] if FLOAT in costs else networks.costs(FLOAT, candidates[:1], progress)
     start = found.sensitivities[:, None] * found.errors
     us = next(iter(costs.values())).us
     factors = evolved(us, start, stitched.drop, trials=trials, seed=seed, progress=progress)
