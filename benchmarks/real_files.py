@@ -32,6 +32,9 @@ PACKAGES = (
 )
 TOLERANCE = 2e-3
 """Largest error of a right output, relative to its largest value."""
+ALLOWED = 1e-6
+"""Error of a right output whose values are all smaller still: the probabilities of a detector that
+is shown noise. onnxruntime's sigmoid of -39 is 3e-8."""
 SMALLEST = 32
 """An open extent is tried as small as it may be, and at this size or twice its least."""
 
@@ -134,7 +137,7 @@ def _row(file: Path) -> dict[str, Any]:
     if not runs:
         return {**row, "state": "refused", "why": "onnxruntime runs none of the sizes tried"}
     row["error"] = max(float(largest_error(run.found, run.wanted)) for run in runs)
-    if row["error"] <= TOLERANCE:
+    if row["error"] <= TOLERANCE or all(_is_near(run) for run in runs):
         return {**row, "state": "right"}
     if not exact_onnx.is_quantised(file):
         return {**row, "state": "wrong"}
@@ -146,6 +149,18 @@ def _judged(distances: Mapping[str, float]) -> dict[str, Any]:
     own = distances["library"]
     limit = min(d for name, d in distances.items() if name != "library")
     return {"state": "rounded" if own <= limit else "wrong", "distances": dict(distances)}
+
+
+def _is_near(run: _Run) -> bool:
+    """Whether each output is right, or differs by less than anyone sees."""
+    from tvm_sparse.comparison.reference import largest_error
+
+    pairs = zip(run.found, run.wanted, strict=True)
+    return all(
+        largest_error([y], [w]) <= TOLERANCE
+        or (y.shape == w.shape and float(np.abs(y - w).max()) <= ALLOWED)
+        for y, w in pairs
+    )
 
 
 class _Run(NamedTuple):
@@ -160,11 +175,15 @@ def _run(file: Path, library: Any, *, large: bool) -> _Run | None:
     """Return the outputs at one size; None where onnxruntime does not run it."""
     import onnxruntime
 
+    from tvm_sparse_runtime.extents import evaluate
+
     sizes = {name: _size(*limits, large=large) for name, limits in library.bounds.items()}
+    for factor in (n for n in sizes if "_by_" in n):  # of a multiple
+        sizes[factor] = max(1, min(sizes[factor], SMALLEST // 8))
     draw = np.random.default_rng(0)
     inputs = []
     for spec in library.inputs:
-        shape = [e if isinstance(e, int) else sizes.get(e, SMALLEST) for e in spec.shape]
+        shape = [e if isinstance(e, int) else evaluate(e, sizes) or SMALLEST for e in spec.shape]
         real = np.dtype(spec.dtype).kind == "f"
         number = RATE if large and not shape else 1
         values = draw.standard_normal(shape) if real else np.full(shape, number)

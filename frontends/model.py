@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,9 @@ from tvm import relax
 
 from tvm_sparse.base.names import printable
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.program.multiples import noted, spelled_out
 from tvm_sparse.passes.finish.raise_assertions import ASSERTED
+from tvm_sparse_runtime.extents import names
 from tvm_sparse_runtime.spec import TensorSpec
 from tvm_sparse_runtime.structure import Structure
 
@@ -57,7 +59,8 @@ class Model:
             {str(name): int(value) for name, value in dict(attrs.get(key, {})).items()}
             for key in ("tir_var_lower_bound", "tir_var_upper_bound")
         )
-        symbols = {d for spec in self.inputs for d in spec.shape if isinstance(d, str)}
+        extents = (d for spec in self.inputs for d in spec.shape if isinstance(d, str))
+        symbols = {name for extent in extents for name in names(extent)}
         known = sorted(symbols & (low.keys() | high.keys()))
         return {name: (low.get(name, 0), high.get(name)) for name in known}
 
@@ -98,6 +101,7 @@ def build(
         returned = relax.TupleType([returned])
     fields = list(returned.fields)
     fields = fields[: len(fields) - len(asserted)]
+    multiples = noted(function)
     if not output_names:
         output_names = tuple(f"output_{i}" for i in range(len(fields)))
     trimmed = relax.Function(
@@ -110,15 +114,18 @@ def build(
     return Model(
         result,
         {printable(name): value for name, value in (weights[p.name] for p in rest)},
-        tuple(_spec(p.name, p.ty, "input") for p in inputs),
-        tuple(_spec(n, t, "output") for n, t in zip(output_names, fields, strict=True)),
+        tuple(_spec(p.name, p.ty, "input", multiples) for p in inputs),
+        tuple(_spec(n, t, "output", multiples) for n, t in zip(output_names, fields, strict=True)),
     )
 
 
-def _spec(name: str, type_: Any, role: str) -> TensorSpec:
+def _spec(
+    name: str, type_: Any, role: str, multiples: Mapping[str, tuple[str, int, int]]
+) -> TensorSpec:
     if not isinstance(type_, relax.TensorType) or type_.shape is None:
         raise UnsupportedError(f"{role} '{name}'", f"has type {type_}", "a tensor of known shape")
-    shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else _symbol(d) for d in type_.shape)
+    extents = [spelled_out(d, multiples) for d in type_.shape]
+    shape = tuple(int(d) if isinstance(d, tvm.tirx.IntImm) else _symbol(d) for d in extents)
     return TensorSpec(printable(name), shape, str(type_.dtype))
 
 

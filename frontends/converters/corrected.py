@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from tvm_sparse.frontends.converters.exact_products import exact_product
 from tvm_sparse.frontends.converters.extents import with_shape
 from tvm_sparse.frontends.converters.operators import CONVERTERS
 from tvm_sparse.frontends.converters.window_operators import max_pool_places
+from tvm_sparse.frontends.program.multiples import Importer
 from tvm_sparse.frontends.program.operator_names import operator_name
 
 Convert = Callable[[torch.fx.Node], Any]
@@ -46,15 +47,19 @@ _BIASES = {"addmm.default": 0, "linear.default": 2, "convolution.default": 2}
 """Position of the operand that such a converter adds to its float32 product."""
 
 
-def make_importer(program: torch.export.ExportedProgram) -> ExportedProgramImporter:
+def make_importer(
+    program: torch.export.ExportedProgram, steps: Mapping[str, int] | None = None
+) -> Importer:
     """Return an importer for the operators of ``program``.
+
+    ``steps`` says of which number a symbol is a multiple, by its name.
 
     Raises
     ------
     InputError
         An operator has no converter; the message names its layer.
     """
-    importer = ExportedProgramImporter()
+    importer = Importer(steps)
     known = known_operators()
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target.__name__ not in known:
@@ -107,8 +112,8 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
     @functools.wraps(convert)
     def converted(node: torch.fx.Node) -> Any:
         try:
-            product = name in _PRODUCTS
-            result = _product(importer, name, node, convert) if product else convert(node)
+            product = functools.partial(_product, importer, name, convert=convert)
+            result = with_shape(importer, node, product if name in _PRODUCTS else convert)
         except SparseError:
             raise
         except Exception as error:
@@ -118,7 +123,6 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
                 "a use of it that the page 'Supported operators' lists",
                 "write the layer with other operators, or compile the model without it",
             ) from error
-        result = with_shape(importer, node, result)
         _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
         return result
 

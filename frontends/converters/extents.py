@@ -14,21 +14,30 @@ from tvm.sym import Analyzer
 from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
 
 
-def with_shape(importer: Any, node: torch.fx.Node, result: Any) -> Any:
-    """Return ``result`` with the shape that PyTorch knows, where the program knows none.
+def with_shape(importer: Any, node: torch.fx.Node, convert: Callable[[torch.fx.Node], Any]) -> Any:
+    """Convert ``node`` to a tensor of the shape that PyTorch knows, where TVM finds none.
 
     PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
-    whose extents are rounded up in other orders. The program checks the shape when it runs.
+    whose extents are rounded up in other orders. Operands, and else the result, are cast to the
+    extents that PyTorch says they have, which the program checks when it runs.
     """
-    value, found = node.meta.get("val"), getattr(result, "ty", None)
-    if not isinstance(found, relax.TensorType) or found.shape is not None:
-        return result
-    if not isinstance(value, torch.Tensor):
+    result = convert(node)
+    if not _shapeless(node, result):
         return result
     shape = _shape(importer, node)
     if shape is None:
         return result
-    return importer.block_builder.match_cast(result, relax.TensorType(shape, found.dtype))
+    agreeing = _agreeing(importer, node, shape)
+    if agreeing:
+        operands = {n: importer.env[n] for n in agreeing}
+        importer.env.update(agreeing)
+        try:
+            result = convert(node)
+        finally:
+            importer.env.update(operands)
+        if not _shapeless(node, result):
+            return result
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
 
 
 def shape_of(importer: Any, node: torch.fx.Node) -> list[Any]:
@@ -51,6 +60,35 @@ def _shape(importer: Any, node: torch.fx.Node) -> list[Any] | None:
     return None if any(extent is None for extent in shape) else shape
 
 
+def _shapeless(node: torch.fx.Node, result: Any) -> bool:
+    """Whether the program does not know the shape of ``result``, which PyTorch knows."""
+    found = getattr(result, "ty", None)
+    unknown = isinstance(found, relax.TensorType) and found.shape is None
+    return unknown and isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _agreeing(importer: Any, node: torch.fx.Node, shape: list[Any]) -> dict[torch.fx.Node, Any]:
+    """Return operands with the extents of the result, where these are broadcast or joined."""
+    joined = node.target is torch.ops.aten.cat.default
+    if not joined and torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return {}
+    axis: Any = node.args[1] if joined and len(node.args) > 1 else 0
+    found: dict[torch.fx.Node, Any] = {}
+    for operand in node.all_input_nodes:
+        value = importer.env[operand]
+        own = getattr(getattr(value, "ty", None), "shape", None)
+        if own is None:
+            continue
+        wanted, known = shape[len(shape) - len(own) :], operand.meta["val"].shape
+        if joined:
+            wanted[int(axis) % len(own)] = own[int(axis) % len(own)]
+        pairs = zip(known, own, wanted, strict=True)
+        kept = [new if isinstance(n, torch.SymInt) else old for n, old, new in pairs]
+        kind = relax.TensorType(kept, value.ty.dtype)
+        found[operand] = importer.block_builder.match_cast(value, kind)
+    return found
+
+
 def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
     """Return the program's variable of each symbol that is an extent of an input."""
     found: dict[Any, Any] = {}
@@ -58,7 +96,13 @@ def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
         shapes = getattr(node.meta.get("val"), "shape", ()), importer.env.get(node)
         if shapes[1] is not None:
             pairs = zip(shapes[0], shapes[1].ty.shape or (), strict=False)
-            found.update((e.node.expr, v) for e, v in pairs if isinstance(e, torch.SymInt))
+            for extent, own in pairs:
+                if isinstance(extent, torch.SymInt):
+                    found[extent.node.expr] = own
+                    free = {s: importer.symbols.get(str(s)) for s in extent.node.expr.free_symbols}
+                    for symbol, variable in free.items():
+                        if variable is not None:
+                            found.setdefault(symbol, variable)
     return found
 
 

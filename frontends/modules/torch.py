@@ -89,7 +89,8 @@ def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[in
         axes = given.get(argument, given.get(position))
         if isinstance(place, int) and isinstance(axes, Mapping | Sequence):
             pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes)
-            names = {a: getattr(d, "__name__", "") for a, d in pairs if isinstance(d, Dim)}
+            dims = {a: getattr(d, "root", d) for a, d in pairs if isinstance(d, Dim)}
+            names = {a: getattr(d, "__name__", "") for a, d in dims.items()}
             named[place] = {axis: name for axis, name in names.items() if name.isidentifier()}
     if not any(named.values()):
         return None

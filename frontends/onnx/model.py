@@ -47,7 +47,7 @@ def to_model(proto: Any, source: str, given: Given | None = None) -> Model:
                 key: (network.node_names.get(path, path), kind)
                 for key, (path, kind) in stack.items()
             }
-    return _renamed(from_exported(program, trace.symbols), network)
+    return _renamed(from_exported(program, trace.symbols, trace.symbol_steps), network)
 
 
 def _renamed(model: Model, network: Network) -> Model:

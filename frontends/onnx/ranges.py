@@ -3,7 +3,9 @@
 A trace is made at one size of each extent. PyTorch notes every question about sizes that it asked
 on the way, with its answer: these are the guards. The program is right for all sizes that give the
 same answers. Guards are made of sums, products, quotients and remainders of extents, so a range is
-found by asking them again, size by size next to that of the trace, and far from it at some.
+found by asking them again, size by size next to that of the trace, and far from it at some. Where
+that range is a narrow one, multiples alone are asked: a network that halves its planes five times,
+and joins them again, takes multiples of 32.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ _NEAR = 96
 """Sizes next to each end of a range that are all asked."""
 _SAMPLES = 200
 """Combinations of sizes that guards of several extents are asked with."""
+
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Numbers that a size is tried as a multiple of, one after another."""
 
 Guard = tuple[Any, tuple[Any, ...]]
 """A condition, and its symbols."""
@@ -63,8 +68,10 @@ def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
 
 def ranges_of(
     program: torch.export.ExportedProgram, sizes: Mapping[Any, int], wanted: Mapping[Any, Range]
-) -> dict[Any, Range] | None:
+) -> tuple[dict[Any, Range], dict[Any, int]] | None:
     """Return a range for each symbol in which all guards hold, or None where there is none.
+
+    The second result says for which symbols that is so of multiples alone, and of which number.
 
     Parameters
     ----------
@@ -77,15 +84,25 @@ def ranges_of(
     """
     guards = guards_of(program)
     result: dict[Any, Range] = {}
+    steps: dict[Any, int] = {}
     for symbol, size in sizes.items():
         alone = [expr for expr, symbols in guards if symbols == (symbol,)]
         low, high = _noted(program.range_constraints.get(symbol), wanted[symbol])
-        found = _around(functools.partial(_holds_at, alone, symbol), size, low, high)
+        found = _stepped(functools.partial(_holds_at, alone, symbol), size, low, high)
         if found is None:
             return None
-        result[symbol] = found
+        result[symbol], step = found
+        if step > 1:
+            steps[symbol] = step
     together = [(expr, symbols) for expr, symbols in guards if len(symbols) > 1]
-    return result if all(_holds_in(expr, symbols, result) for expr, symbols in together) else None
+    fit = all(_holds_in(expr, symbols, result, steps) for expr, symbols in together)
+    return (result, steps) if fit else None
+
+
+def is_wide(limits: Range) -> bool:
+    """Whether a range is more than the neighbourhood of the size it was found at."""
+    low, high = limits
+    return high is None or high >= 2 * low
 
 
 def _is_int(extent: Any) -> bool:
@@ -111,6 +128,25 @@ def _noted(found: Any, wanted: Range) -> Range:
         if found.upper.is_Integer:
             high = int(found.upper) if high is None else min(high, int(found.upper))
     return low, high
+
+
+def _stepped(
+    holds: Callable[[int], bool], size: int, low: int, high: int | None
+) -> tuple[Range, int] | None:
+    """Return a wide range and the least number whose multiples in it hold, else a narrow range."""
+    narrow = None
+    for step in STEPS:
+        if size % step:
+            break
+        last = None if high is None else high // step
+        found = _around(lambda n, by=step: holds(n * by), size // step, -(-low // step), last)
+        if found is None:
+            continue
+        limits = found[0] * step, None if found[1] is None else found[1] * step
+        if is_wide(limits):
+            return limits, step
+        narrow = narrow or (limits if step == 1 else None)
+    return None if narrow is None else (narrow, 1)
 
 
 def _around(holds: Callable[[int], bool], size: int, low: int, high: int | None) -> Range | None:
@@ -144,14 +180,20 @@ def _end(holds: Callable[[int], bool], inside: int, outside: int) -> int:
     return inside
 
 
-def _holds_in(guard: Any, symbols: Sequence[Any], ranges: Mapping[Any, Range]) -> bool:
+def _holds_in(
+    guard: Any, symbols: Sequence[Any], ranges: Mapping[Any, Range], steps: Mapping[Any, int]
+) -> bool:
     """Whether a guard of several symbols holds for combinations of sizes in their ranges."""
     draw = random.Random(0)
+    by = [steps.get(symbol, 1) for symbol in symbols]
     found = [ranges[symbol] for symbol in symbols]
-    spans = [(low, low + _NEAR * 10 if high is None else high) for low, high in found]
+    spans = [
+        (low // step, low // step + _NEAR * 10 if high is None else high // step)
+        for (low, high), step in zip(found, by, strict=True)
+    ]
     ends = itertools.product(*spans)
     drawn = ([draw.randint(*span) for span in spans] for _ in range(_SAMPLES))
     return all(
-        _holds([guard], dict(zip(symbols, values, strict=True)))
+        _holds([guard], {s: n * step for s, n, step in zip(symbols, values, by, strict=True)})
         for values in itertools.chain(ends, drawn)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
-from tvm_sparse.frontends.onnx.ranges import LARGEST, ranges_of, settled, size_at
+from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, ranges_of, settled, size_at
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,10 @@ class Trace:
     program: torch.export.ExportedProgram
     inputs: list[Input]
     ranges: tuple[Range, ...] = ()
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Of which number an extent is a multiple, by its name."""
+    symbol_steps: Mapping[str, int] = field(default_factory=dict)
+    """The same by the name of the program's symbol."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -46,12 +50,13 @@ class Trace:
     @property
     def is_wide(self) -> bool:
         """Whether every range is more than the neighbourhood of the size it was found at."""
-        return all(high is None or high >= 2 * low for low, high in self.ranges)
+        return all(is_wide(limits) for limits in self.ranges)
 
     @property
     def symbols(self) -> list[dict[int, str]]:
-        """Names of the open extents of each input by their axes."""
-        return _symbols(self.inputs)
+        """Names of the open extents of each input by their axes; of the factor of a multiple."""
+        named = {name: f"{name}_by_{step}" for name, step in self.steps.items()}
+        return [{a: named.get(n, n) for a, n in axes.items()} for axes in _symbols(self.inputs)]
 
 
 def exported(
@@ -113,15 +118,19 @@ def automatic(
     traced_at = {symbol: sizes[name] for name, symbol in found.items()}
     if not all(symbol.is_Symbol for symbol in wanted):
         return None
-    ranges = ranges_of(program, traced_at, wanted)
-    if ranges is None:
+    fits = ranges_of(program, traced_at, wanted)
+    if fits is None:
         return None
-    ones = {s for s, (low, _) in ranges.items() if low == 2 and wanted[s][0] == 1}
+    ranges, steps = fits
+    plain = ranges.keys() - steps.keys()
+    ones = {s for s in plain if ranges[s][0] == 2 and wanted[s][0] == 1}
     if ones and _same_at_one(network, inputs, program, ones, (found, sizes)):
         ranges |= {symbol: (1, ranges[symbol][1]) for symbol in ones}
     for symbol, (low, high) in ranges.items():
         program.range_constraints[symbol] = ValueRanges(low, int_oo if high is None else high)
-    return Trace(program, list(inputs), tuple(ranges.values()))
+    named = {name: steps[symbol] for name, symbol in found.items() if symbol in steps}
+    by_symbol = {str(symbol): step for symbol, step in steps.items()}
+    return Trace(program, list(inputs), tuple(ranges.values()), named, by_symbol)
 
 
 def _same_at_one(

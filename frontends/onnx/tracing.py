@@ -74,13 +74,15 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         except Exception as error:
             _log.debug("%s at %s: %s", source, sizes, error)
             continue
-        if trace is not None and trace.inputs == list(inputs) and trace.is_unlimited:
+        if trace is None:
+            continue
+        whole = trace.inputs == list(inputs)
+        if whole and trace.is_unlimited:
             return trace
-        if trace is not None:
-            found[tuple(x.shape for x in trace.inputs), trace.ranges] = trace
+        found[tuple(x.shape for x in trace.inputs), trace.ranges, *trace.steps.items()] = trace
     wide = [t for t in found.values() if t.inputs == list(inputs) and t.is_wide]
-    if wide:
-        return max(wide, key=lambda trace: trace.spans)
+    if wide:  # of every size rather than of multiples
+        return max(wide, key=lambda trace: (-max(trace.steps.values(), default=1), trace.spans))
     if len(found) == 1:
         return next(iter(found.values()))
     raise _refusal(source, inputs, first) from first

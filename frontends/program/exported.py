@@ -21,6 +21,7 @@ from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
+from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
@@ -52,12 +53,15 @@ _REMEDY = (
 
 
 def from_exported(
-    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None = None
+    program: torch.export.ExportedProgram,
+    symbols: Sequence[Mapping[int, str]] | None = None,
+    steps: Mapping[str, int] | None = None,
 ) -> Model:
     """Import ``program``; parameters, buffers and constants become weights by their names.
 
     ``symbols`` names the symbolic extents of each input by their axes. Without it a symbol that is
-    alone in the leading extents is called ``batch``.
+    alone in the leading extents is called ``batch``. ``steps`` says of which number a symbol of the
+    program is a multiple, by its name; the multiple is then called by the name of the axis.
 
     Raises
     ------
@@ -65,7 +69,7 @@ def from_exported(
         An operator cannot be imported (the message names its layer), or an output is no tensor.
     """
     try:
-        return _imported(program, symbols)
+        return _imported(program, symbols, steps)
     except SparseError:
         raise
     except Exception as error:  # of PyTorch and of TVM, for a program that is none
@@ -74,7 +78,9 @@ def from_exported(
 
 
 def _imported(
-    program: torch.export.ExportedProgram, symbols: Sequence[Mapping[int, str]] | None
+    program: torch.export.ExportedProgram,
+    symbols: Sequence[Mapping[int, str]] | None,
+    steps: Mapping[str, int] | None,
 ) -> Model:
     program = without_inner_graphs(without_own_copies(program))
     refuse_state(program)
@@ -99,7 +105,7 @@ def _imported(
     fill_empty(program)
     promote_operands(program)
     widen_halves(program)
-    importer = make_importer(program)
+    importer = make_importer(program, steps)
     tensors = _tensors(program)
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
@@ -107,6 +113,9 @@ def _imported(
     asserted = asserted_last(program)
     with blocks_ended(importer, "block_builder"):
         module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
+    if importer.multiples:
+        main = module["main"].with_attr(MULTIPLES, importer.multiples)
+        module.update_func(module.get_global_var("main"), main)
     module = bound_indices(_rename_symbols(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
@@ -257,10 +266,15 @@ def _rename_symbols(
     names = _batch(inputs) if symbols is None else _named(inputs, symbols)
     if not names:
         return module
-    new = {symbol.name: name for symbol, name in names.items()}
+    multiples = noted(main)
+    new = {multiples.get(s.name, (s.name,))[0]: name for s, name in names.items()}
+    alone = {s: name for s, name in names.items() if s.name not in multiples}
     function = main.bind_symbolic_vars(
-        {symbol: tvm.tirx.Var(name, "int64") for symbol, name in names.items()}
+        {symbol: tvm.tirx.Var(name, "int64") for symbol, name in alone.items()}
     )
+    if multiples:
+        found = {n: [new.get(s, s), step, rest] for n, (s, step, rest) in multiples.items()}
+        function = function.with_attr(MULTIPLES, found)
     for bound in ("tir_var_lower_bound", "tir_var_upper_bound"):
         if bound in main.attrs:
             values = {new.get(k, k): v for k, v in main.attrs[bound].items()}

@@ -38,7 +38,7 @@ def check(
     specs, shapes
         Specification and shape of each input.
     dims
-        Extent of every symbol that stands alone on an axis of an input.
+        Extent of every symbol that stands alone on an axis of an input, or is bound by one.
     bounds
         By symbol.
 
@@ -55,13 +55,48 @@ def check(
             if not isinstance(expected, str):
                 continue
             where, found = f"input {spec.name}", f"shape {tuple(shape)}, {extent} on axis {axis}"
-            low, high = bounds.get(expected, (0, None))
-            if extent < low or (high is not None and extent > high):
-                limit = f"at least {low}" if high is None else f"{low} to {high}"
-                raise TensorError(where, found, f"{expected} = {limit}, {spec}")
+            for name in names(expected):
+                low, high = bounds.get(name, (0, None))
+                value = dims.get(name, low)
+                if value < low or (high is not None and value > high):
+                    limit = f"at least {low}" if high is None else f"{low} to {high}"
+                    raise TensorError(where, found, f"{name} = {limit}, {spec}")
             wanted = evaluate(expected, dims)
             if wanted is not None and extent != wanted:
                 raise TensorError(where, found, f"{expected} = {wanted}, {spec}")
+
+
+def bind(extent: str, length: int, dims: dict[str, int]) -> str:
+    """Bind the symbol of ``extent``, a name or a multiple such as ``"2 * h + 1"``, by its length.
+
+    A symbol that is known keeps its value. Of what has no whole solution the next lower one is
+    bound; then, what the length has to be is returned, else ``""``.
+    """
+    if extent.isidentifier():
+        dims.setdefault(extent, length)
+        return ""
+    unknown = [name for name in names(extent) if name not in dims]
+    if len(unknown) != 1:
+        return ""
+    first, second, third = (evaluate(extent, {**dims, unknown[0]: n}) for n in range(3))
+    if first is None or second is None or third is None:
+        return ""
+    step = second - first
+    if step <= 0 or third - second != step:
+        return ""
+    dims[unknown[0]], rest = divmod(length - first, step)
+    return f"a multiple of {step}{f' and {first}' if first else ''}" if rest else ""
+
+
+@functools.lru_cache(maxsize=256)
+def names(extent: str) -> tuple[str, ...]:
+    """Return the symbols of an extent, each once; none where it cannot be read."""
+    if extent.isidentifier():
+        return (extent,)
+    nodes = list(ast.walk(_parsed(extent)))
+    called = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # T of T.min
+    found = (n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
+    return tuple(dict.fromkeys(found))
 
 
 def evaluate(extent: str, dims: Mapping[str, int]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, gpu
+from . import engine, extents, gpu
 from .errors import TensorError, shown
 from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec, nbytes
 
@@ -173,13 +173,18 @@ def _compact(value: Any) -> Any:
 
 
 def _check_shape(shape: tuple[int, ...], spec: TensorSpec, dims: dict[str, int]) -> None:
-    """Compare a shape with its specification; bind lone symbols on their first use."""
+    """Compare a shape with its specification; bind symbols on their first use."""
     where = f"input {spec.name}"
     if len(shape) != len(spec.shape):
         raise TensorError(where, f"shape {shape}", f"{len(spec.shape)} dimensions, {spec}")
     for axis, (length, expected) in enumerate(zip(shape, spec.shape, strict=True)):
         if isinstance(expected, str):
-            if expected.isidentifier() and dims.setdefault(expected, length) != length:
+            wanted = extents.bind(expected, length, dims)
+            if wanted:
+                raise TensorError(
+                    where, f"shape {shape}, {length} on axis {axis}", f"{wanted}, {spec}"
+                )
+            if expected.isidentifier() and dims[expected] != length:
                 raise TensorError(
                     where,
                     f"shape {shape}, {expected} is {length} on axis {axis}",

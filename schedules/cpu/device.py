@@ -22,6 +22,7 @@ from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 from tvm_sparse.schedules.cpu.vector_math import vector_math
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 
 
@@ -37,6 +38,7 @@ def _after_scheduling(target: Target) -> list[Any]:
         PackBytes(machine.pack, machine.table),
         FetchAhead(machine.caches),
         ExactIndices(),
+        OpaqueBounds(),
         BindFactors(),
         SingleBindings(),
     ]

@@ -9,6 +9,7 @@ from tvm_sparse.schedules.cuda import PASS_CONFIG, RULES, our_compiler
 from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 
 GPU = Device(
@@ -20,6 +21,7 @@ GPU = Device(
         SerialConditions(),
         OverlapTiles(),
         ExactIndices(),
+        OpaqueBounds(),
         BindFactors(),
         SingleBindings(),
     ],

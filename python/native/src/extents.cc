@@ -159,6 +159,53 @@ bool is_name(const std::string& extent) {
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
+std::vector<std::string> names(const std::string& extent) {
+  std::vector<std::string> found;
+  if (extent.size() > kLongest) return found;
+  auto in_word = [&](size_t i) {
+    return i < extent.size() && (std::isalnum(static_cast<unsigned char>(extent[i])) ||
+                                 extent[i] == '_' || extent[i] == '.');
+  };
+  for (size_t i = 0, end = 0; i < extent.size(); i = end + 1) {
+    for (end = i; in_word(end);) ++end;
+    std::string word = extent.substr(i, end - i);  // a function's is T.min
+    if (is_name(word) && std::find(found.begin(), found.end(), word) == found.end()) {
+      found.push_back(word);
+    }
+  }
+  return found;
+}
+
+std::string bind(const std::string& extent, int64_t length, Dims* dims) {
+  if (is_name(extent)) {
+    dims->emplace(extent, length);
+    return "";
+  }
+  std::vector<std::string> unknown;
+  for (const std::string& name : names(extent)) {
+    if (!dims->count(name)) unknown.push_back(name);
+  }
+  if (unknown.size() != 1) return "";
+  auto at = [&](int64_t value) {
+    Dims probe = *dims;
+    probe[unknown[0]] = value;
+    return evaluate(extent, probe);
+  };
+  auto first = at(0), second = at(1), third = at(2);
+  if (!first || !second || !third) return "";
+  try {
+    int64_t step = difference(*second, *first);
+    if (step <= 0 || difference(*third, *second) != step) return "";
+    int64_t above = difference(length, *first), value = floor_divided(above, step);
+    (*dims)[unknown[0]] = value;
+    if (value * step == above) return "";
+    std::string rest = *first ? " and " + std::to_string(*first) : "";
+    return "a multiple of " + std::to_string(step) + rest;
+  } catch (const TooLarge&) {
+    return "";
+  }
+}
+
 std::optional<int64_t> evaluate(const std::string& extent, const Dims& dims) {
   if (extent.size() > kLongest) return std::nullopt;
   try {

@@ -41,7 +41,16 @@ void check_shape(const tvm_sparse_tensor& tensor, const TensorSpec& spec, Dims* 
     const Extent& expected = spec.shape[static_cast<size_t>(axis)];
     int64_t length = tensor.shape[axis];
     int64_t wanted = expected.length;
-    if (is_name(expected.symbol)) wanted = dims->emplace(expected.symbol, length).first->second;
+    if (!expected.symbol.empty() && length >= 0) {
+      std::string needed = bind(expected.symbol, length, dims);
+      if (!needed.empty()) {
+        throw bad_tensor(spec,
+                         text(tensor) + ", " + std::to_string(length) + " on axis " +
+                             std::to_string(axis),
+                         needed + ", " + spec.text());
+      }
+    }
+    if (dims->count(expected.symbol)) wanted = dims->at(expected.symbol);
     bool fixed = expected.symbol.empty() || is_name(expected.symbol);
     if (length < 0 || (fixed && length != wanted)) {
       throw bad_tensor(
@@ -64,13 +73,15 @@ void check_extents(const tvm_sparse_tensor& tensor, const TensorSpec& spec, cons
     int64_t extent = tensor.shape[axis];
     std::string found =
         text(tensor) + ", " + std::to_string(extent) + " on axis " + std::to_string(axis);
-    auto limits = bounds.find(symbol);
-    if (limits != bounds.end()) {
+    for (const std::string& name : names(symbol)) {
+      auto limits = bounds.find(name);
+      auto value = dims.find(name);
+      if (limits == bounds.end() || value == dims.end()) continue;
       auto [low, high] = limits->second;
-      if (extent < low || (high && extent > *high)) {
+      if (value->second < low || (high && value->second > *high)) {
         std::string limit = high ? std::to_string(low) + " to " + std::to_string(*high)
                                  : "at least " + std::to_string(low);
-        throw bad_tensor(spec, found, symbol + " = " + limit + ", " + spec.text());
+        throw bad_tensor(spec, found, name + " = " + limit + ", " + spec.text());
       }
     }
     auto wanted = evaluate(symbol, dims);

@@ -20,11 +20,16 @@ def _traced(function, *sizes):
     return program, [settled(extent) for extent in x.meta["val"].shape]
 
 
-def _ranges(function, *sizes, wanted=(1, None)):
+def _found(function, *sizes, wanted=(1, None)):
     program, symbols = _traced(function, *sizes)
     traced_at = dict(zip(symbols, sizes, strict=True))
     found = ranges_of(program, traced_at, dict.fromkeys(traced_at, wanted))
-    return None if found is None else [found[s] for s in symbols]
+    return None if found is None else [(found[0][s], found[1].get(s, 1)) for s in symbols]
+
+
+def _ranges(function, *sizes, wanted=(1, None)):
+    found = _found(function, *sizes, wanted=wanted)
+    return None if found is None else [limits for limits, step in found if step == 1]
 
 
 def test_any_size():
@@ -48,11 +53,21 @@ def test_a_branch_on_a_size_bounds_on_both_sides():
     assert _ranges(two_rows, 3, 36, wanted=(1, 39))[1] == (33, 39)
 
 
-def test_multiples_are_no_range():
+def test_multiples_alone():
     def even(x):
         return x.reshape(x.shape[0], -1, 4) if x.shape[1] % 4 == 0 else x
 
-    assert _ranges(even, 3, 40) is None
+    assert _found(even, 3, 40) == [((1, None), 1), ((8, None), 4)]
+    assert _found(even, 3, 40, wanted=(1, 50)) == [((1, 50), 1), ((8, 48), 4)]
+
+
+def test_halves_that_meet_again():
+    def joined(x):
+        half, quarter = -(-x.shape[1] // 16), -(-x.shape[1] // 32)
+        return x * 2 if half == 2 * quarter else x
+
+    assert _found(joined, 3, 96)[1] == ((32, None), 32)
+    assert _found(joined, 3, 81)[1] == ((81, 96), 1)
 
 
 def test_guards_of_two_extents_are_asked_together():

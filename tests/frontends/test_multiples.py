@@ -1,0 +1,114 @@
+"""Extents that are multiples of a symbol: specified, checked, computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.nn import functional as F
+
+import tvm_sparse as ts
+import tvm_sparse_runtime
+from tvm_sparse_runtime.errors import TensorError
+
+QUICK = ts.Config(measure=False)
+
+
+class Halved(nn.Module):
+    """A plane at half its size, and back."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, 2, 1)
+        self.point = nn.Conv2d(8, 3, 1)
+
+    def forward(self, x):
+        return F.interpolate(self.point(self.down(x).relu()), scale_factor=2.0) + x
+
+
+class Paired(nn.Module):
+    """Two neighbours of a row and the one behind."""
+
+    def forward(self, x, y):
+        return x[:, 1:].reshape(x.shape[0], -1, 2).sum(2) * y, x[:, :1]
+
+
+@pytest.fixture(scope="module")
+def halved():
+    torch.manual_seed(0)
+    model = Halved().eval()
+    h, w = Dim("h", min=2, max=20), Dim("w", min=2, max=50)
+    shapes = ({0: Dim("n"), 2: 2 * h, 3: 2 * w},)
+    library = ts.compile(model, (torch.rand(2, 3, 12, 16),), dynamic_shapes=shapes, config=QUICK)
+    return model, library
+
+
+def test_the_specification_says_multiples(halved):
+    _, library = halved
+    assert library.inputs[0].shape == ("n", 3, "h * 2", "w * 2")
+    assert library.outputs[0].shape == ("n", 3, "h * 2", "w * 2")
+    assert library.bounds["h"] == (2, 20)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 4), (2, 12, 16), (1, 40, 100), (3, 14, 34)])
+def test_multiples_give_what_pytorch_gives(halved, shape):
+    model, library = halved
+    x = torch.rand(shape[0], 3, *shape[1:])
+    torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+REFUSED = [
+    ((1, 3, 13, 16), r"13 on axis 2; expected a multiple of 2, x: float32\[n, 3, h \* 2"),
+    ((1, 3, 2, 16), "expected h = 2 to 20"),
+    ((1, 3, 42, 16), "expected h = 2 to 20"),
+    ((1, 3, 12, 102), "expected w = "),
+]
+
+
+@pytest.mark.parametrize(("shape", "told"), REFUSED)
+def test_others_are_refused(halved, shape, told):
+    with pytest.raises(TensorError, match=told):
+        halved[1](torch.rand(shape))
+
+
+def test_an_artifact_knows_the_multiples(halved, tmp_path):
+    model, library = halved
+    library.export(tmp_path / "m.tvms")
+    loaded = tvm_sparse_runtime.load(tmp_path / "m.tvms")
+    x = torch.rand(1, 3, 8, 6)
+    found = loaded(x.numpy())
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    for shape, told in REFUSED:
+        with pytest.raises(TensorError, match=told):
+            loaded(np.zeros(shape, np.float32))
+
+
+def test_sums_of_a_multiple_and_a_number():
+    k = Dim("k", min=2, max=64)
+    shapes = ({1: 2 * k + 1}, {1: k})
+    library = ts.compile(
+        Paired().eval(), (torch.rand(3, 9), torch.rand(3, 4)), dynamic_shapes=shapes, config=QUICK
+    )
+    for size in (2, 3, 7, 31, 64):
+        x, y = torch.rand(3, 2 * size + 1), torch.rand(3, size)
+        for found, wanted in zip(library(x, y), Paired()(x, y), strict=True):
+            torch.testing.assert_close(found, wanted)
+    with pytest.raises(TensorError):
+        library(torch.rand(3, 8), torch.rand(3, 4))
+
+
+class Alone(nn.Module):
+    def forward(self, x):
+        return x[:, 1:].reshape(x.shape[0], -1, 3).sum(2)
+
+
+def test_a_number_is_added_to_what_stands_alone_nowhere():
+    shapes = ({1: 3 * Dim("k", min=2, max=64) + 1},)
+    library = ts.compile(Alone().eval(), (torch.rand(3, 13),), dynamic_shapes=shapes, config=QUICK)
+    for size in (2, 3, 31, 64):
+        x = torch.rand(3, 3 * size + 1)
+        torch.testing.assert_close(library(x), Alone()(x))
+    with pytest.raises(TensorError, match="expected a multiple of 3 and 1, x"):
+        library(torch.rand(3, 12))
