@@ -139,7 +139,8 @@ def _stepped(
         if size % step:
             break
         last = None if high is None else high // step
-        found = _around(lambda n, by=step: holds(n * by), size // step, -(-low // step), last)
+        multiple = functools.partial(_holds_at_multiple, holds, step)
+        found = _around(multiple, size // step, -(-low // step), last)
         if found is None:
             continue
         limits = found[0] * step, None if found[1] is None else found[1] * step
@@ -147,6 +148,10 @@ def _stepped(
             return limits, step
         narrow = narrow or (limits if step == 1 else None)
     return None if narrow is None else (narrow, 1)
+
+
+def _holds_at_multiple(holds: Callable[[int], bool], step: int, count: int) -> bool:
+    return holds(count * step)
 
 
 def _around(holds: Callable[[int], bool], size: int, low: int, high: int | None) -> Range | None:

@@ -21,7 +21,6 @@ from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
-from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
@@ -31,6 +30,7 @@ from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_in
 from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
+from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
 from tvm_sparse.frontends.program.own_copies import without_own_copies
 from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.program.read_numbers import keep_numbers_tensors

@@ -67,3 +67,37 @@ def test_an_empty_axis_counts_as_one():
     specs = [TensorSpec("x", ("batch", "n"), "float32")]
     with pytest.raises(TensorError, match="at most 1099511627776 elements"):
         extents.check(specs, [(2**41, 0)], {"batch": 2**41, "n": 0}, {})
+
+
+@pytest.mark.parametrize(
+    ("extent", "length", "value"),
+    [
+        ("h", 7, 7),
+        ("h * 2", 14, 7),
+        ("32 * h", 96, 3),
+        ("h * 2 + 1", 15, 7),
+        ("n * h", 12, 3),
+        ("h * 0 + 3", 3, None),
+        ("h * h", 9, None),
+        ("h * k", 9, None),
+        ("T.max(h, 2)", 9, None),
+    ],
+)
+def test_a_length_binds_one_symbol(extent, length, value):
+    dims = dict(DIMS)
+    assert extents.bind(extent, length, dims) == ""
+    assert dims == (DIMS if value is None else {**DIMS, "h": value})
+
+
+@pytest.mark.parametrize(
+    ("extent", "length", "told"),
+    [("h * 2", 7, "a multiple of 2"), ("3 * h + 1", 12, "a multiple of 3 and 1")],
+)
+def test_what_is_no_multiple(extent, length, told):
+    assert extents.bind(extent, length, {}) == told
+
+
+def test_symbols():
+    assert extents.names("T.min(h * 2, n) + h") == ("h", "n")
+    assert extents.names("batch") == ("batch",)
+    assert extents.names("batch +") == ()
