@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shutil
 
 import numpy as np
@@ -137,6 +138,28 @@ def test_an_extent_beyond_its_bounds(tmp_path):
     assert run(handle, tensor(X))[0] == native.BAD_TENSOR
     assert "batch = 1 to 2" in native.last_error()
     assert run(handle, tensor(X[:2]))[0] == native.OK
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [(2, ""), (4, ""), (3, "a multiple of 2, x: float32[half * 2, 64]"), (6, "half = 1 to 2")],
+)
+def test_an_extent_that_is_a_multiple(tmp_path, rows, words):
+    """Both runtimes find the symbol by division, and check its bounds."""
+    from tests.artifact.programs import linear as program
+
+    inputs, path = (rt.TensorSpec("x", ("half * 2", 64), "float32"),), tmp_path / "a.tvms"
+    program().export(path, inputs=inputs, bounds={"half": (1, 2)})
+    x = np.ones((rows, 64), np.float32)
+    status = run(native.opened(path)[1], tensor(x))[0]
+    if not words:
+        assert status == native.OK, native.last_error()
+        rt.load(path).run(x)
+        return
+    assert status == native.BAD_TENSOR
+    assert words in native.last_error()
+    with pytest.raises(rt.TensorError, match=re.escape(words)):
+        rt.load(path).run(x)
 
 
 @pytest.mark.parametrize("offset", [0, 4, 20])
