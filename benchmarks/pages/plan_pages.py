@@ -62,6 +62,9 @@ def _section(name: str, result: Row) -> list[str]:
     told += f"The tables took {table['processor_seconds']:.0f} seconds of one core"
     again = [row["again_seconds"] for row in result["plans"] if "again_seconds" in row]
     told += f", another budget at most {max(again):.2g} seconds." if again else "."
+    checked = [row for row in result["plans"] if "kept" in row]
+    kept = sum(row["kept"] for row in checked)
+    told += f" {kept} of {len(checked)} promises are kept within 5 %."
     lines += ["", told, "", "One level everywhere:", ""]
     head = ["level", "ms", "drop"] + (["accuracy"] if accurate else [])
     lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
