@@ -105,7 +105,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         dense = [(result["dense_ms"], 0.0)]
         sides = {
             "one level": dense + [(row["ms"], row["drop"]) for row in result["uniform"]],
-            "plans": dense + [(r["ms"], r["drop"]) for r in result["plans"] if "ms" in r],
+            "plans": [(r["ms"], r["drop"]) for r in result["plans"] if "ms" in r],
         }
         for label, points in sides.items():
             times, drops = zip(*sorted(points), strict=True)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_modelled_milliseconds_are_refused():
     assert solved(modelled, Budget("speedup", 1.2)) == ("float32", (0, 1, 0))
     with pytest.raises(InputError, match="are modelled, relative to the dense network"):
         solved(modelled, Budget("latency_ms", 0.3))
+
+
+def test_one_level_everywhere_is_taken_where_it_was_seen_to_lose_less():
+    better = replace(tables().uniform[0], drop=0.001)
+    made = replace(tables(), uniform=(better, tables().uniform[1]))
+    assert solved(tables(), Budget("latency_ms", 0.375)) == ("float32", (0, 2, 0))
+    assert solved(made, Budget("latency_ms", 0.375)) == ("float32", (1, 1, 1))
+    assert solved(made, Budget("max_drop", 0.001)) == ("float32", (1, 1, 1))
+    assert solved(made, Budget("latency_ms", 0.365)) == ("float32", (0, 2, 0))  # it takes 370 us
 
 
 @pytest.mark.parametrize("given", [{}, {"speedup": 2, "bytes": 3}])

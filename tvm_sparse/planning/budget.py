@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tvm_sparse.errors import InputError
@@ -60,25 +61,40 @@ def solved(tables: Tables, budget: Budget) -> Found:
             "speedup=, bytes= or max_drop=",
             "or plan on that machine",
         )
-    found = [choice for name in tables.costs if (choice := _within(tables, name, budget))]
+    found = [choice for name in tables.costs for choice in _within(tables, name, budget)]
     if not found:
         raise _out_of_reach(tables, budget)
-    if budget.kind == "max_drop":
-        return min(found, key=lambda f: tables.costs[f[0]].whole_us(f[1]))
-    return min(found, key=lambda f: tables.costs[f[0]].drop + tables.drop(tables.loss(f[1])))
+
+    def us(choice: Found) -> float:
+        return tables.costs[choice[0]].whole_us(choice[1])
+
+    def drop(choice: Found) -> float:
+        return tables.costs[choice[0]].drop + tables.drop_of(choice[1])
+
+    return min(found, key=us if budget.kind == "max_drop" else drop)
 
 
-def _within(tables: Tables, name: str, budget: Budget) -> Found | None:
+def _within(tables: Tables, name: str, budget: Budget) -> Iterator[Found]:
+    """Yield what the search finds, and networks with one candidate everywhere, which were run."""
     costs = tables.costs[name]
-    by_bytes = budget.kind == "bytes"
+    by_bytes, by_drop = budget.kind == "bytes", budget.kind == "max_drop"
     knapsack = Knapsack(list(costs.nbytes if by_bytes else costs.us), list(tables.losses))
-    if budget.kind == "max_drop":
+    allowed = budget.value - costs.rest_bytes
+    if by_drop:
         choice = knapsack.losing(tables.most_loss(budget.value - costs.drop) * (1 + 1e-9))
-    elif by_bytes:
-        choice = knapsack.within(budget.value - costs.rest_bytes)
     else:
-        choice = knapsack.within(_microseconds(tables, budget) - costs.rest_us)
-    return None if choice is None else (name, choice)
+        allowed = allowed if by_bytes else _microseconds(tables, budget) - costs.rest_us
+        choice = knapsack.within(allowed)
+    if choice is not None:
+        yield name, choice
+    for point in tables.uniform:
+        same = (tables.candidates.index(point.label),) * len(tables.layers)
+        if by_drop:
+            fits = costs.drop + point.drop <= budget.value
+        else:
+            fits = knapsack.cost(same) <= allowed * (1 + 1e-9)
+        if fits:
+            yield name, same
 
 
 def _microseconds(tables: Tables, budget: Budget) -> float:
@@ -91,7 +107,7 @@ def _out_of_reach(tables: Tables, budget: Budget) -> InputError:
     for name, costs in tables.costs.items():
         table = costs.nbytes if budget.kind == "bytes" else costs.us
         choice = tuple(int(i) for i in table.argmin(axis=1))
-        drop = costs.drop + tables.drop(tables.loss(choice))
+        drop = costs.drop + tables.drop_of(choice)
         us, nbytes = costs.whole_us(choice), costs.whole_bytes(choice)
         told = {
             "speedup": (-tables.dense_us / us, f"speedup={tables.dense_us / us:.3g}"),

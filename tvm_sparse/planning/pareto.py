@@ -122,7 +122,7 @@ def _planned(tables: Tables, us: float, otherwise: float) -> float:
         name, choice = solved(tables, Budget("speedup", tables.dense_us / (us * (1 + 1e-6))))
     except InputError:
         return otherwise
-    return min(1.0, tables.costs[name].drop + tables.drop(tables.loss(choice)))
+    return min(1.0, tables.costs[name].drop + tables.drop_of(choice))
 
 
 def _line(row: Row) -> str:

@@ -92,8 +92,8 @@ class Plan:
     @property
     def drop(self) -> float:
         """Predicted drop after one-shot pruning, before any training."""
-        loss = self.tables.loss(self.choice)
-        return min(1.0, self.tables.costs[self.numerics].drop + self.tables.drop(loss))
+        own = self.tables.costs[self.numerics].drop
+        return min(1.0, own + self.tables.drop_of(self.choice))
 
     @property
     def sparsity(self) -> float:

@@ -71,6 +71,13 @@ class Tables:
             return min(1.0, drops[-1] * loss / losses[-1]) if losses[-1] else drops[-1]
         return float(np.interp(loss, losses, drops))
 
+    def drop_of(self, choice: Sequence[int]) -> float:
+        """Return the drop of a choice: as it was measured, if all layers take one candidate."""
+        ran = {point.label: point.drop for point in self.uniform}
+        labels = {self.candidates[c] for c in choice}
+        known_drop = ran.get(labels.pop()) if len(labels) == 1 else None
+        return self.drop(self.loss(choice)) if known_drop is None else known_drop
+
     def most_loss(self, drop: float) -> float:
         """Return the greatest sum of losses whose drop is at most ``drop``."""
         losses, drops = self._curve()
