@@ -18,6 +18,7 @@ from benchmarks.pages import (
     model_zoo_pages,
     narrow_pages,
     one_shot_pages,
+    open_shapes_page,
     plan_pages,
     real_files_page,
     trial_pages,
@@ -44,6 +45,7 @@ def main() -> None:
     plan_pages.write(PAGES)
     trial_pages.write(PAGES)
     real_files_page.write(PAGES)
+    open_shapes_page.write(PAGES)
     paper_pages.write(PAGES)
 
 
