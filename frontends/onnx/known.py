@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 
@@ -33,6 +34,8 @@ class Known:
         """Return the array as a tensor."""
         if self.weight is not None:
             return self.weight
+        if self.array.dtype == ml_dtypes.bfloat16:  # whose memory no program can reinterpret
+            return to_tensor(self.array.astype(np.float32)).to(torch.bfloat16)
         if self.array.dtype != object:
             return to_tensor(self.array)
         places = [torch.scalar_tensor(x, dtype=torch.int64) for x in self.array.reshape(-1)]

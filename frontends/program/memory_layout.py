@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import layer_of
+from tvm_sparse.frontends.program.operator_names import operator_name
 
 aten = torch.ops.aten
 
@@ -44,8 +45,8 @@ def refuse_unknown_layouts(program: torch.export.ExportedProgram) -> None:
         if not isinstance(operand, fx.Node) or not (known[operand] and _is_plain(operand)):
             raise UnsupportedError(
                 layer_of(node),
-                f"operator '{node.target}' reads memory by strides, of a tensor whose layout only"
-                " PyTorch knows",
+                f"operator '{operator_name(node.target)}' reads memory by strides, of a tensor"
+                " whose layout only PyTorch knows",
                 "a contiguous input, or what is computed of contiguous tensors",
                 "write it with slices, permutations and `unfold`, or pass a contiguous input",
             )

@@ -92,7 +92,8 @@ def refuse_inaccurate(program: torch.export.ExportedProgram) -> None:
         if name in _SINGLE and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
             raise UnsupportedError(
                 layer_of(node),
-                f"operator '{node.target}' of float64 would have the accuracy of float32",
+                f"operator '{operator_name(node.target)}' of float64"
+                " would have the accuracy of float32",
                 "float32",
                 "compute it of x.float(), or use model.float()",
             )

@@ -48,7 +48,7 @@ def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray, *, node: Nod
     if any(a.dtype == object for a in (start, limit, delta)):
         first, last, step = start.item(), limit.item(), delta.item()
         return torch.arange(first, last, step, dtype=torch.int64)
-    dtype = Known(start).tensor().dtype
+    dtype = getattr(torch, start.dtype.name)
     if start.dtype.kind not in "iu":
         first, last, step = (float(a) for a in (start, limit, delta))
         count = max(0, int(np.ceil((last - first) / step)))

@@ -1,11 +1,13 @@
-"""Unsigned numbers, whose differences are none: TVM's simplifier takes them for integers."""
+"""Unsigned numbers, whose differences are none, and constants of bfloat16."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+import torch
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tvm_sparse as ts
@@ -57,3 +59,25 @@ def test_unsigned_numbers_are_negated(tmp_path):
     np.testing.assert_array_equal(
         ts.compile(tmp_path / "model.onnx", config=CONFIG).run(x)[0], [0, 255, 1]
     )
+
+
+def test_constants_of_bfloat16(tmp_path):
+    held = {
+        name: np.array(value, ml_dtypes.bfloat16)
+        for name, value in {"low": -1, "high": 2.5, "step": 0.5, "two": 2}.items()
+    }
+    nodes = [
+        node("Clip", "x low high", "clipped"),
+        node("Mul", "clipped two", "doubled"),
+        node("Range", "low high step", "range"),
+        node("Constant", "", "c", value=numpy_helper.from_array(held["high"])),
+        node("Add", "doubled c", "y"),
+    ]
+    model = graph(nodes, {"x": [4]}, ["y", "range"], held)
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    onnx.save(model, tmp_path / "model.onnx")
+    x = torch.tensor([-3.0, 0.5, 2.0, 9.0], dtype=torch.bfloat16)
+    y, steps = ts.compile(tmp_path / "model.onnx", config=CONFIG)(x)
+    assert y.dtype == steps.dtype == torch.bfloat16
+    assert y.tolist() == [0.5, 3.5, 6.5, 7.5]
+    assert steps.tolist() == [-1, -0.5, 0, 0.5, 1, 1.5, 2]
