@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import distribution
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from torch import nn
 
 import tvm_sparse as ts
+from tests import declared
 from tvm_sparse_runtime import __version__
 
 pytestmark = pytest.mark.slow
@@ -82,3 +83,27 @@ def test_the_wheels_program_runs_an_artifact(files, tmp_path):
         env=os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(places)},
     )
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), library(torch.from_numpy(x)).numpy())
+
+
+def test_the_wheels_have_every_module_and_ask_for_what_it_imports(files, tmp_path):
+    """Both wheels beside the distributions that their metadata names, and nothing else."""
+    for wheel in files.glob(f"*{platform.machine()}.whl"):
+        shutil.unpack_archive(wheel, tmp_path, "zip")
+    metadata = [PathDistribution(folder) for folder in tmp_path.glob("*.dist-info")]
+    assert len(metadata) == len(NAMES)
+    asked = [text for own in metadata for text in own.requires or ()]
+    others = [text for text in asked if not text.startswith(tuple(NAMES))]
+    declared.link(declared.closure(others), tmp_path)
+    extras = [text for text in others if "extra ==" in text]
+    missing = declared.missing_modules(tmp_path)
+    assert set(missing.values()) <= set(declared.modules_of(extras))
+    done = declared.run(tmp_path, "-c", COMPILED)
+    assert (done.returncode, done.stdout.strip()) == (0, "torch.Size([2, 8])"), done.stderr
+
+
+COMPILED = """
+import torch
+import tvm_sparse as ts
+x = torch.zeros(2, 16)
+print(ts.compile(torch.nn.Linear(16, 8).eval(), (x,), config=ts.Config(cache=False))(x).shape)
+"""
