@@ -114,3 +114,18 @@ def test_quotients_behind_a_layer(dtype, divisor, rows, features):
     found = ts.compile(network, (x,), config=CONFIG)(x)
     for one, wanted in zip(found, network(x), strict=True):
         torch.testing.assert_close(one, wanted, rtol=0, atol=0)
+
+
+class Signs(nn.Module):
+    def forward(self, x):
+        return torch.sign(x), -x
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signs(dtype):
+    bounds = np.iinfo(dtype)
+    numbers = [bounds.min, bounds.min + 1, 0, 1, 2, bounds.max, *([-1, -7] if bounds.min else [])]
+    x = torch.from_numpy(np.array(numbers, dtype))
+    found = ts.compile(Signs(), (x,), config=CONFIG)(x)
+    for a, b in zip(found, Signs()(x), strict=True):
+        torch.testing.assert_close(a, b)

@@ -76,7 +76,8 @@ def negative(x: Expr) -> Any:
 def sign(x: Expr) -> Any:
     """Return 1, 0 or -1 with the sign of ``x``."""
     dtype = str(x.ty.dtype)
-    return tirx.min(x, tirx.const(1, dtype)) if dtype.startswith("u") else tirx.sign(x)
+    least = tirx.const(0 if dtype.startswith("u") else -1, dtype)
+    return tirx.max(tirx.min(x, tirx.const(1, dtype)), least)
 
 
 def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
