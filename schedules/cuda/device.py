@@ -6,6 +6,7 @@ from tvm_sparse.base.targets import cuda_archs
 from tvm_sparse.schedules.bind_factors import BindFactors
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.cuda import PASS_CONFIG, RULES, our_compiler
+from tvm_sparse.schedules.cuda.room_on_chip import RoomOnChip
 from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
@@ -18,6 +19,7 @@ GPU = Device(
     context=lambda target: our_compiler(cuda_archs(target)),
     splitting=list,
     after_scheduling=lambda target: [
+        RoomOnChip(),
         SerialConditions(),
         OverlapTiles(),
         ExactIndices(),

@@ -67,16 +67,23 @@ def _has_conditions(body: Any) -> bool:
 def spread(sch: s_tir.Schedule, loops: list[Any], threads: Threads, vector: int) -> Any:
     """Copy together: run ``loops`` on all threads, neighbours on neighbouring addresses.
 
-    before: ``for a, b`` --> after: ``for step: threads: vectorized``. Returns the serial loop.
+    before: ``for a, b`` --> after: ``threads: for step: vectorized``. Returns the serial loop. It
+    is outermost where extents are open: conditions that TVM puts around a block forbid to reorder.
     """
     outer, lane = sch.split(loops[-1], [None, vector])
     fused = sch.fuse(*loops[:-1], outer)
     step, *axes = sch.split(fused, [None, *(extent for _, extent in threads)])
     for axis, (tag, _) in zip(axes, threads, strict=True):
         sch.bind(axis, tag)
-    sch.reorder(*axes, step, lane)
+    if is_static(sch, sch.get_child_blocks(lane)[0]):
+        sch.reorder(*axes, step, lane)
     sch.vectorize(lane)
     return step
+
+
+def is_static(sch: s_tir.Schedule, block: BlockRV) -> bool:
+    """Whether all extents of ``block`` are numbers."""
+    return all(isinstance(v.dom.extent, tirx.IntImm) for v in sch.get(block).iter_vars)
 
 
 def flatten_rows(sch: s_tir.Schedule, block: BlockRV) -> None:
@@ -115,7 +122,21 @@ def reads_side_by_side(sch: s_tir.Schedule, block: BlockRV) -> bool:
         whole = tvm_ffi.structural_equal(region.source.shape[-1], body.iter_vars[-1].dom.extent)
         if any(varies) or not plain or (inner.same_as(last) and not whole):
             return False
+        if _moved_by_open_steps(region):
+            return False
     return True
+
+
+def _moved_by_open_steps(region: Any) -> bool:
+    """Whether an index is shifted along an axis whose step is open.
+
+    TVM then computes addresses in vectors of 64-bit integers, which CUDA does not have.
+    """
+    open_steps, found = False, False
+    for axis, extent in reversed(list(zip(region.region, region.source.shape, strict=True))):
+        found = found or (open_steps and not isinstance(axis.min, tirx.Var | tirx.IntImm))
+        open_steps = open_steps or not isinstance(extent, tirx.IntImm)
+    return found
 
 
 def _uses(index: Any, var: Any) -> bool:

@@ -14,6 +14,15 @@ pytestmark = [pytest.mark.slow, needs_nvrtc]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
+CONVOLUTIONS = {
+    "3x3": {"kernel_size": 3, "padding": 1},
+    "strided": {"kernel_size": 3, "padding": 1, "stride": 2},
+    "dilated": {"kernel_size": 3, "padding": 2, "dilation": 2},
+    "no padding": {"kernel_size": (3, 2)},
+    "1x1": {"kernel_size": 1},
+}
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("storage", ["dense", "balanced"])
 @pytest.mark.parametrize("rows", [1, 5, 33])
@@ -36,20 +45,34 @@ def test_tiles(rows, storage, dtype):
     check(integers(model, 64).to(dtype), sample((rows, 256), dtype), force)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("storage", ["dense", "balanced"])
-def test_dynamic_batch(storage):
+def test_dynamic_batch(storage, dtype):
     model = integers(nn.Sequential(Branch(nn.Linear(48, 64)), Branch(nn.Linear(64, 64))))
     force = {f"{i}.layer": storage for i in range(2)}
-    check(model, sample((40, 48), torch.float32), force, batches=(1, 3, 40))
+    check(model.to(dtype), sample((40, 48), dtype), force, batches=(1, 3, 16, 17, 40))
 
 
-CONVOLUTIONS = {
-    "3x3": {"kernel_size": 3, "padding": 1},
-    "strided": {"kernel_size": 3, "padding": 1, "stride": 2},
-    "dilated": {"kernel_size": 3, "padding": 2, "dilation": 2},
-    "no padding": {"kernel_size": (3, 2)},
-    "1x1": {"kernel_size": 1},
-}
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("storage", ["block", "joint"])
+def test_dynamic_batch_of_tiles(storage, dtype):
+    model = integers(nn.Sequential(Branch(nn.Linear(256, 128))), 64)
+    check(model.to(dtype), sample((40, 256), dtype), {"0.layer": storage}, batches=(1, 17, 40))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("storage", ["dense", "balanced"])
+@pytest.mark.parametrize("form", ["strided", "1x1"])
+def test_dynamic_batch_of_images(form, storage, dtype):
+    model = integers(nn.Sequential(Branch(nn.Conv2d(12, 36, **CONVOLUTIONS[form]))))
+    check(model.to(dtype), sample((3, 12, 9, 7), dtype), {"0.layer": storage}, batches=(1, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dynamic_batch_of_channels(dtype):
+    layer = nn.Conv2d(40, 40, 3, padding=1, groups=40)
+    model = integers(nn.Sequential(Branch(layer), nn.Conv2d(40, 16, 1)))
+    check(model.to(dtype), sample((3, 40, 9, 7), dtype), {"0.layer": "dense"}, batches=(1, 3))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

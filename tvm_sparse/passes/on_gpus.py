@@ -46,7 +46,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         RoundOperands(chooser.config.precision, chooser.target, chooser.note),
         LowerContractions(chooser),
         MergePermutes(),
-        LowerRows(),
+        LowerRows(open_rows=False),
         LowerLines(ON_THREADS, takes=False),
         *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}),
     ]

@@ -161,7 +161,7 @@ def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, feature = T.axis.remap("S" * len(c.output_shape), axes)
         # Of a single row, one axis says which threads hold it: a sum of several hides it from TVM.
-        row = flat(lead, c.lead) if math.prod(c.lead) > 1 else lead[0]
+        row = lead[0] if all(is_one(extent) for extent in c.lead) else flat(lead, c.lead)
         value = out[row, feature]
         T.reads(value)
         T.writes(y[(*lead, feature)])
@@ -170,9 +170,17 @@ def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
         T.buffer_store(y, value, [*lead, feature])
 
 
+def is_one(extent: Any) -> bool:
+    """Whether an extent (an int or symbolic) is known to be one."""
+    return isinstance(extent, int) and extent == 1
+
+
 def round_up(extent: Any, step: int) -> Any:
-    """Return ``extent`` (an int or symbolic) as a multiple of ``step``."""
-    return (extent + step - 1) // step * step
+    """Return ``extent`` (an int or symbolic) as a multiple of ``step``.
+
+    In this form TVM proves for symbolic ones that it is no less than ``extent``.
+    """
+    return ((extent - 1) // step + 1) * step
 
 
 def unflat(position: Any, extents: tuple[Any, ...]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,14 @@ from tvm_sparse.passes.graph.rewrite import (
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call, *, open_rows: bool) -> Any | None:
     name = op_name(call)
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name):
         return None
     shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
     if not isinstance(shape[-1], int):
+        if not open_rows:
+            return None
         func = open_softmax(shape, FLOAT_SUMS, logarithm=name == "nn.log_softmax")
         operands = list(call.args)
     elif name in _SOFTMAX:
@@ -59,11 +62,14 @@ def _fits(call: relax.Call, name: str) -> bool:
 class LowerRows:
     """Replace softmax, its logarithm and layer norm.
 
-    Other axes and types, and short rows, keep TVM's definition.
+    Other axes and types, and short rows, keep TVM's definition; so do rows of open length unless
+    ``open_rows``, whose function is made of a CPU's vectors.
 
     before: ``nn.softmax(x, axis=-1)`` --> after: ``call_tir(softmax, (x,))``
     """
 
+    open_rows: bool = True
+
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, _lower)
+        return rewrite(mod, functools.partial(_lower, open_rows=self.open_rows))
