@@ -125,8 +125,7 @@ def test_unstructured_zeros_are_named_padded_banks():
         ts.compile(model, (torch.zeros(2, 64),), target="cuda:sm_90", config=config)
 
 
-def test_a_batch_that_is_not_known_is_refused_on_tensor_cores():
+def test_a_batch_that_is_not_known_runs_on_tensor_cores():
     model, x = torch.nn.Linear(48, 64).eval().half(), torch.zeros(40, 48).half()
-    source = ts.load(model, (x,), dynamic_batch=True)
-    with pytest.raises(ts.errors.UnsupportedError, match="compile for a fixed batch"):
-        ts.compile(source, target="cuda:sm_90")
+    library = ts.compile(ts.load(model, (x,), dynamic_batch=True), target="cuda:sm_90")
+    assert [kernel.rule for kernel in library.kernels] == ["TileTensorCore"]
