@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,7 +86,7 @@ def convolution(
     depthwise = per_group == 1 and features == inputs[-1] > 1
     joined = 1 if depthwise else joined_groups(features, groups)
     return Contraction(
-        lead=(extent(shape[0]), *shape[1:-1]),
+        lead=(*extents(shape[:1]), *shape[1:-1]),
         columns=features if depthwise else per_group * joined,
         features=features,
         taps=tuple(taps),
@@ -133,9 +133,11 @@ def numerics_of(call: relax.Call) -> Numerics:
     return replace(Numerics.uniform(right, str(call.ty.dtype)), activation=left)
 
 
-def extent(value: Any) -> Any:
-    """Return a static extent, a fresh symbol for a symbol, or an expression of some as it is.
+def extents(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Return static extents, fresh symbols for symbols, and expressions of some as they are.
 
-    Operators bind a plain variable each; those of expressions are handed to them.
+    Operators bind a plain variable each, one for equal extents: TVM fuses no functions that see
+    one extent as two. Those of expressions are handed to them.
     """
-    return tirx.Var("n", "int64") if isinstance(value, tirx.Var) else value
+    fresh = {e: tirx.Var("n", "int64") for e in shape if isinstance(e, tirx.Var)}
+    return tuple(fresh[e] if isinstance(e, tirx.Var) else e for e in shape)

@@ -30,7 +30,7 @@ from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.graph.convolution import (
     CONVOLUTIONS,
     convolution,
-    extent,
+    extents,
     is_channels_last,
     numerics_of,
     repeated,
@@ -114,7 +114,7 @@ class _Lower:
             )
         value = array_of(weight)
         columns, features = value.shape
-        lead = tuple(extent(e) for e in x_shape[:-1])
+        lead = extents(x_shape[:-1])
         integers = self._integers(sweep, call, layer_name(weight), value.T)
         numerics = FLOAT32 if integers else self._numerics(call, weight, "linear")
         if numerics is None:
