@@ -160,3 +160,20 @@ def test_bytes(name):
         # A sum next to a half may be rounded to the other byte.
         assert (error > 1e-3 * expected.abs().max()).float().mean() < 0.02
         assert error.max() <= 0.05 * expected.abs().max() or "places" in name
+
+
+def test_candidates_are_measured_with_their_own_arrays():
+    """Of compressed rows, the storage for one image was timed on the arrays of that for many."""
+    torch.manual_seed(0)
+    layer = nn.Conv2d(256, 512, 1, stride=2, bias=False).eval()
+    with torch.no_grad():
+        places = torch.rand(512, 16, 16).argsort(-1) < 4
+        layer.weight *= places.reshape(512, 256, 1, 1)
+    x = torch.randn(2, 256, 56, 56)
+    open_batch = {0: torch.export.Dim("batch", min=1, max=64)}
+    config = ts.Config(cache=False, tuned=False)
+    library = ts.compile(layer, (x,), dynamic_shapes=(open_batch,), config=config)
+    (decision,) = library.decisions
+    assert decision.dense_us and decision.sparse_us
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(library(x)), layer(x), rtol=1e-4, atol=1e-4)

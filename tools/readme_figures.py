@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,27 @@ def files(record: dict[str, Any]) -> str:
     )
 
 
-MADE = {"demo": figures, "cpu_models": networks, "real_files": files}
+def open_shapes(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.open_shapes``."""
+    ratios = sorted(row["ratio"] for row in record["rows"])
+    near = sum(ratio <= NEAR for ratio in ratios)
+    return (
+        f"One program with open extents takes {statistics.median(ratios):.2f} times in the median "
+        f"of {len(ratios)} networks and shapes, {ratios[-1]:.2f} at most; {near} are within "
+        f"{NEAR} (one thread, against the closed program of each shape): "
+        "[each of them](docs/performance/open_shapes.md)."
+    )
+
+
+NEAR = 1.25
+"""The most that an open program should take, relative to a closed one."""
+
+MADE = {
+    "demo": figures,
+    "cpu_models": networks,
+    "real_files": files,
+    "open_shapes": open_shapes,
+}
 """What is made of each result."""
 
 

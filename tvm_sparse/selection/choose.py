@@ -192,7 +192,10 @@ class Chooser:
         planes = {c.name: c.planes for c in candidates if c.planes}
         turns = transpositions(layer.planes) if planes and layer.planes else {}
         turns = {name: turn for name, turn in turns.items() if layer.spared or name == BEFORE}
-        functions = {c.name: self._rebuild(c, static, layer, scan) for c in candidates}
+        timed = [self._rebuild(c, static, layer, scan) for c in candidates]
+        if static != layer.contraction:
+            packed = _Packed(scan.weight if scan else layer.matrix, timed)
+        functions = {c.name: c.func for c in timed}
         functions |= {name: func for name, (func, _) in turns.items()}
 
         def data(name: str) -> Data:
@@ -216,15 +219,18 @@ class Chooser:
 
     def _rebuild(
         self, candidate: Candidate, static: Contraction, layer: Layer, scan: Scan | None
-    ) -> Any:
-        """Return the operator for ``static`` extents (itself, unless the batch is dynamic)."""
+    ) -> Candidate:
+        """Return the candidate for ``static`` extents: itself, unless some of its own are open.
+
+        Its storage may be another: what a tile holds depends on how many rows there are.
+        """
         if static == layer.contraction:
-            return candidate.func
+            return candidate
         again = itertools.chain(
             dense_candidates(static, self.target),
             sparse_candidates(static, scan, self.target) if scan else (),
         )
-        return next(c.func for c in again if not isinstance(c, str) and c.name == candidate.name)
+        return next(c for c in again if not isinstance(c, str) and c.name == candidate.name)
 
     @staticmethod
     def _pick(candidates: list[Candidate], times: dict[str, float]) -> tuple[Candidate, str]:

@@ -87,6 +87,7 @@ def measure(
         own = data(name)
         out = tvm.runtime.empty(own.output_shape, own.output_dtype, device)
         args = (*(argument_of(a) for a in (own.x, *own.arrays)), out)
+        _require_fit(module["main"], args)
         number, repeat = pieces(min(_seconds(built["main"], args) for _ in range(3)))
         timer = built.time_evaluator("main", device, number=number, repeat=repeat)
         timers[name] = engine.together(ffi.convert(functools.partial(_best, timer, args)))
@@ -99,6 +100,14 @@ def measure(
     if known is not None and not best.loaded:
         known.put(key, best)
     return best
+
+
+def _require_fit(func: tirx.PrimFunc, args: Sequence[Any]) -> None:
+    """Raise if an argument has not the shape that ``func`` will read: it checks none itself."""
+    wanted = [tuple(map(int, param.ty.shape)) for param in func.params]
+    found = [tuple(map(int, arg.shape)) for arg in args]
+    if wanted != found:
+        raise ValueError(f"a function of {wanted} would be timed with {found}")
 
 
 def pieces(seconds: float) -> tuple[int, int]:
