@@ -44,10 +44,9 @@ void check_shape(const tvm_sparse_tensor& tensor, const TensorSpec& spec, Dims* 
     if (!expected.symbol.empty() && length >= 0) {
       std::string needed = bind(expected.symbol, length, dims);
       if (!needed.empty()) {
-        throw bad_tensor(spec,
-                         text(tensor) + ", " + std::to_string(length) + " on axis " +
-                             std::to_string(axis),
-                         needed + ", " + spec.text());
+        throw bad_tensor(
+            spec, text(tensor) + ", " + std::to_string(length) + " on axis " + std::to_string(axis),
+            needed + ", " + spec.text());
       }
     }
     if (dims->count(expected.symbol)) wanted = dims->at(expected.symbol);
