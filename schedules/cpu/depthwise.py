@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -14,6 +15,8 @@ from tvm_sparse.ops.marks import OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.cpu.overlap_tiles import overlap
+from tvm_sparse.schedules.cpu.versions import versions
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -58,6 +61,21 @@ class DepthwiseRule(ScheduleRule):
         anchor = b.marked(sch, OPERATORS)
         if anchor is None:
             return None
+        axis = int(sch.get(anchor).annotations[ROWS])
+        row = sch.get(sch.get_loops(anchor)[axis]).extent
+        if tunable or isinstance(row, tirx.IntImm):
+            return self._scheduled(func, target, tunable)
+        least = [(row, STRIP)]
+        strip, pixel = (partial(self._scheduled, target=target, open_row=n) for n in (STRIP, 1))
+        return versions(func, least, strip, pixel)
+
+    @staticmethod
+    def _scheduled(
+        func: tirx.PrimFunc, target: Target, tunable: bool = False, open_row: int = 1
+    ) -> s_tir.Schedule:
+        """Schedule ``func``; open rows have strips as if they had ``open_row`` pixels."""
+        sch = s_tir.Schedule(func)
+        anchor = b.marked(sch, OPERATORS)
         annotations = sch.get(anchor).annotations
         operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
         in_vectors = operator != "depthwise"
@@ -68,7 +86,7 @@ class DepthwiseRule(ScheduleRule):
         first_channel = spatial - (2 if in_vectors else 1)
         lead, channels, taps = loops[:first_channel], loops[first_channel:spatial], loops[spatial:]
         first = _input_width(sch, anchor, axis) > MAX_WIDTH
-        extent = b.extent(sch, lead[axis]) or 1
+        extent = b.extent(sch, lead[axis]) or open_row
         strips = b.divisors(extent, 2 * STRIP)
         strip = choose(sch, strips, max(d for d in strips if d <= STRIP), tunable)
         row_out, row_in = sch.split(lead[axis], [None, strip])
@@ -100,6 +118,8 @@ class DepthwiseRule(ScheduleRule):
         sch.set_scope(anchor, 0, "local")
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         simd.vectorise_tile(sch, epilogue, len(outer), lanes, tunable)
+        if open_row > 1:
+            overlap(sch, anchor, epilogue, enough=True)
         if heavy:
             sch.parallel(sch.fuse(*shared))
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
