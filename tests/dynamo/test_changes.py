@@ -49,6 +49,12 @@ def changes(model, x):
     yield "another tensor as an attribute"
     model.norm.running_var.numpy()[:] = 7
     yield "a buffer, through NumPy"
+    model.layer.weight.data.mul_(0.9)
+    yield "a parameter, through its data"
+    model.layer.weight.data.copy_(torch.randn(3, 3, 1, 1))
+    yield "a parameter, copied to its data"
+    model.layer.weight.detach().numpy()[:] *= 0.5
+    yield "a parameter, through NumPy"
     for fused in (False, True):
         optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=fused)
         with torch.enable_grad():

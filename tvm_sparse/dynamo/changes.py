@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tvm_sparse.dynamo.samples import samples
 from tvm_sparse.frontends.modules.effective import to_numpy
 
 SMALL = 1 << 16
@@ -35,7 +36,7 @@ def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequ
 
     ``values`` compares them whole. So are tensors that PyTorch counts no versions of, all of them
     after a step of a fused optimizer, and buffers that layers may write without a version: the
-    statistics of a batch norm.
+    statistics of a batch norm. Of the others a few values are compared: see ``samples``.
     """
     values = values or any(tensor.is_inference() for tensor in tensors)
     # Aliases keep the memory from being used again, so that an address stands for a tensor.
@@ -46,6 +47,7 @@ def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequ
     before = [tensor._version for tensor in tensors]
     statistics = [_bytes(tensor) for tensor in tensors if _is_statistics(tensor)]
     numbers = [read() for read in statistics]
+    written = samples([tensor for tensor in held if not _is_wrapped(tensor)])
 
     def same(others: Sequence[Any]) -> bool:
         nonlocal steps
@@ -54,7 +56,7 @@ def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequ
             for other, kept, version in zip(others, held, before, strict=True)
         ):
             return False
-        if [read() for read in statistics] != numbers:
+        if written() or [read() for read in statistics] != numbers:
             return False
         if steps != _FUSED.count:
             if content(held) != digest:

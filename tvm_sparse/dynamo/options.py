@@ -24,9 +24,9 @@ class Options(Config):
     artifacts
         Keep what is compiled in the user's cache directory for other processes.
     check
-        How changed weights are noticed at each call: by PyTorch's ``"versions"`` of tensors, or by
-        their ``"values"``, which also sees what is written through ``tensor.data`` or NumPy and
-        takes the time of reading all weights.
+        How changed weights are noticed at each call: by PyTorch's ``"versions"`` of tensors and a
+        few values of each, or by all their ``"values"``, which also sees single elements written
+        through ``tensor.data`` or NumPy and takes the time of reading all weights.
     """
 
     target: str = "cpu"
