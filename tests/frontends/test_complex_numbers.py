@@ -103,7 +103,13 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
+SLOW = {"norm"}
+"""LLVM takes two minutes for it."""
+
+
+@pytest.mark.parametrize(
+    "use", [pytest.param(use, marks=pytest.mark.slow if use in SLOW else ()) for use in USES]
+)
 def test_transforms(use):
     x = torch.randn(2, 8, 7, 3, generator=torch.Generator().manual_seed(1))
     model = Network(USES[use])
