@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -64,17 +63,18 @@ class DepthwiseRule(ScheduleRule):
         axis = int(sch.get(anchor).annotations[ROWS])
         row = sch.get(sch.get_loops(anchor)[axis]).extent
         if tunable or isinstance(row, tirx.IntImm):
-            return self._scheduled(func, target, tunable)
-        least = [(row, STRIP)]
-        strip, pixel = (partial(self._scheduled, target=target, open_row=n) for n in (STRIP, 1))
-        return versions(func, least, strip, pixel)
+            return self._scheduled(sch, target, tunable)
+
+        def made(func: tirx.PrimFunc, pixels: int) -> s_tir.Schedule:
+            return self._scheduled(s_tir.Schedule(func), target, open_row=pixels)
+
+        return versions(func, [(row, STRIP)], lambda f: made(f, STRIP), lambda f: made(f, 1))
 
     @staticmethod
     def _scheduled(
-        func: tirx.PrimFunc, target: Target, tunable: bool = False, open_row: int = 1
+        sch: s_tir.Schedule, target: Target, tunable: bool = False, open_row: int = 1
     ) -> s_tir.Schedule:
-        """Schedule ``func``; open rows have strips as if they had ``open_row`` pixels."""
-        sch = s_tir.Schedule(func)
+        """Schedule a function; open rows have strips as if they had ``open_row`` pixels."""
         anchor = b.marked(sch, OPERATORS)
         annotations = sch.get(anchor).annotations
         operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
