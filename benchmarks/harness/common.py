@@ -91,17 +91,14 @@ def interleaved(
 def by_threads(
     programs: Mapping[Program, Callable[[], object]], rounds: int, seconds: float
 ) -> dict[tuple[Program, int], float]:
-    """Time programs that use TVM's threads with one and with two, in turns; return medians in us.
+    """Time programs of ours with one thread and with two, in turns; return medians in us."""
+    from tvm_sparse_runtime import engine
 
-    The process must have begun with ``TVM_NUM_THREADS=2``.
-    """
-    import tvm
-
-    use = tvm.get_global_func("runtime.config_threadpool")
+    use = engine.function("tvm_sparse.use_threads")
     times: dict[tuple[Program, int], list[float]] = {(p, n): [] for p in programs for n in THREADS}
     for _ in range(rounds):
         for threads in THREADS:
-            use(1, threads)
+            use(threads)
             for program, time_ in interleaved(programs, 1, seconds).items():
                 times[program, threads].append(time_["median_us"])
     return {key: float(np.median(taken)) for key, taken in times.items()}

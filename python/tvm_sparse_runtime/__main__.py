@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -12,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from . import engine
 from .array_files import read_array, write_array
 from .errors import SparseRuntimeError, shown
 from .library import Library, load
+from .version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,6 +34,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tvm_sparse_runtime",
         description="Run an exported model. Without --input, print what it takes and gives.",
     )
+    version = f"tvm-sparse-runtime {__version__}"
+    parser.add_argument("--version", action="version", version=version)
     parser.add_argument("artifact", help="directory that library.export() wrote")
     parser.add_argument(
         "--input", action="append", default=[], metavar="X.npy", help="once for each input"
@@ -42,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="timed runs (default 1)")
     parser.add_argument("--threads", type=int, help="default: all physical cores")
+    parser.add_argument(
+        "--no-verify", action="store_true", help="leave out the checksum of the weights"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -53,12 +59,12 @@ def _run(options: argparse.Namespace) -> str:
     if options.repeat < 1:
         raise SparseRuntimeError("--repeat", shown(options.repeat), "at least 1")
     begin = time.perf_counter()
-    library = load(options.artifact, threads=options.threads)
+    library = load(options.artifact, threads=options.threads, verify=not options.no_verify)
     record: dict[str, Any] = {
         "artifact": str(library.path),
         "inputs": [spec.to_json() for spec in library.inputs],
         "outputs": [spec.to_json() for spec in library.outputs],
-        "threads": int(os.environ["TVM_NUM_THREADS"]),
+        "threads": library.threads or engine.function("tvm_sparse.threads_used")(),
         "load_ms": (time.perf_counter() - begin) * 1e3,
     }
     if options.output and len(options.output) != len(library.outputs):

@@ -40,6 +40,9 @@ def ffi() -> Any:
     SparseRuntimeError
         If apache-tvm, apache-tvm-ffi or our own library is not installed.
     """
+    os.environ.setdefault(
+        "TVM_BIND_THREADS", "0"
+    )  # else TVM's own pool takes the caller's affinity
     with _torch_left_alone():
         try:
             import tvm_ffi
@@ -98,9 +101,9 @@ def start(executable: Any, device: str = "cpu") -> Any:
 
 
 def together(main: Any) -> Any:
-    """Return the function ``main``, with the parallel loops of a call on one team of threads.
+    """Return the function ``main``, the parallel loops of whose calls are shared by one crew.
 
-    TVM would take up its workers anew for each loop; see ``native/src/team.cc``. Short calls use
+    TVM would take up its workers anew for each loop; see ``native/src/crew.h``. Short calls use
     one thread. It is for one call at a time.
     """
     return function("tvm_sparse.together")(main)

@@ -35,23 +35,41 @@ def physical_cores(topology: str = "/sys/devices/system/cpu") -> int:
     return max(1, min(len(cores), cpu_quota()))
 
 
-def cpu_quota(root: str = "/sys/fs/cgroup") -> int:
-    """Return the whole processors the control group grants, or a huge number without a limit."""
-    unlimited = 1 << 30
-    for quota_file, period_file in (
-        ("cpu.max", None),
-        ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"),
-    ):
+def cpu_quota(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> int:
+    """Return the whole processors the control groups grant, or a huge number without a limit.
+
+    Each group around that of this process may set a limit; the least counts.
+    """
+    quotas = [_quota(group) for group in _groups(root, own)]
+    return min((quota for quota in quotas if quota is not None), default=1 << 30)
+
+
+def _groups(root: str, own: str) -> list[Path]:
+    """Return the folders of the control groups that this process is in, and of their roots."""
+    found = [Path(root), Path(root, "cpu")]
+    try:
+        lines = Path(own).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        inner = Path(root, "cpu" if controllers else "", path.lstrip("/"))
+        found += [inner, *inner.parents]
+    return [group for group in dict.fromkeys(found) if group.is_relative_to(root)]
+
+
+def _quota(group: Path) -> int | None:
+    """Return the whole processors that one control group grants, None without a limit."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
-            words = Path(root, quota_file).read_text().split()
-            if period_file:
-                words += Path(root, period_file).read_text().split()
-            quota, period = int(words[0]), int(words[1])
-        except (OSError, ValueError, IndexError):
+            quota, period = (int(w) for name in names for w in (group / name).read_text().split())
+        except (OSError, ValueError):
             continue
         if quota > 0 and period > 0:
             return max(1, math.ceil(quota / period))
-    return unlimited
+    return None
 
 
 def _siblings(topology: str, cpu: int) -> str:

@@ -100,8 +100,8 @@ def unpacked(files: Mapping[str, bytes], threads: int | None) -> Library:
     directory.mkdir()
     for name, content in files.items():
         (directory / Path(name).name).write_bytes(content)
-    library = load(directory)
-    library.threads, library.place = threads, place
+    library = load(directory, threads=threads)
+    library.place = place
     return library
 
 
@@ -179,7 +179,9 @@ def load(
         if keys is not None and not all(name.startswith("/proc/") for name in names):
             found = "its library can only be opened by name, which another may take"
             raise RuntimeArtifactError(str(directory), found, "/proc, where keys are trusted")
-        return _opened(directory, manifest, *names)
+        library = _opened(directory, manifest, *names)
+        library.threads = threads
+        return library
 
 
 def _opened(directory: Path, manifest: Manifest, code: str, section: str) -> Library:

@@ -12,7 +12,7 @@ from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
 from .spec import TensorSpec, alignments, nbytes
 from .structure import Structure
-from .threads import call_lock, enter
+from .threads import call_lock, checked, enter
 
 Self = TypeVar("Self", bound="Session")
 
@@ -87,8 +87,7 @@ class Session:
         Parameters
         ----------
         threads
-            Threads of the clone's calls; by default those of the process. It cannot be more than
-            those.
+            Threads of the clone's calls; by default as many as this session's.
 
         Returns
         -------
@@ -98,25 +97,23 @@ class Session:
         Raises
         ------
         SparseRuntimeError
-            If the session was made of a virtual machine alone, or ``threads`` is less than 1.
+            If the session was made of a virtual machine alone, or ``threads`` cannot be.
         """
         if self._restart is None:
             raise SparseRuntimeError("session", "made of one virtual machine", "a loaded library")
-        if threads is not None and threads < 1:
-            raise SparseRuntimeError("threads", shown(threads), "at least 1")
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other.threads = threads
+        other.threads = self.threads if threads is None else checked(threads)
         other._begin(self._restart())
         return other
 
     def __copy__(self: Self) -> Self:
         """Return a :meth:`clone`."""
-        return self.clone(threads=self.threads)
+        return self.clone()
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
         """Return a :meth:`clone`: nobody writes to what it shares."""
-        return self.clone(threads=self.threads)
+        return self.clone()
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: only a loaded library has files that another process can load."""

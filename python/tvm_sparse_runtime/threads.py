@@ -1,4 +1,4 @@
-"""Threads: how many TVM starts, and what a forked process has of its parent's."""
+"""Threads: by how many a call is shared, and calls in a process that forks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from . import engine, host
 from .errors import SparseRuntimeError, shown
 
-_COUNT, _BIND = "TVM_NUM_THREADS", "TVM_BIND_THREADS"
+_COUNT = "TVM_NUM_THREADS"
 
 _MOST = 4096
 
@@ -21,17 +21,13 @@ class _State:
 
     ours: str | None = None
     """The value of ``TVM_NUM_THREADS`` that we set ourselves; any other is the user's."""
-    used = False
-    """Whether a program has run, so that there may be a pool of threads."""
-    lost = False
-    """Whether this process was forked from one with a pool, whose threads are not here."""
     held = ExitStack()
     """Releases the locks that a thread holds while it forks."""
 
 
 class _Calling(threading.local):
-    count: int | None = None
-    """The threads that this thread's last program was told to run with, if it was told."""
+    count: int = 0
+    """The threads that share this thread's last call; 0 is the process's own number."""
 
 
 _calling = _Calling()
@@ -42,32 +38,37 @@ _registering = threading.RLock()
 
 
 def choose(wish: int | None, recorded: int | None) -> None:
-    """Set the number of threads, before TVM's runtime library reads it.
+    """Check the number of threads that a caller wishes; without one set that of the process.
 
     Parameters
     ----------
     wish
-        What the caller asks for; also applied to the pool that this thread may have already.
+        What the caller asks for.
     recorded
         What the artifact asks for.
 
     Notes
     -----
     Without a wish the user's ``TVM_NUM_THREADS`` counts, then ``recorded`` (but no more than there
-    are physical cores), then all physical cores of this process. TVM makes one pool for each
-    calling thread, on its first parallel region. ``TVM_BIND_THREADS=0``, unless set by the user,
-    keeps TVM from changing the caller's CPU affinity.
+    are physical cores), then all physical cores of this process.
+
+    Raises
+    ------
+    SparseRuntimeError
+        If one of them is no such number.
     """
-    os.environ.setdefault(_BIND, "0")
-    if wish is None and os.environ.get(_COUNT) != _State.ours and asked() is not None:
-        return
-    if wish is not None and not 1 <= wish <= _MOST:
+    if wish is not None:
+        checked(wish)
+    elif os.environ.get(_COUNT) == _State.ours or asked() is None:
+        cores = host.physical_cores()
+        _State.ours = os.environ[_COUNT] = str(min(recorded or cores, cores))
+
+
+def checked(wish: int) -> int:
+    """Return ``wish`` if so many threads may be asked for."""
+    if not 1 <= wish <= _MOST:
         raise SparseRuntimeError("threads", shown(wish), f"1 to {_MOST}")
-    cores = host.physical_cores()
-    count = wish or min(recorded or cores, cores)
-    _State.ours = os.environ[_COUNT] = str(count)
-    if wish is not None and _State.used:
-        _resize_pool(wish)
+    return wish
 
 
 def asked() -> int | None:
@@ -87,42 +88,14 @@ def asked() -> int | None:
     return int(text)
 
 
-def settle() -> None:
-    """Tell TVM's runtime library the number of threads if nobody has.
-
-    It would ask the system for it in each parallel region: 10 us. ``os.environ``, by which models
-    are compiled, stays as it is.
-    """
-    os.environ.setdefault(_BIND, "0")
-    if not any(map(os.environ.get, (_COUNT, "OMP_NUM_THREADS"))):
-        os.putenv(_COUNT, str(host.physical_cores()))
-
-
 def enter(count: int | None) -> None:
-    """Note that a program runs in this thread, with ``count`` threads; None is the process's own.
+    """Note that a call of this thread follows, shared by ``count`` threads.
 
-    Raises
-    ------
-    SparseRuntimeError
-        If this thread's pool was begun with fewer; or in a process that lost its threads by a
-        fork, instead of waiting for ever for threads that exist in the parent only.
+    None is the process's own number.
     """
-    if _State.lost and os.environ.get(_COUNT) != "1":
-        raise SparseRuntimeError(
-            f"process {os.getpid()}",
-            "forked from one that had already run a model, whose threads are not here",
-            "the first call after the fork",
-            "call the model only in the children, or start them with the method 'spawn'",
-        )
-    _State.used = True
-    if count == _calling.count:
-        return
-    if count is None:
-        own = asked() or host.physical_cores()
-        engine.function("runtime.config_threadpool")(0, own)
-    else:
-        _resize_pool(count)
-    _calling.count = count
+    if (count or 0) != _calling.count:
+        engine.function("tvm_sparse.use_threads")(count or 0)
+        _calling.count = count or 0
 
 
 def call_lock() -> Any:
@@ -137,21 +110,6 @@ def call_lock() -> Any:
     return lock
 
 
-def _resize_pool(count: int) -> None:
-    """Make the calling thread's pool use ``count`` threads; it can never grow."""
-    current = engine.function("runtime.NumThreads")
-    if current() != count:
-        engine.function("runtime.config_threadpool")(0, count)
-    if current() != count:
-        raise SparseRuntimeError(
-            "threads",
-            f"{count}, but this thread has a pool of {current()} already",
-            "a number set before the first call",
-            "load with it first, set TVM_NUM_THREADS, or use a new process",
-        )
-    _calling.count = None
-
-
 def _before_fork() -> None:
     with ExitStack() as stack:
         stack.enter_context(_registering)
@@ -164,11 +122,4 @@ def _after_fork() -> None:
     _State.held.close()
 
 
-def _after_fork_in_child() -> None:
-    _after_fork()
-    _State.lost = _State.lost or _State.used
-
-
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

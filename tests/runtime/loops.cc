@@ -17,13 +17,13 @@ int (*__TVMBackendParallelLaunch)(int (*)(int, Environment*, void*), void*, int)
 
 struct Counts {
   int64_t failing;  // the task that fails, or -1
-  std::atomic<int64_t> in_teams;
+  std::atomic<int64_t> in_crews;
   std::atomic<int64_t> runs[16];  // of each task
 };
 
 static int body(int task, Environment* environment, void* data) {
   auto* counts = static_cast<Counts*>(data);
-  if (environment->barrier == nullptr) ++counts->in_teams;
+  if (environment->barrier == nullptr) ++counts->in_crews;
   ++counts->runs[task];
   if (task != counts->failing) return 0;
   TVMFFIErrorSetRaisedFromCStr("ValueError", "a task that fails");

@@ -55,8 +55,17 @@ def test_the_program_describes_runs_and_writes(linear_artifact, tmp_path):
 
 def test_the_program_says_what_is_wrong(linear_artifact, tmp_path):
     program = config.place("program")
-    assert run(program).returncode == 2
-    assert run(program, linear_artifact, "--repeat", "0").returncode == 2
+    for words, why in (
+        ([], "which artifact?"),
+        ([linear_artifact, "--repeat", "0"], "--repeat takes a number, 1 or more, not '0'"),
+        ([linear_artifact, "--threads"], "--threads needs a value"),
+        ([linear_artifact, "--output", "y.npy"], "--output without --input"),
+        ([linear_artifact, "--what"], "there is no option '--what'"),
+        ([linear_artifact, linear_artifact], "one artifact, not"),
+    ):
+        done = run(program, *words)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {why}".encode()) and b"usage:" in done.stderr
     missing = run(program, tmp_path / "none.tvms")
     assert (missing.returncode, b"there is no such directory" in missing.stderr) == (1, True)
     np.save(tmp_path / "x.npy", X.astype("complex64"))

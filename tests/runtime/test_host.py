@@ -57,4 +57,32 @@ def test_quota(tmp_path, files, expected):
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    assert host.cpu_quota(str(tmp_path)) == expected
+    assert host.cpu_quota(str(tmp_path), str(tmp_path / "none")) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/a.slice/b.service\n", {"a.slice/b.service/cpu.max": "150000 100000\n"}, 2),
+        ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "100000 100000\n"}, 1),
+        (
+            "0::/a.slice/b.service\n",
+            {"a.slice/b.service/cpu.max": "400000 100000\n", "a.slice/cpu.max": "300000 100000\n"},
+            3,
+        ),
+        ("0::/a.slice\n", {"b.slice/cpu.max": "100000 100000\n"}, 1 << 30),
+        ("0::/../outside\n", {"cpu.max": "200000 100000\n"}, 2),
+        (
+            "5:memory:/m\n4:cpu,cpuacct:/x\n",
+            {"cpu/x/cpu.cfs_quota_us": "200000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+            2,
+        ),
+        ("nonsense\n:\n\n", {}, 1 << 30),
+    ],
+)
+def test_quota_of_the_process_own_group(tmp_path, own, files, expected):
+    """A service of systemd has its limit in its slice, not at the root."""
+    for name, content in {**files, "own": own}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    assert host.cpu_quota(str(tmp_path), str(tmp_path / "own")) == expected

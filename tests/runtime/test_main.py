@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import tvm_sparse_runtime as rt
 from tests.artifact.programs import linear_reference
 from tvm_sparse_runtime.__main__ import main
 
@@ -72,6 +73,12 @@ def test_refusals(linear_artifact, npy, tmp_path, capsys):
     missing = tmp_path / "none" / "y.npy"
     flags = ["--input", npy, "--output", missing, "--output", missing]
     assert_refused(capsys, [linear_artifact, *flags], "cannot be written")
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"tvm-sparse-runtime {rt.__version__}\n"
 
 
 def test_wrong_usage():

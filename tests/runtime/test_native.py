@@ -90,6 +90,22 @@ def test_a_clone_lives_on(linear):
     native.library().tvm_sparse_close(clone)
 
 
+def test_a_clone_has_threads_of_its_own(linear):
+    library = native.library()
+    wanted = run(linear, tensor(X))[1]
+    clone, again = Handle(), Handle()
+    assert library.tvm_sparse_clone_with_threads(linear, 3, ctypes.byref(clone)) == native.OK
+    assert library.tvm_sparse_clone(clone, ctypes.byref(again)) == native.OK
+    for handle in (clone, again):
+        for ours, theirs in zip(run(handle, tensor(X))[1], wanted, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert library.tvm_sparse_clone_with_threads(linear, -1, ctypes.byref(clone)) == (
+        native.BAD_ARGUMENT
+    )
+    assert "threads: '-1'; expected" in library.tvm_sparse_last_error().decode()
+    library.tvm_sparse_close(again)
+
+
 def test_descriptions(linear):
     spec = native.library().tvm_sparse_input(linear, 0).contents
     assert (spec.name, spec.dtype, spec.ndim) == (b"x", b"float32", 2)

@@ -105,11 +105,9 @@ class Library:
         """Return a session of the program in this process's memory."""
         from tvm_sparse_runtime.engine import start
         from tvm_sparse_runtime.session import Session
-        from tvm_sparse_runtime.threads import settle
 
         if hasattr(self, "_made_with"):
             self._check_host()
-        settle()
         weights = list(self.weights.values())
         vm = start(self.executable.mod)
         return Session(

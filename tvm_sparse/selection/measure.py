@@ -18,7 +18,6 @@ from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.times import Times, key_of
 from tvm_sparse_runtime import engine
-from tvm_sparse_runtime.threads import settle
 
 ROUNDS = 5
 
@@ -72,7 +71,6 @@ def measure(
     The functions run in turns, ``rounds`` times each, so that noise meets all of them. Turns are
     timed in pieces, the best of which counts. Threads stay together for a turn, as for a network.
     """
-    settle()
     ffi = engine.ffi()
     modules = {name: scheduled(func, target, first) for name, func in functions.items()}
     key = ""
@@ -86,9 +84,10 @@ def measure(
         built = build_scheduled(module, target).mod
         own = data(name)
         out = tvm.runtime.empty(own.output_shape, own.output_dtype, device)
+        main = engine.together(built["main"])
         args = (*(argument_of(a) for a in (own.x, *own.arrays)), out)
         _require_fit(module["main"], args)
-        number, repeat = pieces(min(_seconds(built["main"], args) for _ in range(3)))
+        number, repeat = pieces(min(_seconds(main, args) for _ in range(3)))
         timer = built.time_evaluator("main", device, number=number, repeat=repeat)
         timers[name] = engine.together(ffi.convert(functools.partial(_best, timer, args)))
     best = Measured(dict.fromkeys(timers, float("inf")))

@@ -15,9 +15,13 @@ namespace {
 constexpr const char* kUsage =
     "usage: tvm_sparse_run ARTIFACT [--input X.npy]... [--output Y.npy]... [--repeat N]\n"
     "                      [--threads N] [--no-verify]\n"
+    "       tvm_sparse_run --version\n"
     "Without --input, print what the artifact takes and gives.\n";
 
-struct Wrong {};
+// Options that cannot be meant, and why.
+struct Wrong {
+  std::string why;
+};
 
 struct Options {
   std::string artifact;
@@ -26,10 +30,10 @@ struct Options {
   tvm_sparse_options open = tvm_sparse_default_options();
 };
 
-int positive(const std::string& text) {
+int positive(const std::string& option, const std::string& text) {
   if (text.empty() || text.size() > 8 ||
       text.find_first_not_of("0123456789") != std::string::npos || std::stoi(text) < 1) {
-    throw Wrong();
+    throw Wrong{option + " takes a number, 1 or more, not '" + text + "'"};
   }
   return std::stoi(text);
 }
@@ -39,7 +43,7 @@ Options parsed(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     auto next = [&]() -> const std::string& {
-      if (++i == words.size()) throw Wrong();
+      if (++i == words.size()) throw Wrong{word + " needs a value"};
       return words[i];
     };
     if (word == "--input") {
@@ -47,19 +51,23 @@ Options parsed(const std::vector<std::string>& words) {
     } else if (word == "--output") {
       options.outputs.push_back(next());
     } else if (word == "--repeat") {
-      options.repeat = positive(next());
+      options.repeat = positive(word, next());
     } else if (word == "--threads") {
-      options.open.threads = positive(next());
+      options.open.threads = positive(word, next());
     } else if (word == "--no-verify") {
       options.open.verify = 0;
-    } else if (options.artifact.empty() && word[0] != '-') {
-      options.artifact = word;
+    } else if (word.empty() || word[0] == '-') {
+      throw Wrong{"there is no option '" + word + "'"};
+    } else if (!options.artifact.empty()) {
+      throw Wrong{"one artifact, not '" + options.artifact + "' and '" + word + "'"};
     } else {
-      throw Wrong();
+      options.artifact = word;
     }
   }
-  if (options.artifact.empty() || (!options.outputs.empty() && options.inputs.empty()))
-    throw Wrong();
+  if (options.artifact.empty()) throw Wrong{"which artifact?"};
+  if (!options.outputs.empty() && options.inputs.empty()) {
+    throw Wrong{"--output without --input: there is nothing to run on"};
+  }
   return options;
 }
 
@@ -84,7 +92,11 @@ double percentile(const std::vector<double>& sorted, double part) {
 }
 
 void run(tvm_sparse::Library& library, const Options& options) {
-  if (!options.outputs.empty() && options.outputs.size() != library.num_outputs()) throw Wrong();
+  size_t asked = options.outputs.size(), given = library.num_outputs();
+  if (asked && asked != given) {
+    throw Wrong{std::to_string(asked) + " times --output, but the artifact gives " +
+                std::to_string(given) + ": one for each, or none"};
+  }
   std::vector<npy::Array> arrays;
   std::vector<tvm_sparse::TensorView> inputs;
   for (const std::string& path : options.inputs) arrays.push_back(npy::read(path));
@@ -109,13 +121,16 @@ int main(int count, char** words) {
   try {
     std::vector<std::string> arguments(words + 1, words + count);
     if (arguments == std::vector<std::string>{"--help"}) return std::fputs(kUsage, stdout), 0;
+    if (arguments == std::vector<std::string>{"--version"}) {
+      return std::printf("tvm_sparse_run %s\n", tvm_sparse_version()), 0;
+    }
     Options options = parsed(arguments);
     tvm_sparse::Library library(options.artifact, options.open);
     describe(library, options.artifact);
     if (!options.inputs.empty()) run(library, options);
     return 0;
-  } catch (const Wrong&) {
-    std::fputs(kUsage, stderr);
+  } catch (const Wrong& wrong) {
+    std::fprintf(stderr, "error: %s\n%s", wrong.why.c_str(), kUsage);
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "error.h"
 #include "session.h"
+#include "threads.h"
 #include "tvm_sparse/runtime.h"
 
 namespace {
@@ -80,8 +81,8 @@ void require(bool sound, const char* what) {
 }  // namespace
 
 struct tvm_sparse_library {
-  explicit tvm_sparse_library(std::shared_ptr<const tvm_sparse::Program> program)
-      : session(std::move(program)),
+  tvm_sparse_library(std::shared_ptr<const tvm_sparse::Program> program, int threads)
+      : session(std::move(program), threads),
         inputs(session.program()->manifest.inputs),
         outputs(session.program()->manifest.outputs) {}
 
@@ -128,16 +129,22 @@ tvm_sparse_status tvm_sparse_open(const char* directory, const tvm_sparse_option
     require(directory != nullptr, "directory");
     require(!options || options->size == sizeof(tvm_sparse_options), "options");
     auto wanted = options ? *options : tvm_sparse_default_options();
-    *library = new tvm_sparse_library(tvm_sparse::open_artifact(directory, wanted));
+    *library = new tvm_sparse_library(tvm_sparse::open_artifact(directory, wanted), wanted.threads);
   });
 }
 
 tvm_sparse_status tvm_sparse_clone(const tvm_sparse_library* library, tvm_sparse_library** clone) {
+  return tvm_sparse_clone_with_threads(library, library ? library->session.threads() : 0, clone);
+}
+
+tvm_sparse_status tvm_sparse_clone_with_threads(const tvm_sparse_library* library, int threads,
+                                                tvm_sparse_library** clone) {
   return guarded([&] {
     require(clone != nullptr, "clone");
     *clone = nullptr;
     require(library != nullptr, "library");
-    *clone = new tvm_sparse_library(library->session.program());
+    if (threads) tvm_sparse::choose_threads(threads, 0);
+    *clone = new tvm_sparse_library(library->session.program(), threads);
   });
 }
 

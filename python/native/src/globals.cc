@@ -1,6 +1,7 @@
 // What Python takes from this library: functions of TVM's registry.
 #include <tvm/ffi/function.h>
 
+#include "crew.h"
 #include "engine.h"
 #include "team.h"
 
@@ -13,6 +14,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   ffi::Function::SetGlobal("tvm_sparse.start_engine", ffi::Function::FromTyped(start_engine),
                            kOverride);
   ffi::Function::SetGlobal("tvm_sparse.together", ffi::Function::FromTyped(together), kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.use_threads", ffi::Function::FromTyped(use_threads),
+                           kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.threads_used", ffi::Function::FromTyped(threads_used),
+                           kOverride);
 }
 
 }  // namespace

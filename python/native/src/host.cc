@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <vector>
 
 #include "error.h"
 #include "files.h"
@@ -24,20 +25,44 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// Whole processors that the control group grants; a huge number without a limit.
-int cpu_quota() {
-  std::string root = "/sys/fs/cgroup/";
-  std::string two = first_line(root + "cpu.max");
-  std::string one =
-      first_line(root + "cpu/cpu.cfs_quota_us") + " " + first_line(root + "cpu/cpu.cfs_period_us");
-  for (const std::string& text : {two, one}) {
-    std::istringstream words(text);
-    long quota = 0, period = 0;
-    if (words >> quota >> period && quota > 0 && period > 0) {
-      return static_cast<int>(std::max(1L, (quota + period - 1) / period));
+// The folders of the control groups that this process is in, the innermost first.
+std::vector<std::string> groups() {
+  const std::string root = "/sys/fs/cgroup";
+  std::vector<std::string> found;
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+    bool two = names == ",,";
+    if (!two && names.find(",cpu,") == std::string::npos) continue;
+    std::string path = line.substr(second + 1);
+    for (size_t end = path.size(); end != std::string::npos && end;
+         end = path.rfind('/', end - 1)) {
+      found.push_back(root + (two ? "" : "/cpu") + path.substr(0, end));
     }
   }
-  return 1 << 30;
+  found.push_back(root);
+  found.push_back(root + "/cpu");
+  return found;
+}
+
+// Whole processors that the control groups grant; a huge number without a limit.
+int cpu_quota() {
+  long least = 1 << 30;
+  for (const std::string& group : groups()) {
+    std::string two = first_line(group + "/cpu.max");
+    std::string one =
+        first_line(group + "/cpu.cfs_quota_us") + " " + first_line(group + "/cpu.cfs_period_us");
+    for (const std::string& text : {two, one}) {
+      std::istringstream words(text);
+      long quota = 0, period = 0;
+      if (words >> quota >> period && quota > 0 && period > 0) {
+        least = std::min(least, std::max(1L, (quota + period - 1) / period));
+      }
+    }
+  }
+  return static_cast<int>(least);
 }
 
 }  // namespace

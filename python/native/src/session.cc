@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "crew.h"
 #include "error.h"
 #include "inputs.h"
 #include "team.h"
@@ -31,8 +32,9 @@ ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& argu
 
 }  // namespace
 
-Session::Session(std::shared_ptr<const Program> program)
+Session::Session(std::shared_ptr<const Program> program, int threads)
     : program_(std::move(program)),
+      threads_(threads),
       machine_(new_machine(program_->module)),
       main_(together(machine_->GetFunction("main").value())) {
   size_t given = program_->manifest.inputs.size() + program_->weights.size();
@@ -58,7 +60,10 @@ std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t co
 std::vector<ffi::Tensor> Session::called(const std::vector<ffi::Tensor>& arguments) {
   std::vector<ffi::AnyView> packed(arguments.begin(), arguments.end());
   std::lock_guard<std::mutex> lock(mutex_);
-  resize_pool(program_->threads);
+  struct Restored {
+    int before;
+    ~Restored() { use_threads(before); }
+  } restored{use_threads(threads_)};
   ffi::Any result;
   main_.CallPacked(packed.data(), static_cast<int32_t>(packed.size()), &result);
   if (auto tensor = result.try_cast<ffi::Tensor>()) return {*tensor};
@@ -80,7 +85,7 @@ std::shared_ptr<const Program> open_artifact(const std::string& directory,
     weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype));
   }
   return std::make_shared<const Program>(
-      Program{std::move(verified.manifest), module, std::move(weights), options.threads});
+      Program{std::move(verified.manifest), module, std::move(weights)});
 }
 
 }  // namespace tvm_sparse

@@ -17,14 +17,15 @@ struct Program {
   Manifest manifest;
   tvm::ffi::Module module;
   std::vector<tvm::ffi::Tensor> weights;
-  int threads = 0;  // what the caller asked for; 0 for nothing
 };
 
 class Session {
  public:
-  explicit Session(std::shared_ptr<const Program> program);
+  // threads: that share a call; 0 is the process's own number.
+  Session(std::shared_ptr<const Program> program, int threads);
 
   const std::shared_ptr<const Program>& program() const { return program_; }
+  int threads() const { return threads_; }
   // One call at a time; shares no memory with inputs or weights.
   std::vector<tvm::ffi::Tensor> run(const tvm_sparse_tensor* inputs, size_t count);
 
@@ -32,6 +33,7 @@ class Session {
   std::vector<tvm::ffi::Tensor> called(const std::vector<tvm::ffi::Tensor>& arguments);
 
   std::shared_ptr<const Program> program_;
+  int threads_;
   tvm::ffi::Module machine_;
   tvm::ffi::Function main_;
   std::mutex mutex_;

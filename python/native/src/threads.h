@@ -1,15 +1,12 @@
-// Threads: how many TVM starts.
+// Threads: how many share a call.
 #pragma once
 
 namespace tvm_sparse {
 
-// Set the number of threads before TVM's runtime reads it.
+// Check the number of threads that a caller wishes; without one (0) set that of the process.
 //
-// wish: what the caller asks for, 0 for nothing: then TVM_NUM_THREADS counts, then `recorded` (but
-// no more than there are physical cores), then all physical cores of this process.
+// That is TVM_NUM_THREADS where the user has set it, else `recorded` (but no more than there are
+// physical cores), else all physical cores of this process.
 void choose_threads(int wish, int recorded);
-
-// Make the calling thread's pool use `wish` threads; 0 leaves it. It can never grow.
-void resize_pool(int wish);
 
 }  // namespace tvm_sparse

@@ -100,9 +100,15 @@ TVM_SPARSE_API tvm_sparse_status tvm_sparse_open(const char* directory,
                                                  tvm_sparse_library** library);
 
 /*! \brief Make a second session of the same program: it shares code and weights, and nothing else.
+ * Its calls are shared by as many threads.
  */
 TVM_SPARSE_API tvm_sparse_status tvm_sparse_clone(const tvm_sparse_library* library,
                                                   tvm_sparse_library** clone);
+
+/*! \brief The same, whose calls are shared by so many threads; 0 as in tvm_sparse_options. */
+TVM_SPARSE_API tvm_sparse_status tvm_sparse_clone_with_threads(const tvm_sparse_library* library,
+                                                               int threads,
+                                                               tvm_sparse_library** clone);
 
 /*! \brief Let go of a library; null is let through. Outputs stay valid. Code stays mapped. */
 TVM_SPARSE_API void tvm_sparse_close(tvm_sparse_library* library);

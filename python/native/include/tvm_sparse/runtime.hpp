@@ -91,6 +91,13 @@ class Library {
     return Library(handle);
   }
 
+  /*! \brief The same, whose calls are shared by so many threads. */
+  Library clone(int threads) const {
+    tvm_sparse_library* handle = nullptr;
+    detail::check(tvm_sparse_clone_with_threads(handle_.get(), threads, &handle));
+    return Library(handle);
+  }
+
   /*! \brief Run once. \throws RuntimeError if an input does not fit or the program fails. */
   Outputs operator()(const std::vector<TensorView>& inputs) {
     std::vector<tvm_sparse_tensor> tensors;
