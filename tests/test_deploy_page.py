@@ -39,7 +39,7 @@ def shell(text: str) -> None:
 def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(linear_artifact, "model.tvms")
-    shutil.copytree(ROOT / "examples" / "cpp", "cpp")
+    shutil.copytree(ROOT / "examples", "examples")
     np.save("x.npy", np.zeros((2, 64), np.float32))
     model, example = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval(), torch.zeros(2, 64)
     compiled = ts.compile(model, (example,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import typer
 from safetensors.torch import save_file
 from torch import nn
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import branching, detecting, graph, node
+from tvm_sparse.cli.app import app
 from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -133,6 +136,7 @@ def planning() -> dict[str, Any]:
 
 BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "artifact.md": running,
+    "README.md": dict,
     "design/graph.md": compiling,
     "frontends.md": calling,
     "migration.md": migrating,
@@ -175,3 +179,41 @@ def test_python_blocks_run(name, tmp_path, monkeypatch):
         if "deprune" in text:
             names["model"] = separable()
         exec(compile(text, name, "exec"), names)
+
+
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^tvm-sparse +(.*?)(?: +#.*)?$", re.MULTILINE)
+
+
+def shown() -> list[tuple[str, str]]:
+    """Return every command that the pages show, with its page."""
+    return [
+        (page.relative_to(DOCS).as_posix(), command)
+        for page in sorted(DOCS.rglob("*.md"))
+        for block in SHELL.findall(page.read_text(encoding="utf-8"))
+        for command in COMMAND.findall(block.replace("\\\n", " "))
+    ]
+
+
+@pytest.mark.parametrize(("page", "command"), shown())
+def test_commands_that_are_shown_exist(page, command):
+    """Those that take long are not run, but their options are there."""
+    name, *words = shlex.split(command)
+    found = typer.main.get_command(app).commands[name]
+    context = typer.Context(found, info_name=name, resilient_parsing=True)
+    _, left, _ = found.make_parser(context).parse_args(words)
+    assert not [word for word in left if word.startswith("-")]
+
+
+NAME = re.compile(r"""["'`]((?:TVM|OMP|XDG)_[A-Z_]+|CXX|NO_COLOR)["'`]""")
+SOURCES = ("tvm_sparse", "frontends", "schedules", "python")
+BUILDING = {"TVM_SPARSE_BUILT_FOR_TVM", "TVM_SPARSE_BUILT_FOR_TVM_FFI", "TVM_SPARSE_VERSION"}
+
+
+def test_every_variable_of_the_environment_is_on_its_page():
+    """Names in quotes are those of variables: statuses and macros of C have none."""
+    page = set(NAME.findall((DOCS / "environment.md").read_text(encoding="utf-8")))
+    files = (f for root in SOURCES for f in (DOCS.parent / root).rglob("*"))
+    texts = (f.read_text(encoding="utf-8") for f in files if f.suffix in (".py", ".cc"))
+    read = {name for text in texts for name in NAME.findall(text)} - BUILDING
+    assert {name for name in read if not name.startswith("TVM_FFI_STATIC")} <= page

@@ -104,7 +104,7 @@ def test_the_verdict_says_what_was_reached(call, call_json, here, pt2, monkeypat
     assert last.startswith("1 of 2 layers sparse, ")
     assert "2.0x the speed of their dense kernels" in last
     assert "MiB of weights; error " in last
-    assert last.endswith("x the speed of the source")
+    assert "the speed of the source" in last
     printed = call_json("compile", pt2, "--dry-run", "--no-measure", "--check")
     assert printed["check"]["error"] < 1e-5
     assert printed["verdict"].startswith("1 of 2 layers sparse; ")

@@ -222,13 +222,7 @@ def _show(
         console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
-    console.show(library.verdict() + _checked(checked))
+    console.show(library.verdict() + (f"; {checked}" if checked else ""))
     if promise is not None:
         console.show(f"plan: {promise}")
     console.show(f"wrote {written}" if written else "dry run: nothing was written")
-
-
-def _checked(found: Beside | None) -> str:
-    if found is None:
-        return ""
-    return f"; error {found.error:.1e}, {found.over_source:.2f}x the speed of the source"
