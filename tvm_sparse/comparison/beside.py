@@ -23,8 +23,8 @@ UNSURE = 1.5
 class Beside:
     """Largest relative error of a compiled model, and its speed over the source's.
 
-    ``over_source`` is the median of :data:`TURNS` turns, ``least`` and ``most`` bound seven of them:
-    where they are far apart, something else runs on the machine.
+    ``over_source`` is the median of :data:`TURNS` turns, and seven of them are within ``least`` and
+    ``most``: where these are far apart, something else runs on the machine.
     """
 
     error: float
@@ -33,12 +33,13 @@ class Beside:
     most: float
 
     def __str__(self) -> str:
+        speed, why = f"{self.over_source:.2f}x", ""
         if self.most > UNSURE * self.least:
-            speed = (
-                f"{self.least:.2g} to {self.most:.2g} times the speed of the source: the machine"
+            speed, why = (
+                f"{self.least:.2g} to {self.most:.2g} times",
+                ": the machine is busy, try again",
             )
-            return f"error {self.error:.1e}, {speed} is busy, try again"
-        return f"error {self.error:.1e}, {self.over_source:.2f}x the speed of the source"
+        return f"error {self.error:.1e}, {speed} the speed of the source{why}"
 
 
 def beside_source(
