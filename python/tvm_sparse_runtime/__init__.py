@@ -4,6 +4,7 @@ from .engine import start
 from .errors import RuntimeArtifactError, SparseRuntimeError, TensorError
 from .library import Library, load
 from .manifest import Manifest
+from .pool import Pool
 from .session import Session
 from .spec import TensorSpec
 from .version import __version__
@@ -11,6 +12,7 @@ from .version import __version__
 __all__ = [
     "Library",
     "Manifest",
+    "Pool",
     "RuntimeArtifactError",
     "Session",
     "SparseRuntimeError",

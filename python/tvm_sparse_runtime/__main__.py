@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from . import engine
 from .array_files import read_array, write_array
 from .errors import SparseRuntimeError, shown
 from .library import Library, load
+from .pool import Pool
 from .version import __version__
 
 
@@ -46,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="timed runs (default 1)")
     parser.add_argument("--threads", type=int, help="default: all physical cores")
     parser.add_argument(
+        "--sessions", type=int, default=1, metavar="N", help="runs side by side (default 1)"
+    )
+    parser.add_argument(
         "--no-verify", action="store_true", help="leave out the checksum of the weights"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -56,8 +61,9 @@ def _run(options: argparse.Namespace) -> str:
     """Do what the options ask for and return the text for stdout."""
     if options.output and not options.input:
         raise SparseRuntimeError("--output", "given without --input", "an input to run on")
-    if options.repeat < 1:
-        raise SparseRuntimeError("--repeat", shown(options.repeat), "at least 1")
+    for name, number in (("--repeat", options.repeat), ("--sessions", options.sessions)):
+        if number < 1:
+            raise SparseRuntimeError(name, shown(number), "at least 1")
     begin = time.perf_counter()
     library = load(options.artifact, threads=options.threads, verify=not options.no_verify)
     record: dict[str, Any] = {
@@ -86,7 +92,27 @@ def _run(options: argparse.Namespace) -> str:
             f"  {len(times)} runs after warm-up, {record['threads']} threads: "
             f"median {record['median_ms']:.3f} ms, p99 {record['p99_ms']:.3f} ms"
         )
+        if options.sessions > 1:
+            inputs = [read_array(name) for name in options.input]
+            pool = library.pool(options.sessions, threads=options.threads)
+            record |= {"sessions": pool.sessions, "threads_each": pool.threads}
+            record["runs_a_second"] = _throughput(pool, inputs, options.repeat)
+            lines.append(
+                f"  {pool.sessions} runs side by side, {pool.threads} threads each: "
+                f"{record['runs_a_second']:.1f} a second"
+            )
     return json.dumps(record) if options.json else "\n".join(lines)
+
+
+def _throughput(pool: Pool, inputs: list[np.ndarray], repeat: int) -> float:
+    """Return the runs a second of as many callers as there are sessions, ``repeat`` each."""
+    with ThreadPoolExecutor(pool.sessions) as callers:
+        for _ in range(2):  # the first round warms up
+            begin = time.perf_counter()
+            calls = [callers.submit(pool, *inputs) for _ in range(pool.sessions * repeat)]
+            for call in calls:
+                call.result()
+    return len(calls) / (time.perf_counter() - begin)
 
 
 def _timed(

@@ -10,6 +10,7 @@ from . import engine, extents, gpu, tensors
 from .direct import Direct
 from .errors import SparseRuntimeError, TensorError, shown
 from .extents import Bounds
+from .pool import Pool
 from .spec import TensorSpec, alignments, nbytes
 from .structure import Structure
 from .threads import call_lock, checked, enter
@@ -106,6 +107,10 @@ class Session:
         other.threads = self.threads if threads is None else checked(threads)
         other._begin(self._restart())
         return other
+
+    def pool(self, sessions: int, *, threads: int | None = None) -> Pool:
+        """Return a :class:`~tvm_sparse_runtime.pool.Pool`: so many calls at a time."""
+        return Pool(self, sessions, threads)
 
     def __copy__(self: Self) -> Self:
         """Return a :meth:`clone`."""

@@ -36,6 +36,17 @@ def test_run_and_time(linear_artifact, npy, tmp_path, capsys):
     assert "5 runs after warm-up" in capsys.readouterr().out
 
 
+def test_runs_side_by_side(linear_artifact, npy, capsys):
+    flags = ["--input", npy, "--repeat", "3", "--sessions", "2", "--threads", "1"]
+    assert main([str(linear_artifact), *flags, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["sessions"], record["threads_each"]) == (2, 1)
+    assert record["runs_a_second"] > 0
+    assert main([str(linear_artifact), *flags]) == 0
+    assert "2 runs side by side, 1 threads each: " in capsys.readouterr().out
+    assert_refused(capsys, [linear_artifact, "--input", npy, "--sessions", "0"], "--sessions: 0")
+
+
 def test_as_a_module(linear_artifact):
     done = subprocess.run(
         [sys.executable, "-m", "tvm_sparse_runtime", str(linear_artifact), "--json"],
