@@ -42,10 +42,11 @@ test: $(DEV)  ## Run the tests, slow ones left out
 test-slow: $(DEV)  ## Run the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
 
-lint: $(DEV)  ## Check style, types and the direction of imports
+lint: $(DEV)  ## Check style, sentences, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/python tools/prose.py
 	$(BIN)/python tools/staged_tree.py mypy
 	$(BIN)/python tools/staged_tree.py imports
 

@@ -58,8 +58,8 @@ def interleaved(
 ) -> dict[Program, dict[str, float]]:
     """Time the programs in turns; return ``median_us``, ``p99_us`` and ``calls`` of each.
 
-    Every turn runs each program for about ``seconds`` (at least once), after one untimed call, so
-    that noise of the machine meets all of them and each finds its own data in the cache. Threads
+    Every turn runs each program for about ``seconds``, at least once, so that noise of the machine
+    meets all of them. One untimed call before brings a program's data into the cache. Threads
     of some libraries go on spinning when their program is over: ``pause`` seconds between turns
     (:data:`PAUSE` where programs use several threads) let them stop.
     """

@@ -24,8 +24,9 @@ OURS = ("unpruned", *VARIANTS)
 class Published:
     """What the paper reports of one network.
 
-    ``ratios`` are the shares of taps and filters that are removed, ``depthwise`` the speed-ups of
-    the depthwise layers over the unpruned DR path, ``total`` the times in us before and after.
+    ``ratios`` are the shares of taps and filters that are removed. ``depthwise`` are the speed-ups
+    of the depthwise layers over the unpruned DR path. ``total`` are the times before and
+    after, in us.
     """
 
     title: str

@@ -57,9 +57,9 @@ def few_tasks(
 ) -> list[LoopRV]:
     """Run the outermost of ``loops`` on all threads; return what they are now.
 
-    As few as share the work evenly, and only a part of one of ``planes``: weights that stay
-    decoded for all rows of a loop would be loaded and decoded again in each step (64 to 384
-    channels on 14 x 14, 87.5 % zeros, took a third more time). One thread has nothing to share.
+    As few as share the work evenly, and only a part of one of ``planes``. Weights that stay decoded
+    for all rows of a loop would be loaded and decoded again in each step. A convolution of 64 to
+    384 channels on 14 x 14, 87.5 % zeros, took a third more time. One thread has nothing to share.
     """
     threads = threads_of(target)
     if threads == 1:

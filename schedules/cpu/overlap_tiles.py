@@ -63,8 +63,8 @@ class OverlapTiles:
     after:  ``for t in 50: for r in 4: rows[min(4 t, 193) + r]``
 
     Runs on scheduled functions, after everything that schedules. The rows in the overlap are
-    computed twice, with the same result, so a rule marks only blocks that start from nothing
-    (their accumulators are set in the same tile) and read none of what they write elsewhere. The
+    computed twice, with the same result. So a rule marks only blocks that start from nothing: their
+    accumulators are set in the same tile, and they read none of what they write elsewhere. The
     tile is the part of an index that unrolled and vectorised loops make up. Blocks marked with
     one name move together or not at all: conditions that not all of them have stay.
     """

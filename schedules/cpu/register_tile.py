@@ -35,9 +35,9 @@ def default_tile(
 ) -> RegisterTile:
     """Choose the tile that does the most multiply-adds for each load.
 
-    ``rows`` is the extent of the tiled axis (``None`` if symbolic), ``row_blocks`` the number of
-    lane vectors of the output, ``most`` the accumulators that registers hold, ``widest`` the
-    vectors that a tile may span, ``loads`` those of a vector of weights, its indices included.
+    ``rows`` is the extent of the tiled axis, ``None`` if symbolic. ``row_blocks`` is the number of
+    lane vectors of the output, ``most`` that of the accumulators that registers hold. ``widest`` is
+    how many vectors a tile may span, ``loads`` how many a vector of weights takes with its indices.
     Without a good divisor the last tile is partial, unless all have to be ``whole``.
     """
     extent, most = rows or 1, max(most, share)

@@ -16,8 +16,8 @@ class SerialLoops:
 
     before: ``for t in T.parallel(4)`` --> after: ``for t in range(4)``
 
-    A parallel region costs a call through the thread pool even if nobody shares the work, and its
-    body is a function of its own, out of which nothing is hoisted (small convolutions: 3 to 10 %).
+    A parallel region costs a call through the thread pool even if nobody shares the work. Its body
+    is a function of its own, out of which nothing is hoisted (small convolutions: 3 to 10 %).
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

@@ -22,8 +22,9 @@ class StackVariables:
 
     before: ``T.decl_buffer([16], scope="local")`` --> after: ``T.decl_buffer([16])``
 
-    A CPU has registers and a stack, but for each variable of the scope "local" TVM calls its
-    allocator in each call of the function, 25 ns, and LLVM stores what it could leave in registers.
+    A CPU has registers and a stack. Yet for each variable of the scope "local" TVM calls its
+    allocator in each call of the function, which takes 25 ns. LLVM then stores what it could leave
+    in registers.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

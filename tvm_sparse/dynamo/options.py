@@ -25,8 +25,8 @@ class Options(Config):
         Keep what is compiled in the user's cache directory for other processes.
     check
         How changed weights are noticed at each call: by PyTorch's ``"versions"`` of tensors and a
-        few values of each, or by all their ``"values"``, which also sees single elements written
-        through ``tensor.data`` or NumPy and takes the time of reading all weights.
+        few values of each, or by all their ``"values"``. The latter also sees single elements that
+        were written through ``tensor.data`` or NumPy, and takes the time of reading all weights.
     """
 
     target: str = "cpu"

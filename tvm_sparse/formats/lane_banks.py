@@ -34,7 +34,7 @@ CHUNK = 64
 class LaneBanksFormat(BankSlots):
     """Every bank of ``bank`` columns stores ``keep`` values; lane ``l`` owns banks ``l + 32 c``.
 
-    The slots of a lane (its banks one after another) are cut into chunks of :attr:`chunk`, so that
+    The slots of a lane are its banks one after another. They are cut into chunks of :attr:`chunk`:
     a lane reads values ``vector`` at a time and its indices in whole words. Any matrix fits; banks
     with fewer nonzeros store zeros, with the index of a column that is zero, and so do the lanes of
     a row that has fewer banks.

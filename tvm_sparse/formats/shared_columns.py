@@ -22,8 +22,8 @@ class SharedColumnsFormat:
     """Groups of ``group`` rows that share columns anywhere; an entry is ``depth`` of them.
 
     Runs of columns side by side need no such table: see ``CompressedRowsFormat``. Where a group has
-    no multiple of ``depth`` columns, its last entry names one in which the group is zero, too, or
-    if there is none, shares the values of its last column.
+    no multiple of ``depth`` columns, its last entry also names a column in which the group is zero.
+    If there is none, it shares the values of its last column.
     The columns are those of ``taps`` taps of a window, one after the other.
 
     Arrays of :meth:`encode`:

@@ -17,9 +17,9 @@ _TABLE = re.compile(r"embed|\bwte\b|\bwpe\b", re.IGNORECASE)
 def tensor_layers(path: Path) -> list[LayerWeight]:
     """Return the layers of the weights in ``path``, each read from the file when asked for.
 
-    A file says nothing of operators: two axes are taken for a linear layer (for an embedding, and
-    left out, if the name says so), more for a convolution, depthwise if it has one input channel
-    and several outputs.
+    A file says nothing of operators. Two axes are taken for a linear layer; if the name says that
+    it is an embedding, it is left out. More axes are taken for a convolution, a depthwise one if it
+    has one input channel and several outputs.
     """
     file = Checkpoint(path)
     shapes = {name: file.shape(name) for name in file.names}

@@ -39,8 +39,8 @@ class Costs:
         Factor on all that operators with lanes along the batch do.
     halves, bytes
         As ``lookup``, of numbers of 16 and of 8 bits, relative to the dense operator of such
-        numbers, by the sums that fill as many registers as the bank. Where a size is missing, that
-        of ``lookup`` counts.
+        numbers. Keys are the sums that fill as many registers as the bank. Where a size is missing,
+        that of ``lookup`` counts.
     """
 
     source: str

@@ -26,9 +26,9 @@ BLOCK_INDEX_BITS = 32
 class Block(ScannedPattern):
     """Blocks of ``rows`` x ``cols`` are all zero or kept; any extents, also whole rows or columns.
 
-    Blocks are aligned to the top left corner. What is left at the right and bottom edge, when the
-    extents do not divide the matrix, is never pruned by :meth:`project` (Guo et al., section
-    III-B), but may be zero in a detected mask.
+    Blocks are aligned to the top left corner. Where the extents do not divide the matrix, something
+    is left at its right and bottom edge. :meth:`project` never prunes it (Guo et al., section
+    III-B); it may be zero in a detected mask.
     """
 
     rows: int

@@ -47,9 +47,9 @@ def one_shot(
 
     Layers are pruned in the order in which they run. Each one reads its inputs ``X`` in the
     network pruned so far. Masks are those of ``method``, which ranks ``w^2 / diag(H^-1)`` with
-    ``H = X^T X`` instead of magnitudes (optimal brain surgeon, Hassibi and Stork, 1992), from left
-    to right as in SparseGPT (Frantar and Alistarh, 2023). Conjugate gradients then find the
-    weights ``V`` on the mask that minimise ``||X V^T - Y||^2``, where the wanted outputs ``Y`` lie
+    ``H = X^T X`` instead of magnitudes (optimal brain surgeon, Hassibi and Stork, 1992). It goes
+    from left to right as SparseGPT does (Frantar and Alistarh, 2023). Conjugate gradients then find
+    the weights ``V`` on the mask that minimise ``||X V^T - Y||^2``. The wanted outputs ``Y`` lie
     between those of the dense weights on ``X`` and those of the dense network. Kept and pruned
     weights change places while that makes the minimum smaller.
 
@@ -78,8 +78,8 @@ def one_shot(
         calibration data more closely.
     swaps
         Rounds of swaps a layer at most; 0 leaves them out. In a swap, a kept weight and a pruned
-        one of its bank (a kept block and a pruned one of its rows, for blocks) change places
-        because the layer's outputs lose less so. No layer gets worse, and the pattern stays.
+        one of its bank change places because the layer's outputs lose less so. Of blocks, a kept
+        and a pruned one of the same rows do. No layer gets worse, and the pattern stays.
     sparsities
         Sparsities of single layers by the name of their parameter, in place of the method's; those
         of :func:`.layer_sparsities`, for example.

@@ -15,8 +15,8 @@ def next_task(states: Iterable[TaskState], per_task: int | None = None) -> TaskS
     """Return the task with the steepest expected gain; ``None`` when all have ended.
 
     Every task gets one batch before any gets a second. Then the gain of a batch is estimated from
-    the recent gains and from the optimism that time falls as ``1 / batches`` (Zheng et al., OSDI
-    2020, section 6.2, equation 3, as MetaSchedule simplifies it).
+    the recent gains and from the optimism that time falls as ``1 / batches``. This is equation 3 in
+    section 6.2 of Zheng et al., OSDI 2020, as MetaSchedule simplifies it.
     """
     open_states = [s for s in states if not s.exhausted and not _spent(s, per_task)]
     fresh = [s for s in open_states if not s.batches]

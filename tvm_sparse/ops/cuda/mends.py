@@ -16,9 +16,9 @@ from dataclasses import dataclass
 class Mends:
     """What is on; the defaults are what the executor's counts and the fitted model say.
 
-    ``step_padding`` is the fraction of columns that may be filled up for longer steps,
-    ``held_banks`` loads a bank's values and indices before it stores any, ``lanes_apart`` gives the
-    threads of an fp32 product rows of banks that are next to each other, ``words_beside`` gives the
+    ``step_padding`` is the fraction of columns that may be filled up for longer steps.
+    ``held_banks`` loads a bank's values and indices before it stores any. ``lanes_apart`` gives the
+    threads of an fp32 product rows of banks that are next to each other. ``words_beside`` gives the
     lanes of a stream words of indices that are.
     """
 

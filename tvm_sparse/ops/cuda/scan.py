@@ -20,8 +20,8 @@ _SIDE = 8
 def scan(x: te.Tensor, axis: int, *, product: bool, dtype: str, exclusive: bool) -> te.Tensor:
     """Return the sums (or products) of the elements up to each one, ``exclusive``: before it.
 
-    In a tile of as many elements as there are threads along a line, each thread adds what is 1, 2,
-    4, … elements before it, in two copies of the tile by turns [1]_. Floating-point numbers are
+    A tile has as many elements as there are threads along a line. Each thread adds what is 1, 2, 4,
+    … elements before it, in two copies of the tile by turns [1]_. Floating-point numbers are
     added in float64.
 
     .. [1] W. Hillis, G. Steele: Data parallel algorithms. CACM 29 (12), 1986.

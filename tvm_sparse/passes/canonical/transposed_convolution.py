@@ -24,8 +24,8 @@ class Phase:
     """Every ``stride``-th output of a transposed convolution along one axis.
 
     It is a plain convolution with ``taps`` of the kernel from ``first`` on, ``step`` apart and
-    turned around, of an input with ``before`` and ``after`` zeros around it (where negative, with
-    so many elements less).
+    turned around. Its input has ``before`` and ``after`` zeros around it; where these are negative,
+    so many elements less.
     """
 
     taps: int
@@ -243,8 +243,8 @@ class TransposedConvolution:
     before: ``conv2d_transpose(x, w, strides=2)``
     after:  ``tiles(concat(conv2d(x, w0), conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)))``
 
-    Each output phase (outputs ``stride`` apart) is a convolution with a part of the taps, so no
-    zero is multiplied that was no weight, and zeros of the weight stay where they are. Phases that
+    Each output phase (outputs ``stride`` apart) is a convolution with a part of the taps. So no
+    zero is multiplied that was no weight. Zeros of the weight stay where they are. Phases that
     read the same inputs are features of one convolution.
     """
 

@@ -102,8 +102,8 @@ def shared_taps(taps: np.ndarray) -> int:
 def order_by_taps(taps: np.ndarray) -> np.ndarray:
     """Return an order of the channels in which neighbours keep similar taps.
 
-    Greedy: each group of 16 begins with the channel that keeps most of those left, then takes the
-    one that adds the fewest taps to the group, and of these the one that fills it best.
+    Greedy: each group of 16 begins with the channel that keeps most of those left. Then it takes
+    the one that adds the fewest taps to the group; of several, the one that fills it best.
     """
     left, order = np.arange(len(taps)), []
     while len(left):

@@ -47,8 +47,8 @@ class SplitBatch:
     Every layer of a large batch of images writes more than the cache holds and the next one reads
     it back from memory; a part goes through all layers at once. :class:`CallParts` makes the
     program for the whole batch again. A batch is left whole where its activations are small,
-    where layers hand on less than parts would copy, where it is symbolic, and where it cannot be
-    followed through every operator.
+    and where layers hand on less than parts would copy. It is left whole, too, where it is symbolic
+    and where it cannot be followed through every operator.
 
     Parameters
     ----------

@@ -129,8 +129,8 @@ def reaching_keeps(scores: Mapping[str, np.ndarray], bank: int, target: float) -
     """Return how many each bank of a layer keeps so that all layers together reach ``target``.
 
     Each layer keeps the next count above or below ``bank * (1 - target)``. Layers go below one
-    after the other, first those that lose the smallest fraction of their scores by it, until the
-    fraction of zeros over all layers is at least ``target``. If short banks at the ends of rows
+    after the other until the fraction of zeros over all layers is at least ``target``. Those that
+    lose the smallest fraction of their scores go first. If short banks at the ends of rows
     keep so much that this does not suffice, layers go one further down in the same way.
 
     Parameters

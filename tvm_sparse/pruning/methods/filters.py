@@ -32,8 +32,8 @@ class FilterPruning(Method):
     """Remove the same fraction of channels everywhere (filter and channel pruning baselines).
 
     A channel leaves the layer that makes it (filter, bias, batch norm), the depthwise layers that
-    pass it on, and the inputs of the layers that read it, so that the smaller network computes
-    exactly what the masked one does. Layers whose outputs are added lose the same channels.
+    pass it on, and the inputs of the layers that read it. So the smaller network computes exactly
+    what the masked one does. Layers whose outputs are added lose the same channels.
 
     Parameters
     ----------

@@ -29,13 +29,13 @@ others. A tie goes to dense."""
 class Costs:
     """What a kernel costs besides its arithmetic.
 
-    ``launch`` are seconds of a kernel that does nothing, ``memory`` is the time of a byte over that
-    of a plain copy, ``written`` the part of a flush's written lines that a kernel waits for.
+    ``launch`` are seconds of a kernel that does nothing. ``memory`` is the time of a byte over that
+    of a plain copy. ``written`` is the part of a flush's written lines that a kernel waits for.
     ``step`` are clocks of a step of a tile, ``turn`` those of a chunk of a stream, ``first`` those
     of a load that must be there before either. ``chain`` are clocks of a value or bank that waits
     for the one before it, ``bank`` those of a bank, ``lookup`` of a column that a table names.
-    ``pass_`` is the clocks of a pass over shared memory, ``issue`` the clocks of an instruction
-    over those of four schedulers, ``feed`` the bytes a clock that an SM gets from L2. ``tensor``
+    ``pass_`` is the clocks of a pass over shared memory. ``issue`` is the clocks of an instruction
+    over those of four schedulers. ``feed`` is the bytes a clock that an SM gets from L2. ``tensor``
     and ``scalar`` are the parts of the peaks of tensor cores and multiply-adds that are reached.
     ``strip``, ``taps`` and ``pair`` are ``issue`` of the depthwise kernels: dense ones, those of
     kept taps, and those that are fused with a 1x1 convolution. ``begin`` are the clocks of the
@@ -77,9 +77,9 @@ class DenseLibrary:
 class Chip:
     """What one GPU can do.
 
-    ``bandwidth`` is bytes a second from memory as a copy reaches it, ``peaks`` one SM's fused
-    multiply-adds a clock by dtype, ``shared`` its bytes of shared memory, ``l2`` the bytes of the
-    cache before memory. ``measured`` says whether its costs are its own.
+    ``bandwidth`` is bytes a second from memory as a copy reaches it. ``peaks`` is one SM's fused
+    multiply-adds a clock by dtype, ``shared`` its bytes of shared memory. ``l2`` is the bytes of
+    the cache before memory. ``measured`` says whether its costs are its own.
     """
 
     name: str
