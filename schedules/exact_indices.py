@@ -22,9 +22,9 @@ class ExactIndices:
     before: ``for i in range(20): y[i] = x[(4 - i) % 5]``, which TVM 0.27 reads as ``x[-(i % -5)]``
     after: ``for i in range(20): y[i] = x[truncmod(19 - i, 5)]``
 
-    ``FlattenBuffer`` rewrites indices as maps of loops. It loses the constant of what is divided
-    where a loop counts down, and where that is a sum with a constant of a quotient or a remainder.
-    It does not look into divisions towards zero.
+    ``FlattenBuffer`` rewrites indices as maps of loops. It loses the constant of a dividend in
+    two cases: a loop counts down, or the dividend is a quotient or a remainder plus a constant. It
+    does not look into divisions towards zero.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:

@@ -2,8 +2,8 @@
 
     python tools/prose.py
 
-Code in backquotes, links and formulas count as one word each. Tables, blocks of code, and pages that
-are generated or are a notebook are left out.
+A piece of code in backquotes counts as one word. Tables and blocks of code are left out, and pages
+that scripts write.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A trace is made at one size of each extent. PyTorch notes every question about s
 on the way, with its answer: these are the guards. The program is right for all sizes that give the
 same answers. Guards are made of sums, products, quotients and remainders of extents. So a range is
 found by asking them again: size by size next to that of the trace, and at some sizes far away.
-Where that range is a narrow one, multiples alone are asked: a network that halves its planes five times,
-and joins them again, takes multiples of 32.
+Where that range is a narrow one, multiples alone are asked: a network that halves its planes five
+times, and joins them again, takes multiples of 32.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _imported(value: Any, spec: TensorSpec, device: str) -> Any:
 
 
 def _refuse_kinds(value: Any, where: str, device: str) -> None:
-    """Refuse what has no memory that could be used, and what has more than values."""
+    """Refuse values without memory on ``device`` or the host, and masked or nested ones."""
     if not hasattr(value, "__dlpack__"):
         found = f"a {type(value).__name__}"
         raise TensorError(where, found, "a NumPy array, torch tensor or DLPack tensor")

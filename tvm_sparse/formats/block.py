@@ -31,8 +31,8 @@ class BlockFormat:
     Arrays of :meth:`encode`:
 
     * ``values`` ``(buckets.slots, block_cols, block_rows)``, the matrix's dtype. A vector along the
-      last axis is one column of a block, so that lanes may run along rows. A scalar of it multiplies
-      a vector of the batch, so that they may run along the batch.
+      last axis is one column of a block, so that lanes may run along rows. A scalar of it
+      multiplies a vector of the batch, so that they may run along the batch.
     * ``columns`` ``(buckets.slots,)`` int32: block column of each stored block, ascending in a row.
     * ``order`` ``(block rows,)`` int32: block row of the matrix at each place of storage.
     """

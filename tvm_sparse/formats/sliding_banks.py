@@ -18,9 +18,9 @@ class SlidingBanks:
 
     A bank begins at the first column that a row of the block has not stored yet. That is rounded
     down to a multiple of 16, where vectors cross no cache line. A bank lies within one of the spans
-    of ``span`` columns. Each row takes its next ``keep`` nonzeros as far as they lie in the bank. With 75 %
-    random zeros 16 rows thus store 1.1 values a nonzero with 4 of 64 columns; banks side by side,
-    each filled to its fullest row, 1.5.
+    of ``span`` columns. Each row takes its next ``keep`` nonzeros as far as they lie in the bank.
+    With 75 % random zeros 16 rows thus store 1.1 values a nonzero with 4 of 64 columns. Banks side
+    by side, each filled to its fullest row, store 1.5.
     """
 
     cols: int

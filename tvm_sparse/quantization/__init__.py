@@ -70,8 +70,8 @@ def quantize(
     tolerance
         Leave layers float whose output would change by more than this fraction if their input and
         weight were bytes, and all before them float. The change is the root of mean squares on the
-        calibration data. ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses, which files
-        of the program keep, and reports show.
+        calibration data. ``program.graph_module.meta[LEFT_FLOAT]`` has their names and losses,
+        which files of the program keep, and reports show.
     dynamic_shapes
         Which extents stay open, as :func:`torch.export.export` takes it. The first batch has at
         least two of each.

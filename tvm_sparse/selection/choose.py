@@ -313,7 +313,7 @@ def _modelled_us(best: Candidate, times: int) -> float | None:
 
 
 def _conditions(times: Measured, layer: str) -> Iterator[str]:
-    """Yield what a reader should know of times: whose they are, and that others were at work."""
+    """Yield notes on measured times: of another layer, or under load."""
     if times.layer not in ("", layer):
         yield f"times of '{times.layer}', whose storages are alike"
     if times.loaded:

@@ -200,10 +200,10 @@ def _entries(  # noqa: PLR0917
 
 
 def _value(stored: list[Any], at: tuple[Any, int, int], entry: int, many: int) -> Any:
-    """Return a value of an entry, so many behind the first of ``many``, in all lanes.
+    """Return value ``entry`` of the ``many`` that begin at ``first``, copied into all lanes.
 
-    Loads are what limits the loop, so single values are loaded together. LLVM would make a load of
-    each again, were it not for a step that it cannot leave out: ``starts[0]`` is 0.
+    Loads limit the loop, so single values are loaded together. LLVM would split that into a load of
+    each value. The step ``starts[0]``, which is 0 but unknown to LLVM, keeps it from doing so.
     """
     values, _, starts = stored
     first, k, member = at

@@ -42,9 +42,10 @@ def top(x: te.Tensor, axis: int, count: int, *, descending: bool, dtype: str) ->
 
 
 def _take_others(held: _Held, lines: Lines, line: Any, keys: Any) -> None:
-    """Insert what stands before the last place that is held, of the elements behind those held.
+    """Offer the rest of a line to the elements ``held``, which are its first ones so far.
 
-    Side by side, a vector of elements is passed over at once if its best is not good enough.
+    Each element that is better than the worst one held takes a place among them. Where elements lie
+    side by side, a whole vector is passed over if its best element is not good enough.
     """
     extent, dtype = int(lines.extent), str(keys.dtype)
     aside = isinstance(lines.after, int | tirx.IntImm) and int(lines.after) == 1

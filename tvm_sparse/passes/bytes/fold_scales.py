@@ -59,9 +59,10 @@ class _Rule:
         return quantize(steps, zero, str(call.ty.dtype))
 
     def _takes(self, sweep: Rewriter, var: Any) -> bool:
-        """Whether a factor of ``var`` can be one of the constants that it is made with.
+        """Whether a factor of ``var`` can move into a constant that ``var`` is computed from.
 
-        All that it is made of are integers or what bytes mean, so nothing overflows on the way.
+        Everything that ``var`` is computed from is an integer or a dequantised byte. So no value
+        overflows on the way.
         """
         call = self.bound.get(var)
         name = op_name(call)
