@@ -289,7 +289,7 @@ def _chunk(  # noqa: PLR0917 (what a walk depends on)
     pass once a row tile. That pays where four things hold. Weights are small for their outputs:
     sparse, or many features of few columns. Rows are many. The reduction is long enough to hide the
     weights' way from the second cache. They fit it: beyond, other cores' traffic slows them. A
-    dense layer of 197 x 768 to 3072 took twice as long with its 9 MB once a row tile. Pieces of bytes
+    dense layer of 197 x 768 to 3072 took twice as long with 9 MB once a row tile. Pieces of bytes
     that are shorter than a cache line are written beside one another, where that costs little: 176
     bytes a pixel, 16 in each of 11 passes, took two threads 5 us, in one pass 3. Products of two
     activations: see ``whole_rows``.
