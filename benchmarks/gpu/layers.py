@@ -76,7 +76,8 @@ class Layer:
         """
         on = device.current()
         func, arrays, record = load(kernel, target, ptx=on.ptx)
-        program, out = ours(func, arrays, self.x, self.case.contraction.output_shape)
+        shape, own = self.case.contraction.output_shape, record["workspaces"]
+        program, out = ours(func, arrays, self.x, shape, own)
         program()
         on.wait()
         share = error_share(self.case, out, self.expected, self.magnitude)
@@ -86,13 +87,18 @@ class Layer:
 
 
 def ours(
-    func: Any, arrays: Sequence[np.ndarray], x: torch.Tensor, shape: tuple[int, ...]
+    func: Any,
+    arrays: Sequence[np.ndarray],
+    x: torch.Tensor,
+    shape: tuple[int, ...],
+    workspaces: Sequence[tuple[Sequence[int], str]] = (),
 ) -> tuple[libraries.Program, torch.Tensor]:
     """Return a program that runs ``func`` on tensors that are on the GPU once, and its output."""
     on = device.current()
     out = on.put(torch.full(shape, float("nan"), dtype=x.dtype))
     held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda(0)) for a in arrays]
-    operands = [on.share(x), *held, on.share(out)]
+    own = [tvm.runtime.empty(tuple(size), dtype, tvm.cuda(0)) for size, dtype in workspaces]
+    operands = [on.share(x), *held, on.share(out), *own]
 
     def program() -> torch.Tensor:
         func(*operands)

@@ -17,7 +17,16 @@ from tvm_sparse.emulation.report import Launch
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.mends import Mends, using
 
-OFF = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
+OFF = Mends(
+    step_padding=0.0,
+    held_banks=False,
+    lanes_apart=False,
+    words_beside=False,
+    parts=1,
+    segments=False,
+    clamped_loads=False,
+)
+VECTORS = replace(OFF, clamped_loads=True)
 COUNTS = (
     *("instructions", "shared_passes", "bank_conflicts", "barriers", "waits"),
     *("load_bytes", "load_sectors"),
@@ -54,6 +63,10 @@ CASES = (
             replace(OFF, words_beside=True),
         )
         for rows in (1, 8)
+    ),
+    *(
+        Case("clamped loads", wide(OPERATORS["balanced, N = 8"], 1500, 8), dtype, VECTORS)
+        for dtype in ("float16", "float32")
     ),
     *(
         Case("held banks", OPERATORS[layer], dtype, replace(OFF, held_banks=True))

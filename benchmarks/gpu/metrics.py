@@ -96,10 +96,10 @@ def run(name: str, target: str) -> None:
 
     kernel = next(kernel for kernel in main_kernels() if kernel.name == name)
     on = device.current()
-    func, arrays, _ = load(kernel, target, ptx=on.ptx)
+    func, arrays, record = load(kernel, target, ptx=on.ptx)
     c = kernel.case.contraction
     x = on.put(torch.ones(c.input_shape, dtype=getattr(torch, c.dtype)))
-    program, _ = ours(func, arrays, x, c.output_shape)
+    program, _ = ours(func, arrays, x, c.output_shape, record["workspaces"])
     program()
     on.wait()
 

@@ -49,7 +49,7 @@ def main(patterns: list[str]) -> None:
             for side, record in (("before", before), ("today", after)):
                 counted = _counted(row, record, emulator, known)
                 time = seconds(demand_of(row, record, on), on, written=True)
-                kept = {key: record[key] for key in ("storage", "tile") if key in record}
+                kept = {key: record[key] for key in ("storage", "tile", "warps") if key in record}
                 line[side] = {**kept, "us": round(time * 1e6, 2), "counts": counted}
             found[case.name] = line
             print(line, file=sys.stderr, flush=True)
@@ -62,8 +62,9 @@ def today(kernel: Kernel, target: Any) -> Record:
     """Return the record of the kernel that the compiler builds now."""
     option = kernel.option(target)
     tile = {"tile": list(dataclasses.astuple(option.tile))} if option.tile else {}
+    warps = {"warps": list(dataclasses.astuple(option.warps))} if option.warps else {}
     about = {"kernel": option.kernel, "storage": repr(option.storage)}
-    return {**about, **tile, "mends": dataclasses.asdict(in_use())}
+    return {**about, **tile, **warps, "mends": dataclasses.asdict(in_use())}
 
 
 def _counted(

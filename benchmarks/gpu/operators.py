@@ -26,6 +26,12 @@ CONVOLUTION = Contraction(
     (2, 14, 14), 64, 64, (3, 3), (1, 1), (1, 1), padded=(14, 14), borders=(1, 1)
 )
 
+WIDE = Contraction((8,), 8192, 64)
+"""Activations that do not fit on chip in fp32."""
+
+LONG = Contraction((16,), 2048, 128)
+"""So few features that the reduction is cut into parts."""
+
 FEATURES = 32
 """Features of the 1x1 layer behind :data:`DEPTHWISE`."""
 
@@ -59,10 +65,13 @@ OPERATORS = {
             "stream",
         ),
         Operator("dense", _linear(128), "dense", "tile"),
+        Operator("dense in parts", LONG, "dense", "tile"),
         Operator("dense convolution", CONVOLUTION, "dense", "tile"),
         Operator("balanced, N = 1", _linear(1), "balanced", "stream"),
         Operator("balanced, N = 8", _linear(8), "balanced", "stream"),
+        Operator("balanced, N = 8, in parts", WIDE, "balanced", "stream"),
         Operator("balanced", _linear(128), "balanced", "tile"),
+        Operator("balanced in parts", LONG, "balanced", "tile"),
         Operator("balanced convolution", CONVOLUTION, "balanced", "tile"),
         Operator("unstructured convolution", CONVOLUTION, "balanced", "tile"),
         Operator("block", _linear(128), "block", "tile"),

@@ -159,9 +159,13 @@ def measure(pair: Pair, target: str, timer: Timer) -> dict[str, Any]:
     for part in PARTS:
         func, arrays, records[part] = load(PairKernel(pair, part), target, ptx=on.ptx)
         ready[part] = (func, arrays)
-    programs["ours fused"], _ = layers.ours(*ready["fused"], x, pair.second.output_shape)
-    first, between = layers.ours(*ready["depthwise"], x, pair.first.output_shape)
-    second, _ = layers.ours(*ready["pointwise"], between, pair.second.output_shape)
+
+    def ours(part: str, image: torch.Tensor, c: Contraction) -> Any:
+        return layers.ours(*ready[part], image, c.output_shape, records[part]["workspaces"])
+
+    programs["ours fused"], _ = ours("fused", x, pair.second)
+    first, between = ours("depthwise", x, pair.first)
+    second, _ = ours("pointwise", between, pair.second)
 
     def two() -> torch.Tensor:
         first()

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from tvm import tirx
 from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
@@ -30,8 +31,9 @@ from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
+from tvm_sparse.passes.finish.lift_workspaces import with_workspaces, workspaces
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.schedules.build import build_function
+from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.selection.cuda import depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
 
@@ -178,7 +180,8 @@ def build(
         resolved = parse_target(target).target
         with _whole(code) as work, kernel.chosen():
             option = kernel.option(resolved)
-            module = build_function(option.build(), resolved)
+            func, own = without_workspaces(scheduled(option.build(), resolved)["main"])
+            module = build_scheduled(tvm.IRModule({"main": func}), resolved).mod
             module.export_library(str(work / "kernel.so"), **packing(resolved, ptx=ptx))
             (work / "storage").write_bytes(pickle.dumps(option.storage))
             record: dict[str, Any] = {
@@ -187,9 +190,12 @@ def build(
                 "storage": repr(option.storage),
                 "modelled_us": option.seconds * 1e6,
                 "mends": dataclasses.asdict(mends.in_use()),
+                "workspaces": own,
             }
             if option.tile is not None:
                 record["tile"] = list(dataclasses.astuple(option.tile))
+            if option.warps is not None:
+                record["warps"] = list(dataclasses.astuple(option.warps))
             (work / "kernel.json").write_text(json.dumps(record))
     if pack and not (place / "arrays").exists():
         # Written by this function, for the same code: no foreign pickle.
@@ -197,6 +203,16 @@ def build(
         with _whole(place / "arrays") as work:
             for i, array in enumerate(kernel.arrays(storage)):
                 np.save(work / f"{i}.npy", np.ascontiguousarray(array))
+
+
+def without_workspaces(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[tuple[list[int], str]]]:
+    """Return ``func`` with its workspaces as last parameters, and their shapes and dtypes.
+
+    Graphs go on writing to them: TVM's pool might have given them away by then.
+    """
+    found = workspaces(func)
+    own = [([int(e) for e in one.ty.shape], str(one.ty.dtype)) for one in found]
+    return (with_workspaces(func, found) if found else func), own
 
 
 def load(

@@ -34,7 +34,15 @@ from tvm_sparse.selection.cuda.tile_option import stored_demand
 
 PARTS = ("correct", "papers", "grid", "mend_times")
 
-BEFORE = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
+BEFORE = Mends(
+    step_padding=0.0,
+    held_banks=False,
+    lanes_apart=False,
+    words_beside=False,
+    parts=1,
+    segments=False,
+    clamped_loads=False,
+)
 """What kernels were built with before there was a choice."""
 
 TILES = ("tile", "2:4 tile")
@@ -118,8 +126,17 @@ def demand_of(row: dict[str, Any], record: dict[str, Any], on: Chip) -> Demand:
             return stored_demand(c, storage, ThreadBlockTile(*record["tile"]), on)
         if isinstance(storage, DenseFormat):
             return dense_demand(c, storage, stream.choose_warps(c.features, on.sms))
-        staged = stream.staged_bytes(c, storage)
-        return banks_demand(c, storage, stream.choose_warps(c.features, on.sms, staged))
+        return banks_demand(c, storage, warps_of(c, storage, record, on))
+
+
+def warps_of(
+    c: Contraction, storage: LaneBanksFormat, record: dict[str, Any], on: Chip
+) -> stream.Warps:
+    """Return the warps of a stream; older records leave them to the rule of then."""
+    if "warps" in record:
+        return stream.Warps(*record["warps"])
+    staged = stream.staged_bytes(c, stream.Cut(storage, stream.Warps(1, 1)))
+    return stream.choose_warps(c.features, on.sms, staged)
 
 
 def storage_of(text: str) -> Any:

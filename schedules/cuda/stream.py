@@ -8,10 +8,12 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.marks import TILE
+from tvm_sparse.ops.cuda.parts import PARTIAL, TOTAL
+from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda.parts import add_parts
 from tvm_sparse.schedules.cuda.tile_limits import (
     LIMIT,
     MOST_SUMS,
@@ -21,7 +23,7 @@ from tvm_sparse.schedules.cuda.tile_limits import (
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import factors
 
-OWN = ("load_x", "stage_x", "stage_w", "stage_i", "gather", "contract", "total")
+OWN = ("load_x", "stage_x", "stage_w", "stage_i", "gather", "contract", "total", PARTIAL, TOTAL)
 AHEAD = 256
 """Bytes of weights that a thread requests at once, at most."""
 
@@ -41,7 +43,8 @@ class StreamRule(ScheduleRule):
         _, warps, lanes, _, step, at_once, own, j, row = (b.extent(schedule, x) for x in loops)
         held = at_once * own * j * t.item_bytes(schedule, schedule.get_sblock("stage_w"))
         buffers = schedule.get(schedule.get_sblock("root")).alloc_buffers
-        staged = sum(_bytes(x) for x in buffers if x.scope() == "shared.dyn")
+        # Of all parts of the reduction, a thread block stages one.
+        staged = sum(_bytes(x) // int(x.shape[0]) for x in buffers if x.scope() == "shared.dyn")
         return (
             warps * lanes <= MOST_THREADS
             and held <= 4 * AHEAD
@@ -80,6 +83,7 @@ class StreamRule(ScheduleRule):
             self._stage(sch, grid, threads)
         if tunable:
             sch.annotate(total, LIMIT, int(target.attrs["max_shared_memory_per_block"]))
+        add_parts(sch)
         t.bind_leftovers(sch, target)
         return sch
 
@@ -128,7 +132,8 @@ class StreamRule(ScheduleRule):
         sch.bind(lane, threads[1][0])
         sch.set_scope(load, 0, "local")
         sch.compute_at(load, lane, preserve_unit_loops=True)
-        _vectorise(sch, load)
+        # One condition serves a vector: wider ones would be loaded element by element.
+        _vectorise(sch, load, int(sch.get(load).annotations[VECTOR]))
         _vectorise(sch, written)
         sch.unroll(inner)
         sch.unroll(row)
@@ -151,10 +156,14 @@ def _registers(sch: s_tir.Schedule, name: str, loop: LoopRV) -> None:
     _vectorise(sch, block)
 
 
-def _vectorise(sch: s_tir.Schedule, block: BlockRV) -> None:
-    """Vectorise the last loop of ``block`` by at most 16 bytes, unroll its other ones."""
+def _vectorise(sch: s_tir.Schedule, block: BlockRV, contiguous: int = 0) -> None:
+    """Vectorise the last loop of ``block`` by at most 16 bytes, unroll its other ones.
+
+    ``contiguous`` neighbours are in one place, all of the loop if nothing is said.
+    """
     *rest, last = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
-    outer, lane = sch.split(last, [None, t.vector_width(sch, block, b.extent(sch, last))])
+    wide = math.gcd(contiguous, b.extent(sch, last))
+    outer, lane = sch.split(last, [None, t.vector_width(sch, block, wide)])
     sch.vectorize(lane)
     for loop in (*rest, outer):
         sch.unroll(loop)

@@ -9,11 +9,13 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from tvm_sparse.ops.cuda.parts import PARTIAL, TOTAL
 from tvm_sparse.ops.cuda.tile import COPIES, DECODE
 from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.cuda.parts import add_parts
 from tvm_sparse.schedules.cuda.tile_limits import DEPTH, LIMIT
 from tvm_sparse.schedules.sampling import choose, factors
 
@@ -61,7 +63,7 @@ def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) ->
     if anchor is None:
         return None
     rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
-    last = b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own))
+    last = b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own, PARTIAL, TOTAL))
     if own:
         (last,) = sch.get_consumers(last)
     t.flatten_rows(sch, last)
@@ -144,5 +146,6 @@ def store_tile(parts: Parts, threads: t.Threads) -> None:
 
 def finish(parts: Parts, target: Target) -> s_tir.Schedule:
     """Bind what is left and return the schedule."""
+    add_parts(parts.sch)
     t.bind_leftovers(parts.sch, target)
     return parts.sch

@@ -19,7 +19,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.target import Target
 
 from tvm_sparse.base.targets import parse_target
-from tvm_sparse.emulation.process import Emulator
+from tvm_sparse.emulation.process import Change, Emulator
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.resources import KernelResources, kernel_resources
@@ -115,10 +115,14 @@ def executed(
     operands: Iterable[np.ndarray],
     shape: tuple[int, ...],
     dtype: str = "float32",
+    change: Change = str,
 ) -> np.ndarray:
-    """Return what a scheduled function's PTX computes, as fp32; nothing must be wrong about it."""
+    """Return what a scheduled function's PTX computes, as fp32; nothing must be wrong about it.
+
+    ``change`` may change the PTX before.
+    """
     blank = typed(np.full(shape, np.nan), dtype)
-    (out,), report = emulator.run(tvm.IRModule({"main": func}), list(operands), [blank])
+    (out,), report = emulator.run(tvm.IRModule({"main": func}), list(operands), [blank], change)
     assert not report.findings, report.findings
     return out.astype(np.float32)
 

@@ -9,7 +9,15 @@ from benchmarks.gpu.operators import OPERATORS
 from tests.cuda.kernels import needs_nvrtc
 from tvm_sparse.ops.cuda.mends import Mends, in_use, using
 
-OFF = Mends(step_padding=0.0, held_banks=False, lanes_apart=False, words_beside=False)
+OFF = Mends(
+    step_padding=0.0,
+    held_banks=False,
+    lanes_apart=False,
+    words_beside=False,
+    parts=1,
+    segments=False,
+    clamped_loads=False,
+)
 
 
 def passes(layer, dtype, emulator, mends):

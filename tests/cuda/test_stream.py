@@ -26,6 +26,7 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.stream import (
+    Cut,
     Warps,
     choose_warps,
     padded_rows,
@@ -35,6 +36,11 @@ from tvm_sparse.ops.cuda.stream import (
     stream_dense,
 )
 from tvm_sparse.schedules.cuda.stream import StreamRule
+
+
+def whole(storage):
+    """A stream that is not cut into parts."""
+    return Cut(storage, Warps(1, 1))
 
 
 @needs_nvrtc
@@ -80,7 +86,7 @@ def test_dense_rows_equal_the_reference(lead, cols, rows, emulator):
 def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
     c = Contraction((rows,), 4096, 4096, numerics=Numerics.uniform(dtype, "float32"))
     storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4).words_beside()
-    warps = choose_warps(4096, 132, staged_bytes(c, storage))
+    warps = choose_warps(4096, 132, staged_bytes(c, whole(storage)))
     func = scheduled(stream_balanced(c, storage, warps), StreamRule(), "sm_90")
     assert_lean(func, "sm_90", registers=65536 // (32 * warps.count))
 
@@ -95,11 +101,11 @@ def test_dense_machine_code_is_lean():
 def test_few_activations_are_staged_as_fp32():
     storage = LaneBanksFormat(8, 8192, keep=4, bank=16, vector=8)
     half = Contraction((1,), 8192, 8, numerics=Numerics.uniform("float16"))
-    assert stage_dtype(half, storage) == "float32"
-    assert staged_bytes(half, storage) == 32 << 10
+    assert stage_dtype(half, whole(storage)) == "float32"
+    assert staged_bytes(half, whole(storage)) == 32 << 10
     eight = dataclasses.replace(half, lead=(5,))
-    assert stage_dtype(eight, storage) == "float16"
-    assert staged_bytes(eight, storage) == 128 << 10
+    assert stage_dtype(eight, whole(storage)) == "float16"
+    assert staged_bytes(eight, whole(storage)) == 128 << 10
 
 
 @pytest.mark.parametrize("bank", [8, 16, 32, 64])

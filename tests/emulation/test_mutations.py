@@ -17,6 +17,8 @@ WAIT = re.compile(r"cp\.async\.wait_group (\d+)")
 COPY = re.compile(r"cp\.async\.cg\.shared\.global \[(%r\d+)\], \[(%rd\d+)\]")
 MATRIX = re.compile(r"ldmatrix\S+ \{[^}]*\}, \[(%r\d+)\]")
 PRODUCT = re.compile(r"mma\S+ \{[^}]*\}, \{(%r\d+),(%r\d+)")
+PARTIAL = re.compile(r"st\.global\.v\d\.\w+[^;]*;")
+SECOND = re.compile(r"(add\.f32\s+%f\d+, )(%f\d+)(, %f\d+;)")
 SELECTOR = re.compile(r"mma\.sp\S+ .*, 0x([01]);")
 
 
@@ -122,3 +124,38 @@ def test_a_wrong_distance_of_a_shuffle(emulator):
 
     error, _ = kinds("balanced, N = 1", "float32", emulator, shorter)
     assert error > 0
+
+
+@pytest.mark.parametrize("layer", ["dense in parts", "balanced in parts"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_partial_sums_that_are_not_stored(layer, dtype, emulator):
+    _, found = kinds(layer, dtype, emulator, Mutation(PARTIAL, 0, drop))
+    assert "uninitialised" in found
+
+
+@pytest.mark.parametrize("layer", ["dense in parts", "balanced, N = 8, in parts"])
+def test_a_lost_partial_sum(layer, emulator):
+    """The second kernel, the last one of the text, leaves out what it has added so far."""
+
+    def lost(text):
+        start = text.rindex(".entry")
+        zero = SECOND.sub(r"\g<1>0f00000000\g<3>", text[start:], count=8)
+        assert zero != text[start:]
+        return text[:start] + zero
+
+    error, found = kinds(layer, "float32", emulator, lost)
+    assert error > 0
+    assert not found
+
+
+def test_a_stream_that_reads_the_first_part_twice(emulator):
+    """Thread blocks of the second part of the reduction read what those of the first do."""
+
+    def again(text):
+        start = text.index(".entry main_kernel(")
+        body, count = re.subn(r"(mov\.u32\s+%r\d+, )%ctaid\.x;", r"\g<1>0;", text[start:], count=1)
+        assert count
+        return text[:start] + body
+
+    error, found = kinds("balanced, N = 8, in parts", "float32", emulator, again)
+    assert error > 0 or "uninitialised" in found

@@ -34,7 +34,8 @@ CHUNK = 64
 class LaneBanksFormat(BankSlots):
     """Every bank of ``bank`` columns stores ``keep`` values; lane ``l`` owns banks ``l + 32 c``.
 
-    The slots of a lane are its banks one after another. They are cut into chunks of :attr:`chunk`:
+    The slots of a lane are its banks one after another. They are cut into chunks of :attr:`chunk`,
+    of ``most`` where that is enough for whole vectors and words:
     a lane reads values ``vector`` at a time and its indices in whole words. Any matrix fits; banks
     with fewer nonzeros store zeros, with the index of a column that is zero, and so do the lanes of
     a row that has fewer banks.
@@ -53,6 +54,7 @@ class LaneBanksFormat(BankSlots):
     bank: int
     vector: int
     beside: int = 0
+    most: int = CHUNK
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
@@ -73,12 +75,12 @@ class LaneBanksFormat(BankSlots):
         Where whole banks would make chunks too long, chunks end inside a bank.
         """
         slots = self.turns * self.keep
-        if slots <= CHUNK:
+        if slots <= self.most:
             return math.ceil(slots / self.vector) * self.vector
         unit = math.lcm(self.vector, self.slots_per_word)
-        if math.lcm(unit, self.keep) <= CHUNK:
+        if math.lcm(unit, self.keep) <= self.most:
             unit = math.lcm(unit, self.keep)
-        sizes = range(unit, CHUNK + 1, unit)
+        sizes = range(unit, max(unit, self.most) + 1, unit)
         return min(sizes, key=lambda size: (math.ceil(slots / size) * size, -size))
 
     @property

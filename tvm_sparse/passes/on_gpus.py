@@ -12,6 +12,7 @@ from tvm_sparse.passes.device import DevicePasses, Scheduling
 from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.finish.lift_workspaces import LiftWorkspaces
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
@@ -68,6 +69,7 @@ def _schedule(s: Scheduling, target: Target) -> list[Any]:
 def _finalise(target: Target) -> list[Any]:
     return [
         RaiseAssertions(apart=True),
+        LiftWorkspaces(),
         ReturnTensor(),
         *device_of(target).after_scheduling(target),
         *map(read_safely, cuda.pipeline.dataflow_lower_passes(target)),

@@ -53,6 +53,7 @@ SQUARE = Weight(f"{SIZE}x{SIZE}", (SIZE, SIZE), "float16", "balanced", 0.75)
 FC6 = Weight("VGG fc6", (4096, 25088), "float32", "balanced", 0.92)
 WIDE = Weight("16384x8196", (16384, 8196), "float16", "balanced", 0.75)
 GATES = Weight("LSTM-PTB gates", (6000, 1500), "float16", "balanced", 0.8)
+GATES_32 = replace(GATES, dtype="float32")
 BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
 DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
 QUADS = replace(SQUARE, pattern="2:4", sparsity=0.5)
@@ -120,15 +121,20 @@ class Switched(Kernel):
 
 
 ON_OFF = {"off": False, "on": True}
+PARTS = {str(parts): parts for parts in (1, 2, 4, 8)}
 
 MENDS = (
     Mend("long steps", {"off": 0.0, "on": 0.08}, (GATES, WIDE), (16, 64), "step_padding"),
     Mend("held banks", ON_OFF, (SQUARE, GATES), (16, 32, 64), "held_banks"),
     Mend("lanes apart", ON_OFF, (FC6,), (8, 16, 32, 64), "lanes_apart"),
     Mend("words beside", ON_OFF, (SQUARE, GATES), (1, 8), "words_beside"),
-    Mend("split-K", {str(n): n for n in (1, 2, 4, 8)}, (SQUARE, GATES, BLOCKS), (16, 32, 64)),
+    Mend("split-K", PARTS, (SQUARE, DENSE, BLOCKS), (16, 32, 64), "parts"),
+    Mend("split-K of small layers", PARTS, (GATES,), (16, 32, 64), "parts"),
+    Mend(
+        "clamped loads", ON_OFF, (GATES, replace(GATES, dtype="float32")), (1, 8), "clamped_loads"
+    ),
     Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
-    Mend("streams in segments of K", ON_OFF, (FC6,), (1, 8)),
+    Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments"),
     Mend("true counts of block rows", ON_OFF, (BLOCKS,)),
     Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
 )

@@ -47,7 +47,7 @@ class BalancedOperand(PackedOperand, DenseTiles):
         values, indices = self.stage_packed()
         s, per_step = self.storage, self.storage.step // self.storage.bank
         per_group = s.lanes // s.apart
-        grid = int64((s.row_blocks, s.lanes, s.steps * per_step))
+        grid = int64((self.blocks, s.lanes, self.steps * per_step))
         with T.grid(*grid) as axes, T.sblock("decode_w"):
             block, feature, place = T.axis.remap("SSS", axes)
             step, bank, column = place // per_step, place % per_step, place * s.bank

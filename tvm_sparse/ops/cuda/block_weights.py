@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.ops.cuda.tile import SIGN, ThreadBlockTile, round_up
-from tvm_sparse.ops.cuda.weights import DenseTiles
+from tvm_sparse.ops.cuda.weights import DenseTiles, InParts
 from tvm_sparse.ops.marks import VECTOR, int64
 
 EDGE = 8
@@ -19,7 +19,7 @@ EDGE = 8
 
 
 @dataclass
-class BlockOperand(DenseTiles):
+class BlockOperand(InParts, DenseTiles):
     """The kept blocks of each block row one after another; a tile is one block row high.
 
     ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
@@ -32,7 +32,7 @@ class BlockOperand(DenseTiles):
     _kept: Any = field(init=False, default=None)
 
     @property
-    def blocks(self) -> int:
+    def down(self) -> int:
         """Block rows."""
         return self.storage.down
 
@@ -48,8 +48,19 @@ class BlockOperand(DenseTiles):
 
     @property
     def columns(self) -> int:
-        """Columns of all stored blocks, up to a whole step."""
-        return int(round_up(self.slots * self.storage.block_cols, self.tile.columns))
+        """Columns of a part of the stored blocks, up to a whole step."""
+        parts = self.tile.parts
+        return int(round_up(self.stored, self.tile.columns * parts)) // parts
+
+    @property
+    def stored(self) -> int:
+        """Columns of all stored blocks of a block row."""
+        return self.slots * self.storage.block_cols
+
+    @property
+    def padded(self) -> bool:
+        """Whether there are steps past the end."""
+        return self.columns * self.tile.parts > self.stored
 
     @property
     def run(self) -> int:
@@ -79,10 +90,11 @@ class BlockOperand(DenseTiles):
 
     def _slot(self, block: Any, k: Any) -> Any:
         """Return the stored block of a reduction step; steps past the end stay at the last one."""
+        down, k = self.whole(block, k)
         slot, _ = self._place(k)
-        if self.columns > self.slots * self.storage.block_cols:
+        if self.padded:
             slot = tirx.min(slot, tirx.const(self.slots - 1, "int64"))
-        return block * self.slots + slot
+        return down * self.slots + slot
 
     def column(self, block: Any, k: Any) -> Any:
         """Return the column of the matrix that a stored block's column has."""
@@ -90,21 +102,21 @@ class BlockOperand(DenseTiles):
         first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * s.block_cols
         if s.cols % s.block_cols:
             first = tirx.min(first, tirx.const(s.cols - s.block_cols, "int64"))
-        return first + self._place(k)[1]
+        return first + self._place(self.whole(block, k)[1])[1]
 
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return the block's number."""
         return [self._kept[self._slot(block, k)]]
 
-    def counts(self, k: Any, vector: int) -> list[Any]:
+    def counts(self, block: Any, k: Any, vector: int) -> list[Any]:
         """Return whether ``k`` is no step past the end, where a zero would meet an infinity.
 
         The sign bit says so: of a plain comparison TVM concludes that the table needs no bounds.
         """
-        stored = self.slots * self.storage.block_cols
-        if self.columns == stored:
+        if not self.padded:
             return []
-        left = tirx.const(stored // vector - 1, "int64") - k // vector
+        step = self.whole(block, k)[1]
+        left = tirx.const(self.stored // vector - 1, "int64") - step // vector
         return [tirx.shift_right(left, SIGN) == 0]
 
     def stage(self, ws: tirx.Buffer) -> None:
@@ -112,11 +124,12 @@ class BlockOperand(DenseTiles):
         s = self.storage
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
-            value = self._values[self._slot(block, k), self._place(k)[1], feature]
+            step = self.whole(block, k)[1]
+            value = self._values[self._slot(block, k), self._place(step)[1], feature]
             T.reads(value)
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: s.block_rows})
-            total = self.slots * s.block_cols
-            if self.columns != total:
-                value = tirx.if_then_else(k < total, value, tirx.const(0, str(ws.dtype)))
+            if self.padded:
+                zero = tirx.const(0, str(ws.dtype))
+                value = tirx.if_then_else(step < self.stored, value, zero)
             T.buffer_store(ws, value, [block, k, feature])

@@ -23,7 +23,7 @@ class DenseOperand(AllColumns, DenseTiles):
     _values: Any = field(init=False, default=None)
 
     @property
-    def blocks(self) -> int:
+    def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
         return self.storage.row_blocks
 
@@ -34,8 +34,9 @@ class DenseOperand(AllColumns, DenseTiles):
 
     @property
     def columns(self) -> int:
-        """All columns, up to a whole step."""
-        return int(round_up(self.storage.cols, self.tile.columns))
+        """All columns of a part, up to a whole step."""
+        parts = self.tile.parts
+        return int(round_up(self.storage.cols, self.tile.columns * parts)) // parts
 
     def declare(self, dtype: str) -> None:
         """Emit the parameter ``values``."""
@@ -46,11 +47,12 @@ class DenseOperand(AllColumns, DenseTiles):
         """Emit a plain copy."""
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
-            value = self._values[block, k, feature]
+            down, column = self.whole(block, k)
+            value = self._values[down, column, feature]
             T.reads(value)
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: self.tile.features})
-            if self.columns != self.storage.cols:
+            if self.columns * self.tile.parts != self.storage.cols:
                 zero = tirx.const(0, str(ws.dtype))
-                value = tirx.if_then_else(k < self.storage.cols, value, zero)
+                value = tirx.if_then_else(column < self.storage.cols, value, zero)
             T.buffer_store(ws, value, [block, k, feature])

@@ -11,12 +11,12 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
-from tvm_sparse.ops.cuda.weights import DenseTiles
+from tvm_sparse.ops.cuda.weights import DenseTiles, InParts
 from tvm_sparse.ops.marks import int64
 
 
 @dataclass
-class JointOperand(DenseTiles):
+class JointOperand(InParts, DenseTiles):
     """Steps of the reduction that hold a nonzero, named by a table; decoded on chip like banks.
 
     ``storage.banks.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``.
@@ -32,9 +32,9 @@ class JointOperand(DenseTiles):
         self._banks = BalancedOperand(self.storage.banks, self.tile)
 
     @property
-    def blocks(self) -> int:
+    def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
-        return self._banks.blocks
+        return self._banks.down
 
     @property
     def features_first(self) -> bool:
@@ -48,7 +48,7 @@ class JointOperand(DenseTiles):
 
     @property
     def columns(self) -> int:
-        """Columns of the kept tiles of a block."""
+        """Columns of the kept tiles of a block, of a part of them."""
         return self._banks.columns
 
     @property
@@ -64,7 +64,8 @@ class JointOperand(DenseTiles):
 
     def _tile(self, block: Any, k: Any) -> Any:
         """Return the number of the tile that reduction step ``k`` lies in."""
-        return self._kept[block * self.storage.slots + k // self.tile.columns]
+        down, k = self.whole(block, k)
+        return self._kept[down * self.storage.slots + k // self.tile.columns]
 
     def column(self, block: Any, k: Any) -> Any:
         """Return the column of the matrix that a kept tile's column has."""
@@ -75,9 +76,9 @@ class JointOperand(DenseTiles):
         """Return the tile's number."""
         return [self._tile(block, k)]
 
-    def counts(self, k: Any, vector: int) -> list[Any]:
+    def counts(self, block: Any, k: Any, vector: int) -> list[Any]:
         """Return no condition: kept tiles are whole steps."""
-        del k, vector
+        del block, k, vector
         return []
 
     def stage(self, ws: tirx.Buffer) -> None:

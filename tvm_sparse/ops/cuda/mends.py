@@ -19,13 +19,19 @@ class Mends:
     ``step_padding`` is the fraction of columns that may be filled up for longer steps.
     ``held_banks`` loads a bank's values and indices before it stores any. ``lanes_apart`` gives the
     threads of an fp32 product rows of banks that are next to each other. ``words_beside`` gives the
-    lanes of a stream words of indices that are.
+    lanes of a stream words of indices that are. ``parts`` cuts each reduction into so many, where
+    its steps allow it; 0 leaves that to the model, 1 cuts none. ``segments`` cuts that of streams,
+    so that their activations fit on chip. ``clamped_loads`` lets the activations of streams that
+    lie past the end be loaded from the last place: no load is behind a condition of its own.
     """
 
     step_padding: float = 0.08
     held_banks: bool = True
     lanes_apart: bool = True
     words_beside: bool = True
+    parts: int = 0
+    segments: bool = True
+    clamped_loads: bool = True
 
 
 _IN_USE: ContextVar[Mends] = ContextVar("mends", default=Mends())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.marks import VECTOR
+from tvm_sparse.ops.marks import VECTOR, int64
 
 SHARED = "shared.dyn"
 """Scope of a thread block's shared memory."""
@@ -20,13 +21,23 @@ def pointer(region: Any, extent: int, mode: str) -> Any:
     return view.access_ptr(mode)
 
 
-def copied(name: str, source: tirx.Buffer) -> Any:
-    """Emit a plain copy of ``source`` to shared memory, and return it."""
-    out = T.sblock_alloc_buffer(list(source.shape), str(source.dtype), scope=SHARED)
-    with T.grid(*source.shape) as axes, T.sblock(name):
-        place = list(T.axis.remap("S" * len(source.shape), axes))
-        T.reads(source[tuple(place)])
-        T.writes(out[tuple(place)])
-        T.sblock_attr({VECTOR: int(source.shape[-1])})
-        T.buffer_store(out, source[tuple(place)], place)
+def copied(
+    name: str,
+    source: tirx.Buffer,
+    extents: tuple[int, int],
+    place: Callable[[Any, Any], tuple[Any, Any]],
+) -> Any:
+    """Emit a plain copy of ``source[block, step, element]`` to shared memory, and return it.
+
+    ``extents`` are the blocks and steps of the copy, ``place`` says where each lies in the source.
+    """
+    shape = [*int64(extents), source.shape[2]]
+    out = T.sblock_alloc_buffer(shape, str(source.dtype), scope=SHARED)
+    with T.grid(*out.shape) as axes, T.sblock(name):
+        block, step, element = T.axis.remap("SSS", axes)
+        value = source[(*place(block, step), element)]
+        T.reads(value)
+        T.writes(out[block, step, element])
+        T.sblock_attr({VECTOR: int(source.shape[2])})
+        T.buffer_store(out, value, [block, step, element])
     return out

@@ -16,14 +16,17 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.lane_banks import LANES, LaneBanksFormat
 from tvm_sparse.machine.engine.registry import require_gpu
 from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.multiply import fp32
+from tvm_sparse.ops.cuda.parts import add_parts
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
 
 ONE_BLOCK_BYTES = 100 << 10
 """Staged activations beyond which an SM holds one thread block."""
@@ -42,10 +45,14 @@ Index = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps of a thread block, and weight rows that each of them takes."""
+    """Warps of a thread block, and weight rows that each of them takes.
+
+    The reduction is cut into ``parts``, each of which has thread blocks of its own.
+    """
 
     count: int
     rows: int
+    parts: int = 1
 
     @property
     def block(self) -> int:
@@ -65,10 +72,61 @@ def choose_warps(rows: int, sms: int, staged: int = 0) -> Warps:
     return Warps(count, 2 if rows >= 16 * sms else 1)
 
 
-def staged_bytes(c: Contraction, storage: LaneBanksFormat) -> int:
+@dataclass(frozen=True)
+class Cut:
+    """Weight rows of a stream, filled up, once for each part of the reduction: part after part."""
+
+    storage: LaneBanksFormat
+    warps: Warps
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not have equally many chunks."""
+        if self.storage.chunks % self.warps.parts:
+            found = f"{self.storage.chunks} chunks in {self.warps.parts} parts"
+            raise UnsupportedError("weight stream", found, "parts that divide the chunks")
+
+    @property
+    def rows(self) -> int:
+        """Weight rows of a part."""
+        return int(round_up(self.storage.rows, self.warps.block))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a part."""
+        return self.storage.chunks // self.warps.parts
+
+    @property
+    def slots(self) -> int:
+        """Slots of a lane in a part."""
+        return self.chunks * self.storage.chunk
+
+    @property
+    def turns(self) -> int:
+        """Banks of a lane that a part touches: parts may end inside of a bank."""
+        s, slots = self.storage, self.slots
+        ends = (min(s.turns, -(-(part + 1) * slots // s.keep)) for part in range(self.warps.parts))
+        return max(end - part * slots // s.keep for part, end in enumerate(ends))
+
+    @property
+    def columns(self) -> int:
+        """Columns of staged activations: whole turns of 32 banks."""
+        return self.turns * self.storage.bank * LANES
+
+    def first(self, part: Any) -> Any:
+        """Return the first bank of a lane that a part touches."""
+        return part * self.slots // self.storage.keep
+
+    def place(self, row: Any) -> tuple[Any, Any]:
+        """Return the row of the matrix, and the part, of one of all parts' rows."""
+        if self.warps.parts == 1:
+            return row, tirx.const(0, "int64")
+        return row % self.rows, row // self.rows
+
+
+def staged_bytes(c: Contraction, cut: Cut) -> int:
     """Return the shared memory that the activations take."""
-    size = 4 if stage_dtype(c, storage) == FLOAT_SUMS else 2
-    return staged_columns(storage) * padded_rows(math.prod(c.lead)) * size
+    size = 4 if stage_dtype(c, cut) == FLOAT_SUMS else 2
+    return cut.columns * padded_rows(math.prod(c.lead)) * size
 
 
 def result_bytes(c: Contraction, warps: Warps) -> int:
@@ -81,25 +139,22 @@ def padded_rows(rows: int) -> int:
     return 1 << (rows - 1).bit_length()
 
 
-def staged_columns(storage: LaneBanksFormat) -> int:
-    """Return the columns of staged activations: whole turns of 32 banks."""
-    return storage.turns * storage.bank * LANES
-
-
-def stage_dtype(c: Contraction, storage: LaneBanksFormat) -> str:
+def stage_dtype(c: Contraction, cut: Cut) -> str:
     """Return the dtype of staged activations."""
-    size = staged_columns(storage) * padded_rows(math.prod(c.lead)) * 4
+    size = cut.columns * padded_rows(math.prod(c.lead)) * 4
     return FLOAT_SUMS if size <= FP32_STAGE_BYTES else c.dtype
 
 
 def stream_balanced(c: Contraction, s: LaneBanksFormat, warps: Warps) -> tirx.PrimFunc:
-    """Return ``f(X, values, indices, Y)`` for a contraction without taps.
+    """Return ``f(X, values, indices, Y)`` for a contraction without taps, of a static lead.
 
     ``X`` is staged so that column ``e`` of bank ``l + 32 t`` lies at ``(t * bank + e) * 32 + l``:
     a lane reads its own banks only, and 32 lanes never meet in one bank of shared memory, whatever
     the indices are. (Balanced sparsity: Yao et al., AAAI 2019, section 4: one thread a bank.)
+    Of several parts, each stages what its columns are.
     """
-    rows, dtype = padded_rows(math.prod(c.lead)), stage_dtype(c, s)
+    cut = Cut(s, warps)
+    rows, dtype = padded_rows(math.prod(c.lead)), stage_dtype(c, cut)
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
@@ -110,15 +165,17 @@ def stream_balanced(c: Contraction, s: LaneBanksFormat, warps: Warps) -> tirx.Pr
         indices = T.arg("I", T.Buffer(int64((s.rows, s.chunks, *s.word_shape)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            weights = round_up(s.rows, warps.block)
-            xs = T.sblock_alloc_buffer(int64((staged_columns(s), rows)), dtype, scope=SHARED)
-            gathered = T.sblock_alloc_buffer(int64((weights, *slots, rows)), dtype)
+            shape, weights = (warps.parts, cut.columns, rows), warps.parts * cut.rows
+            own = (cut.chunks, *slots[1:])
+            xs = T.sblock_alloc_buffer(int64(shape), dtype, scope=SHARED)
+            gathered = T.sblock_alloc_buffer(int64((weights, *own, rows)), dtype)
             part = T.sblock_alloc_buffer(int64((weights, LANES, rows)), FLOAT_SUMS)
-            _stage(c, s, x, xs)
-            own = _filled_up("stage_w", values, weights)
-            _gather(s, _filled_up("stage_i", indices, weights), xs, gathered)
-            _accumulate(own, slots, lambda at, row: gathered[(*at, row)], part)
-            store(c, _total(part, warps), y)
+            _stage(c, cut, x, xs)
+            streamed = _filled_up("stage_w", values, cut)
+            _gather(cut, _filled_up("stage_i", indices, cut), xs, gathered)
+            _accumulate(streamed, own, lambda at, row: gathered[(*at, row)], part)
+            out = _total(part, warps)
+            store(c, add_parts(c, out, warps.parts) if warps.parts > 1 else out, y)
     return builder.get()
 
 
@@ -148,40 +205,60 @@ def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
     return builder.get()
 
 
-def _stage(c: Contraction, s: LaneBanksFormat, x: tirx.Buffer, xs: tirx.Buffer) -> None:
+def _stage(c: Contraction, cut: Cut, x: tirx.Buffer, xs: tirx.Buffer) -> None:
     """Emit the blocks that read ``x``, zero outside, and lay its banks side by side."""
-    vector = math.gcd(c.columns, s.bank, VECTOR_BITS // int(x.dtype.bits))
-    rows = xs.shape[1]
-    read = T.sblock_alloc_buffer([rows, *int64((s.turns, LANES, s.bank))], c.dtype)
+    s, clamped = cut.storage, mends.in_use().clamped_loads
+    widest = VECTOR_BITS // int(x.dtype.bits)
+    vector = math.gcd(c.columns, s.bank, widest)
+    parts, _, rows = xs.shape
+    banks, zero = int64((cut.turns, LANES, s.bank)), tirx.const(0, c.dtype)
+
+    def column_of(part: Any, turn: Any, lane: Any, e: Any) -> tuple[Any, Any]:
+        """Return a column, and whether it is inside; whole vectors are."""
+        column = ((cut.first(part) + turn) * LANES + lane) * s.bank + e
+        return column, column // vector < c.columns // vector
+
+    read = T.sblock_alloc_buffer([parts, rows, *banks], c.dtype)
     with T.grid(*read.shape) as axes, T.sblock("load_x"):
-        row, turn, lane, e = T.axis.remap("SSSS", axes)
-        column = (turn * LANES + lane) * s.bank + e
-        value = x[(*unflat(row, c.lead), column)]
+        part, row, turn, lane, e = T.axis.remap("SSSSS", axes)
+        column, inside = column_of(part, turn, lane, e)
+        place: Any = row
+        if clamped:
+            last = tirx.const(c.columns // vector - 1, "int64")
+            column = tirx.min(column // vector, last) * vector + column % vector
+            place = tirx.min(row, tirx.const(math.prod(c.lead) - 1, "int64"))
+        value = x[(*unflat(place, c.lead), column)]
         T.reads(value)
-        T.writes(read[row, turn, lane, e])
-        inside = tirx.all(column // vector < c.columns // vector, row < math.prod(c.lead))
-        value = tirx.if_then_else(inside, value, tirx.const(0, c.dtype))
-        T.buffer_store(read, value, [row, turn, lane, e])
-    with T.grid(*int64((s.turns, LANES, s.bank)), rows) as axes, T.sblock("stage_x"):
-        turn, lane, e, row = T.axis.remap("SSSS", axes)
-        value = read[row, turn, lane, e]
-        place = [(turn * s.bank + e) * LANES + lane, row]
+        T.writes(read[part, row, turn, lane, e])
+        T.sblock_attr({VECTOR: vector if clamped else widest})
+        if not clamped:
+            value = tirx.if_then_else(tirx.all(inside, row < math.prod(c.lead)), value, zero)
+        T.buffer_store(read, value, [part, row, turn, lane, e])
+    with T.grid(parts, *banks, rows) as axes, T.sblock("stage_x"):
+        part, turn, lane, e, row = T.axis.remap("SSSSS", axes)
+        value = read[part, row, turn, lane, e]
+        _, inside = column_of(part, turn, lane, e)
         T.reads(value)
-        T.writes(xs[tuple(place)])
+        at = [part, (turn * s.bank + e) * LANES + lane, row]
+        T.writes(xs[tuple(at)])
         if str(xs.dtype) != c.dtype:
             value = tirx.Cast(str(xs.dtype), value)
-        T.buffer_store(xs, value, place)
+        if clamped:  # a zero times what lies at the end may be NaN
+            value = tirx.Select(inside, value, tirx.const(0, str(xs.dtype)))
+        T.buffer_store(xs, value, at)
 
 
-def _gather(s: LaneBanksFormat, indices: Any, xs: tirx.Buffer, gathered: Any) -> None:
+def _gather(cut: Cut, indices: Any, xs: tirx.Buffer, gathered: Any) -> None:
     """Emit the block ``gather``: the activations that one slot multiplies."""
+    s = cut.storage
     with T.grid(*gathered.shape) as axes, T.sblock("gather"):
         weight, chunk, step, lane, j, row = T.axis.remap("SSSSSS", axes)
         slot = step * s.vector + j
         number = slot // s.slots_per_word
         place = (number // s.beside, lane, number % s.beside) if s.beside else (lane, number)
         word = indices[(weight, chunk, *place)]
-        T.reads(word, xs[0 : xs.shape[0], row])
+        part = cut.place(weight)[1]
+        T.reads(word, xs[part, 0 : xs.shape[1], row])
         T.writes(gathered[weight, chunk, step, lane, j, row])
         shift = tirx.Cast("int32", slot % s.slots_per_word * s.index_bits)
         mask = tirx.const((1 << s.index_bits) - 1, "int32")
@@ -190,10 +267,10 @@ def _gather(s: LaneBanksFormat, indices: Any, xs: tirx.Buffer, gathered: Any) ->
         own = tirx.bitwise_or(
             tirx.shift_left(inner, tirx.const(5, "int32")), tirx.Cast("int32", lane)
         )
-        turn = (chunk * s.chunk + slot) // s.keep
+        turn = ((part * cut.chunks + chunk) * s.chunk + slot) // s.keep
         if s.slots > s.turns * s.keep:
             turn = tirx.min(turn, tirx.const(s.turns - 1, "int64"))
-        value = xs[turn * (s.bank * LANES) + own, row]
+        value = xs[part, (turn - cut.first(part)) * (s.bank * LANES) + own, row]
         T.buffer_store(gathered, value, [weight, chunk, step, lane, j, row])
 
 
@@ -213,15 +290,18 @@ def _in_lanes(name: str, out: tirx.Buffer, cols: int, source: Callable[[Any, Any
         T.buffer_store(out, value, place)
 
 
-def _filled_up(name: str, source: tirx.Buffer, rows: int) -> Any:
-    """Emit a block that copies ``source`` and repeats its last row up to ``rows``."""
-    out = T.sblock_alloc_buffer([tirx.const(rows, "int64"), *source.shape[1:]], str(source.dtype))
+def _filled_up(name: str, source: tirx.Buffer, cut: Cut) -> Any:
+    """Emit a block that copies the chunks of each part of ``source``, and repeats its last row."""
+    size = int64((cut.warps.parts * cut.rows, cut.chunks))
+    out = T.sblock_alloc_buffer([*size, *source.shape[2:]], str(source.dtype))
     with T.grid(*out.shape) as axes, T.sblock(name):
-        row, *place = T.axis.remap("S" * len(out.shape), axes)
-        value = source[(tirx.min(row, source.shape[0] - 1), *place)]
+        row, chunk, *place = T.axis.remap("S" * len(out.shape), axes)
+        weight, part = cut.place(row)
+        weight = tirx.min(weight, source.shape[0] - 1)
+        value = source[(weight, part * cut.chunks + chunk, *place)]
         T.reads(value)
-        T.writes(out[(row, *place)])
-        T.buffer_store(out, value, [row, *place])
+        T.writes(out[(row, chunk, *place)])
+        T.buffer_store(out, value, [row, chunk, *place])
     return out
 
 

@@ -15,9 +15,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.engine.registry import require_gpu
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Multiplier
+from tvm_sparse.ops.cuda.parts import add_parts
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
 
@@ -36,11 +38,15 @@ DECODE = "decode_w"
 
 @dataclass(frozen=True)
 class ThreadBlockTile:
-    """Output rows and features of a thread block, and the columns that it stages at a time."""
+    """Output rows and features of a thread block, and the columns that it stages at a time.
+
+    The reduction is cut into ``parts``, each of which has thread blocks of its own.
+    """
 
     rows: int
     features: int
     columns: int
+    parts: int = 1
 
 
 class RightOperand(Protocol):
@@ -48,7 +54,10 @@ class RightOperand(Protocol):
 
     @property
     def blocks(self) -> int:
-        """Blocks of ``tile.features`` rows of the weight matrix."""
+        """Blocks of ``tile.features`` rows of the weight matrix, for each part of the reduction.
+
+        The blocks of a part follow one another.
+        """
 
     @property
     def columns(self) -> int:
@@ -67,7 +76,7 @@ class RightOperand(Protocol):
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return what :meth:`column` reads."""
 
-    def counts(self, k: Any, vector: int) -> list[Any]:
+    def counts(self, block: Any, k: Any, vector: int) -> list[Any]:
         """Return the conditions that step ``k``, of ``vector`` neighbours, reads the input."""
 
     def right(self, dtype: str) -> Any:
@@ -80,7 +89,8 @@ def tiled(
     """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
 
     Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are
-    filled up with zeros to whole tiles on chip only.
+    filled up with zeros to whole tiles on chip only. Sums of several parts of the reduction are
+    added in the order of the parts.
     """
 
     def stage(x: tirx.Buffer, xs: tirx.Buffer) -> None:
@@ -116,8 +126,9 @@ def staged(
             stage(x, xs)
             right = weights.right(c.dtype)
             extents = (tile.rows, tile.features, tile.columns)
-            out = multiplier.multiply(xs, right, extents, c.out_dtype)
-            store(c, out, y)
+            whole = tile.parts == 1
+            out = multiplier.multiply(xs, right, extents, c.out_dtype if whole else FLOAT_SUMS)
+            store(c, out if whole else add_parts(c, out, tile.parts), y)
     return builder.get()
 
 
@@ -144,7 +155,7 @@ def stage_activations(
         else:
             inside = [row < rows, *inside]
         index = c.input_index(unflat(row, c.lead), unflat(column // c.columns, c.taps))
-        inside += weights.counts(k, vector)
+        inside += weights.counts(block, k, vector)
         if c.borders:
             for i, extent in zip(index[plain:], c.padded, strict=True):
                 inside += [i >= 0, i < extent]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.ops.cuda.multiply import Right
 from tvm_sparse.ops.cuda.staging import SHARED, copied
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
@@ -33,13 +34,35 @@ class PackedTiles(Protocol):
         """Columns of a tile."""
 
 
-class AllColumns:
-    """Weights that leave no column out: reduction step ``k`` is column ``k``."""
+class InParts:
+    """Weights whose reduction is cut into ``tile.parts`` of :attr:`columns` steps each."""
+
+    tile: ThreadBlockTile
+
+    @property
+    def down(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        raise NotImplementedError
 
     @property
     def columns(self) -> int:
-        """All columns, up to a whole step."""
+        """Reduction length of a part."""
         raise NotImplementedError
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ``tile.features`` rows, for each part."""
+        return self.down * self.tile.parts
+
+    def whole(self, block: Any, k: Any, length: int | None = None) -> tuple[Any, Any]:
+        """Return the block, and the step ``k`` of a part of ``length`` in the whole reduction."""
+        if self.tile.parts == 1:
+            return block, k
+        return block % self.down, block // self.down * (length or self.columns) + k
+
+
+class AllColumns(InParts):
+    """Weights that leave no column out: reduction step ``k`` is column ``k``."""
 
     @property
     def run(self) -> int:
@@ -47,18 +70,17 @@ class AllColumns:
         return self.columns
 
     def column(self, block: Any, k: Any) -> Any:
-        """Return ``k``."""
-        del block
-        return k
+        """Return ``k``, of the whole reduction."""
+        return self.whole(block, k)[1]
 
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return nothing."""
         del block, k
         return []
 
-    def counts(self, k: Any, vector: int) -> list[Any]:
+    def counts(self, block: Any, k: Any, vector: int) -> list[Any]:
         """Return no condition: columns past the end are outside of the input."""
-        del k, vector
+        del block, k, vector
         return []
 
 
@@ -74,14 +96,19 @@ class PackedOperand(AllColumns):
         raise NotImplementedError
 
     @property
-    def blocks(self) -> int:
+    def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
         return self.storage.row_blocks
 
     @property
+    def steps(self) -> int:
+        """Tiles across, of a part: all parts have equally many."""
+        return whole_steps(self.storage.steps, self.tile.parts)
+
+    @property
     def columns(self) -> int:
-        """All columns, up to a whole step."""
-        return self.storage.steps * self.storage.step
+        """All columns of a part, up to a whole step."""
+        return self.steps * self.storage.step
 
     def declare(self, dtype: str) -> None:
         """Emit the parameters for values and for indices."""
@@ -94,8 +121,25 @@ class PackedOperand(AllColumns):
 
     def stage_packed(self) -> tuple[Any, Any]:
         """Emit ``stage_v`` and ``stage_i``, plain copies, and return what they fill."""
-        values, indices = self._packed
-        return copied("stage_v", values), copied("stage_i", indices)
+        extents = (self.blocks, self.steps)
+
+        def place(block: Any, step: Any) -> tuple[Any, Any]:
+            return self.whole(block, step, self.steps)
+
+        names = ("stage_v", "stage_i")
+        values, indices = (
+            copied(name, source, extents, place)
+            for name, source in zip(names, self._packed, strict=True)
+        )
+        return values, indices
+
+
+def whole_steps(steps: int, parts: int) -> int:
+    """Return the steps of each of ``parts``, which are stored and must be equally many."""
+    if steps % parts:
+        found = f"{steps} steps in {parts} parts"
+        raise UnsupportedError("packed weights", found, "parts that divide the steps")
+    return steps // parts
 
 
 class DenseTiles:
@@ -105,7 +149,7 @@ class DenseTiles:
 
     @property
     def blocks(self) -> int:
-        """Blocks of ``tile.features`` rows."""
+        """Blocks of ``tile.features`` rows, for each part of the reduction."""
         raise NotImplementedError
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from tvm.target import Target
 
@@ -14,17 +13,17 @@ from tvm_sparse.formats.kept_tiles import KeptTilesFormat, most_kept
 from tvm_sparse.formats.lane_banks import LaneBanksFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda import mends, stream
+from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.joint_weights import JointOperand
 from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
-from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.chip import chip
 from tvm_sparse.selection.cuda.demand import seconds
 from tvm_sparse.selection.cuda.option import Option
-from tvm_sparse.selection.cuda.stream_demand import banks_demand
+from tvm_sparse.selection.cuda.stream_option import streamed
 from tvm_sparse.selection.cuda.tile_demand import staging_of
 from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
 
@@ -40,9 +39,7 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     on, rows = chip(target), model.known_rows(c.lead)
     if rows <= STREAM_ROWS and plain(c) and all(isinstance(e, int) for e in c.lead):
         shared = int(target.attrs["max_shared_memory_per_block"])
-        banks = LaneBanksFormat.of(scan.weight)
-        banks = banks.words_beside() if mends.in_use().words_beside else banks
-        option = _streamed(c, banks, on, shared)
+        option = streamed(c, LaneBanksFormat.of(scan.weight), on, shared)
         if option is not None:
             yield option
             return
@@ -96,15 +93,3 @@ def _apart(c: Contraction) -> int:
 def plain(c: Contraction) -> bool:
     """Whether every output row reads exactly one input row: a linear layer or 1x1 convolution."""
     return c.input_shape[:-1] == c.lead and math.prod(c.taps) == 1 and not c.borders
-
-
-def _streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Option | None:
-    """Return the stream of ``s``, or None where the activations do not fit on chip."""
-    staged = stream.staged_bytes(c, s)
-    warps = stream.choose_warps(s.rows, on.sms, staged)
-    if staged + stream.result_bytes(c, warps) > shared:
-        return None
-    demand = banks_demand(c, s, warps)
-    work = s.rows * stream.LANES * s.slots / math.prod(c.matrix_shape)
-    build = partial(stream.stream_balanced, c, s, warps)
-    return Option("balanced", "stream", s, work, seconds(demand, on), build, demand)

@@ -3,7 +3,7 @@
 ``t = launch + ((memory)^4 + (SM)^4)^(1/4)``: a kernel takes as long as the slower of memory and
 SMs, and a little more where both are busy. The same holds for an SM. It works at each step for all
 its thread blocks (``busy``), and a wave of them that it holds at a time waits for that step
-together.
+together. A second kernel, which adds partial sums, follows as a launch of its own.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Demand:
     chain, banks, lookups
         Values that a thread places one after another in a step, banks that it fills, and columns
         that a table names.
+    added
+        Bytes that a second kernel moves, which adds the sums of all parts of the reduction.
     begun, first
         Bytes that a block reads before its first step, and a thread's loads of them that wait for
         one another.
@@ -59,6 +61,7 @@ class Demand:
     chain: float = 0.0
     banks: float = 0.0
     lookups: float = 0.0
+    added: float = 0.0
     begun: float = 0.0
     first: float = 0.0
     streams: bool = False
@@ -69,7 +72,8 @@ def seconds(demand: Demand, on: Chip, *, written: bool = False) -> float:
 
     ``written`` if a benchmark left written lines in L2 before it, which it must wait for.
     """
-    return memory_and(sm_clocks(demand, on), demand.nbytes, on, written=written)
+    second = memory_and(0.0, demand.added, on) if demand.added else 0.0
+    return memory_and(sm_clocks(demand, on), demand.nbytes, on, written=written) + second
 
 
 def memory_and(clocks: float, nbytes: float, on: Chip, *, written: bool = False) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.ops.cuda.separable import SeparableTile
+from tvm_sparse.ops.cuda.stream import Warps
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda.demand import Demand
 
@@ -19,7 +20,8 @@ class Option:
 
     ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
     time, ``kernel`` what the operator is called in reports. Of tiles and streams, ``demand`` is
-    what that time follows from; ``tile`` is what a thread block computes.
+    what that time follows from; ``tile`` is what a thread block computes, of a stream of banks its
+    ``warps``.
     """
 
     name: str
@@ -30,3 +32,4 @@ class Option:
     build: Callable[[], tirx.PrimFunc] = field(repr=False)
     demand: Demand | None = field(default=None, repr=False)
     tile: ThreadBlockTile | SeparableTile | None = None
+    warps: Warps | None = None

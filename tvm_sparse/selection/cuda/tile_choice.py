@@ -12,7 +12,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
 from tvm_sparse.selection.cuda.chip import Chip
-from tvm_sparse.selection.cuda.demand import sm_clocks
+from tvm_sparse.selection.cuda.demand import seconds, sm_clocks
 from tvm_sparse.selection.cuda.occupancy import WARP
 from tvm_sparse.selection.cuda.tile_demand import Staging, tile_demand
 
@@ -23,6 +23,16 @@ NEAR, WARPS, IDLE = 1.15, 4, 1.35
 """Modelled time over the fastest tile's up to which a larger one is taken. With fewer warps than
 schedulers, the model takes kernels for up to so many times faster than they are (the worst rows of
 the fit, tiles of 32 features)."""
+
+PARTS, PART_STEPS = (2, 3, 4, 6, 8, 12, 16), 8
+"""Parts that a reduction may be cut into, each of so many steps at least."""
+
+PART_BLOCKS = 2
+"""Thread blocks for each SM, at most, where a reduction is cut into parts: more gain little, and
+partial sums take memory."""
+
+SPLIT = 1.1
+"""How many times faster parts must be modelled: none were measured."""
 
 UNKNOWN_ROWS = 64
 """Rows that a symbolic extent counts as."""
@@ -44,15 +54,66 @@ def choose_tile(
 ) -> ThreadBlockTile:
     """Return the largest tile whose modelled time is near the smallest, of some widths.
 
-    ``step`` prescribes the columns of a step.
+    ``step`` prescribes the columns of a step. The reduction is cut into parts where that is faster
+    with the kernel that adds them.
     """
-    rows, step = known_rows(c.lead), step or choose_step(staging.columns)
+    step = step or choose_step(staging.columns)
+    shapes = list(itertools.product(heights(c), features))
+    best = _near_fastest(c, staging, on, [ThreadBlockTile(*shape, step) for shape in shapes])
+    least, forced = _seconds(c, staging, best, on) / SPLIT, mends.in_use().parts
+    for parts in parts_of(c, staging, step):
+        tiles = [ThreadBlockTile(*shape, step, parts) for shape in shapes]
+        few = [tile for tile in tiles if forced or _blocks(c, tile) <= PART_BLOCKS * on.sms]
+        tile = _near_fastest(c, staging, on, few) if few else best
+        time = _seconds(c, staging, tile, on)
+        if forced or time < least:
+            best, least = tile, time
+    return best
+
+
+def heights(c: Contraction) -> list[int]:
+    """Return the rows that a tile may have; rows that are filled up are no larger tile."""
+    rows = known_rows(c.lead)
+    return [height for height in ROWS if height < rows + ROWS[-1]] or [ROWS[-1]]
+
+
+def _blocks(c: Contraction, tile: ThreadBlockTile) -> int:
+    """Return the thread blocks of a tile."""
+    down, across = math.ceil(known_rows(c.lead) / tile.rows), math.ceil(c.features / tile.features)
+    return down * across * tile.parts
+
+
+def parts_of(c: Contraction, staging: Staging, step: int) -> list[int]:
+    """Return the parts that a reduction may be cut into.
+
+    Stored tiles are whole steps, equally many in each part. Extents that are not known when
+    compiling have no room for partial sums.
+    """
+    if c.depthwise or not all(isinstance(extent, int) for extent in c.lead):
+        return []
+    steps, stored = math.ceil(staging.columns / step), staging.bank > 0 or staging.halves
+    long = [parts for parts in PARTS if steps // parts >= PART_STEPS]
+    even = [parts for parts in long if not (stored and steps % parts)]
+    forced = mends.in_use().parts
+    return [parts for parts in even if parts <= forced][-1:] if forced else even
+
+
+def _seconds(c: Contraction, staging: Staging, tile: ThreadBlockTile, on: Chip) -> float:
+    """Return the modelled time of a tile."""
+    size = (known_rows(c.lead), c.features)
+    weights = staging.share * c.features * staging.columns * item_bytes(c.dtype)
+    nbytes = weights + activation_bytes(c)
+    return seconds(tile_demand(size, staging, tile, c.dtype, on, nbytes=nbytes), on)
+
+
+def _near_fastest(
+    c: Contraction, staging: Staging, on: Chip, tiles: Sequence[ThreadBlockTile]
+) -> ThreadBlockTile:
+    """Return the largest tile near the fastest."""
+    rows = known_rows(c.lead)
     clocks: dict[ThreadBlockTile, float] = {}
     warps: dict[ThreadBlockTile, int] = {}
-    # Rows that are filled up are no larger tile.
-    heights = [height for height in ROWS if height < rows + ROWS[-1]] or [ROWS[-1]]
-    for down, across in itertools.product(heights, features):
-        tile = ThreadBlockTile(down, across, step)
+    for tile in tiles:
         demand = tile_demand((rows, c.features), staging, tile, c.dtype, on)
         clocks[tile], warps[tile] = sm_clocks(demand, on), demand.threads // WARP
     least = min(clocks.values())

@@ -138,14 +138,15 @@ def tile_demand(
     place = BANK_CLEAR * staging.bank * item / BYTES + BANK_PLACE * staging.keep
     passed = PLACE_PASSES + (0.0 if held else CHAIN_PASSES * staging.keep)
     value = passed * item * staging.keep + staging.bank * item / BYTES * QUARTERS
+    partial = partial_bytes(rows * features, tile.parts)
     return Demand(
-        blocks=math.ceil(rows / tile.rows) * math.ceil(features / tile.features),
+        blocks=math.ceil(rows / tile.rows) * math.ceil(features / tile.features) * tile.parts,
         threads=threads,
         registers=OTHER_REGISTERS + math.ceil(area / threads),
         shared=_shared(tile, item, on, staging),
-        steps=math.ceil(staging.columns / tile.columns),
+        steps=math.ceil(math.ceil(staging.columns / tile.columns) / tile.parts),
         dtype=dtype,
-        nbytes=nbytes,
+        nbytes=nbytes + partial,
         products=products,
         passes=passes + banks / WARP * value,
         fed=copied[0] * min(1.0, rows / tile.rows) + copied[1],
@@ -153,7 +154,13 @@ def tile_demand(
         chain=each * (1 if held else staging.keep),
         banks=each,
         lookups=_lookups(tile, item, threads, staging),
+        added=partial + rows * features * item if partial else 0.0,
     )
+
+
+def partial_bytes(sums: int, parts: int) -> float:
+    """Return the bytes of ``sums`` for each of ``parts``, none where there is one part."""
+    return sums * parts * 4.0 if parts > 1 else 0.0
 
 
 def layout(tile: ThreadBlockTile, dtype: str, *, halves: bool = False) -> tuple[int, int, int]:

@@ -1,0 +1,73 @@
+"""A weight stream as an option: whole, or cut into parts whose activations fit on chip."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from tvm_sparse.formats.lane_banks import CHUNK, LaneBanksFormat
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda import mends, stream
+from tvm_sparse.ops.cuda.stream import Cut, Warps
+from tvm_sparse.selection.cuda.assumptions import SM_REGISTERS
+from tvm_sparse.selection.cuda.chip import Chip
+from tvm_sparse.selection.cuda.demand import seconds
+from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.stream_demand import banks_demand, registers
+from tvm_sparse.selection.cuda.tile_choice import SPLIT
+
+Shape = tuple[LaneBanksFormat, Warps]
+
+CHUNKS = (CHUNK, 32, 16)
+"""Slots of a chunk, at most, that are tried: shorter chunks make more parts."""
+
+MOST_PARTS = 32
+"""Parts of a reduction that are tried, at most."""
+
+COUNTS, ROWS = (8, 16, 32), (1, 2, 4, 8)
+"""Warps of a thread block, and weight rows of a warp, that are tried for parts."""
+
+
+def streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Option | None:
+    """Return the fastest stream of ``s``, or None where the activations do not fit on chip."""
+    beside = mends.in_use().words_beside
+    times: dict[Shape, float] = {}
+    whole = s.words_beside() if beside else s
+    staged = stream.staged_bytes(c, Cut(whole, Warps(1, 1)))
+    for shape in [(whole, stream.choose_warps(s.rows, on.sms, staged)), *_in_parts(c, s)]:
+        if _shared_bytes(c, *shape) <= shared:
+            margin = 1.0 if shape[1].parts == 1 else SPLIT
+            times[shape] = margin * seconds(banks_demand(c, *shape), on)
+    if not times:
+        return None
+    storage, warps = min(times, key=times.__getitem__)
+    demand = banks_demand(c, storage, warps)
+    work = s.rows * stream.LANES * storage.slots / math.prod(c.matrix_shape)
+    build = partial(stream.stream_balanced, c, storage, warps)
+    return Option(
+        "balanced", "stream", storage, work, seconds(demand, on), build, demand, warps=warps
+    )
+
+
+def _in_parts(c: Contraction, s: LaneBanksFormat) -> Iterator[Shape]:
+    """Yield the ways to cut a stream whose sums and operands fit the registers of an SM."""
+    if not mends.in_use().segments:
+        return
+    rows = stream.padded_rows(math.prod(c.lead))
+    shorter = [replace(s, most=most) for most in CHUNKS]
+    beside = mends.in_use().words_beside
+    for storage in dict.fromkeys(s.words_beside() if beside else s for s in shorter):
+        most = min(MOST_PARTS, storage.chunks)
+        even = [parts for parts in range(2, most + 1) if storage.chunks % parts == 0]
+        for shape in itertools.product(COUNTS, ROWS, even):
+            warps = Warps(*shape)
+            if warps.count * stream.LANES * registers(rows, warps) <= SM_REGISTERS:
+                yield storage, warps
+
+
+def _shared_bytes(c: Contraction, storage: LaneBanksFormat, warps: Warps) -> int:
+    """Return the shared memory of a thread block."""
+    return stream.staged_bytes(c, Cut(storage, warps)) + stream.result_bytes(c, warps)
