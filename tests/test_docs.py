@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import tvm_sparse as ts
+from tests.exported import exported
 from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.cli.app import app
 from tvm_sparse.frontends.quiet import quiet
@@ -106,6 +107,7 @@ def migrating() -> dict[str, Any]:
 
 
 def calibrating() -> dict[str, Any]:
+    exported(network(), torch.rand(3, 64), Path("model.onnx"), old=True)
     return {"model": network(), "calibration_batches": [torch.rand(3, 64)]}
 
 
@@ -116,6 +118,7 @@ def running() -> dict[str, Any]:
 
 def pruning() -> dict[str, Any]:
     model, dense, x = network(), network(), torch.rand(32, 64)
+    exported(model, x, Path("model.onnx"), old=True)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     return {
         "model": model,

@@ -22,6 +22,7 @@ _PUBLIC = {
     "load": "tvm_sparse.frontends.load",
     "plan": "tvm_sparse.planning.api",
     "quantize": "tvm_sparse.quantization",
+    "quantize_onnx": "tvm_sparse.quantization.onnx_models.function",
     "tune": "tvm_sparse.program.tune",
     "SparseError": "tvm_sparse.errors",
     "InputError": "tvm_sparse.errors",
@@ -45,6 +46,7 @@ __all__ = [
     "plan",
     "prune",
     "quantize",
+    "quantize_onnx",
     "tune",
 ]
 

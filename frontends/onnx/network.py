@@ -11,12 +11,12 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx import converters
-from tvm_sparse.frontends.onnx.checker import IMPLIED
 from tvm_sparse.frontends.onnx.functions import Functions
 from tvm_sparse.frontends.onnx.known import Known, is_small
 from tvm_sparse.frontends.onnx.origins import Origins
 from tvm_sparse.frontends.onnx.scope import Scope, Value, as_tensor, look_up
 from tvm_sparse.frontends.onnx.types import to_tensor
+from tvm_sparse.onnx_files.checker import IMPLIED
 
 assert converters.__path__, "importing it enters the converters"
 

@@ -24,8 +24,8 @@ def read_onnx(path: Path) -> Any:
         raise InputError(
             str(path), "the package 'onnx' is not installed", "", "pip install onnx"
         ) from error
-    from tvm_sparse.frontends.onnx.checker import check
     from tvm_sparse.frontends.onnx.weights import densify
+    from tvm_sparse.onnx_files.checker import check
 
     if not path.is_file():
         raise InputError(str(path), "no such file", "an .onnx file", "check the path")

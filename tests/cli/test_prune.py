@@ -1,8 +1,10 @@
 import numpy as np
+import onnx
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.exported import exported
 from tvm_sparse.patterns.detector import detect
 
 
@@ -76,3 +78,60 @@ def test_a_file_is_replaced_by_force_only(call, here):
     call(*base)
     assert "--force" in call(*base, status=1).stderr
     call(*base, "--force")
+
+
+@pytest.fixture
+def onnx_file(here, small):
+    """`small` with its first layer pruned, as `m.onnx`."""
+    axes = {"dynamic_axes": {"x": {0: "n"}}}
+    exported(small, torch.rand(3, 64), here / "m.onnx", old=True, **axes)
+    values = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    np.savez(here / "x.npz", x=values)
+    np.save(here / "x.npy", values)
+    return here / "m.onnx"
+
+
+@pytest.mark.parametrize("file", ["x.npz", "x.npy"])
+def test_an_onnx_file_becomes_one_with_zeros(call, call_json, onnx_file, file):
+    options = ["prune", "m.onnx", "-o", "p.onnx", "--sparsity", 0.75, "--ignore", "2"]
+    printed = call_json(*options)
+    assert printed["model"] == "p.onnx"
+    assert [(r["name"], r["sparsity"]) for r in printed["layers"]] == [("0", 0.75)]
+    assert printed["skipped"] == {"2": "in ignore"}
+    printed = call(*options, "--force", "--calibration", file).stdout
+    assert "of its output lost" in printed
+    assert printed.endswith("wrote p.onnx\n")
+    weights = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("p.onnx").graph.initializer}
+    assert (weights["0.weight"] == 0).mean() == 0.75
+    options = ["--shape", "x=2,64", "--no-measure", "--check"]
+    assert "1 of 2 layers sparse" in call("compile", "p.onnx", *options, "-o", "o").stdout
+
+
+def test_recipes_name_layers_of_a_file(call, here, onnx_file):
+    text = "method: layers\nlayers:\n  0.weight: {method: balanced, sparsity: 0.5}\n"
+    text += "  /2/Gemm: {method: unstructured, sparsity: 0.9}\n"
+    (here / "r.yaml").write_text(text, encoding="utf-8")
+    printed = call("prune", "m.onnx", "-o", "p.onnx", "--recipe", "r.yaml").stdout
+    assert "balanced 8/16" in printed or "50.0 %" in printed
+    assert "90.0 %" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["m.onnx", "-o", "p.safetensors"], 2, "not a .onnx file"),
+        (["m.onnx", "-o", "p.onnx", "--weights", "w.safetensors"], 2, "has its own"),
+        (["n.onnx", "-o", "p.onnx"], 1, "no such file"),
+        (["m.onnx", "-o", "p.onnx", "--method", "filters"], 1, "PyTorch module"),
+        (["m.onnx", "-o", "p.onnx", "--ignore", "7"], 1, "matches no prunable layer"),
+        (["m.onnx", "-o", "p.onnx", "--calibration", "y.npz"], 1, "no plain file"),
+        (["m.onnx", "-o", "p.onnx", "--calibration", "wrong.npz"], 1, "no input 'y'"),
+    ],
+)
+def test_what_no_file_can_be_pruned_with_is_refused(
+    call, here, onnx_file, arguments, status, message
+):
+    np.savez(here / "wrong.npz", y=np.zeros(3))
+    (here / "y.npz").mkdir()
+    assert message in call("prune", *arguments, "--sparsity", 0.5, status=status).stderr
+    assert not (here / "p.onnx").exists()

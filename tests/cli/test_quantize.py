@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+
+from tests.exported import exported
 
 
 @pytest.fixture
@@ -49,3 +52,17 @@ def test_scales_may_be_found_when_the_program_runs(call, call_json, here, batche
 def test_what_cannot_be_done_is_refused(call, here, batches, arguments, status, message):
     (here / "there.pt2").touch()
     assert message in call("quantize", *arguments, *batches, status=status).stderr
+
+
+def test_an_onnx_file_becomes_one_with_bytes(call, call_json, here, small, batches):
+    exported(small, torch.rand(3, 64), here / "m.onnx", old=True)
+    base = ["quantize", "m.onnx", "-o", "q.onnx", *batches]
+    assert call(*base).stdout == "wrote q.onnx\n"
+    call_json("compile", "q.onnx", "-o", "q", "--no-measure", "--check")
+    found = call_json(*base, "--force", "--ignore", "0", "--activations", "dynamic")
+    assert found == {"model": "q.onnx", "batches": 1, "left_float": {"0": "in ignore"}}
+    printed = call(*base, "--force", "--tolerance", "1e-6").stdout
+    assert "0 stays float: bytes would change its output by" in printed
+    assert (
+        "not a .onnx file" in call("quantize", "m.onnx", "-o", "q.pt2", *batches, status=2).stderr
+    )

@@ -9,6 +9,7 @@ from tvm_sparse.errors import InputError
 _MODULES = {
     "demo": ("sklearn",),
     "onnx": ("onnx",),
+    "onnxruntime": ("onnx", "onnxruntime"),
     "quantize": ("torchao",),
     "report": ("jinja2",),
     "rpc": ("cloudpickle", "psutil", "tornado"),

@@ -119,7 +119,7 @@ def _gpu() -> Iterator[Finding]:
 
 
 def _caches() -> Iterator[Finding]:
-    from tvm_sparse.machine.fitted import cache_directory
+    from tvm_sparse.base.cache_directory import cache_directory
     from tvm_sparse.tuning.database import default_path
 
     for name, path in (("cache", cache_directory()), ("tuning records", default_path())):

@@ -22,6 +22,12 @@ Source = Annotated[
 Factory = Annotated[
     str, typer.Argument(metavar="SOURCE", help="pkg.module:factory, which returns the model.")
 ]
+FileOrFactory = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="An .onnx file, or pkg.module:factory, which returns the model."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 Weights = Annotated[
     Path | None,
@@ -155,10 +161,23 @@ def use_threads(threads: int) -> None:
         os.environ[name] = str(threads)
 
 
-def check_factory(source: str) -> None:
+def check_factory(source: str, expected: str = "pkg.module:factory") -> None:
     """Refuse a source that is no ``pkg.module:factory``."""
     if ":" not in source:
-        raise InputError(f"'{source}'", "is no factory", "pkg.module:factory")
+        raise InputError(f"'{source}'", "is no factory", expected)
+
+
+def is_onnx(source: str, weights: Path | None = None) -> bool:
+    """Return whether ``source`` is an ``.onnx`` file, and no ``pkg.module:factory``.
+
+    What is neither is refused, and weights beside a file, which has its own.
+    """
+    if not source.endswith(".onnx"):
+        check_factory(source, "an .onnx file, or pkg.module:factory")
+        return False
+    if weights is not None:
+        raise typer.BadParameter("an .onnx file has its own", param_hint="--weights")
+    return True
 
 
 def load_model(

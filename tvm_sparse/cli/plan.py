@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.new_files import whole
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
+from tvm_sparse.cli.calibration import Calibration, tensors
 from tvm_sparse.cli.options import (
     Debug,
     Factory,
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="A .json file for the recipe.")
-]
-Calibration = Annotated[
-    list[Path],
-    typer.Option("--calibration", metavar="FILE", help="A batch of inputs, a .npy file."),
 ]
 Speedup = Annotated[
     float | None, typer.Option(help="Budget: times as fast as the dense network in float32.")
@@ -102,8 +99,6 @@ def plan_command(
         outputs.check_new_file(output, ".json", force=force)
         outputs.check_file(picture)
         check_factory(source)
-        import torch
-
         from tvm_sparse.base.config import Config
         from tvm_sparse.frontends.files.safetensors import load_factory
         from tvm_sparse.planning.api import LEVELS, plan
@@ -114,7 +109,7 @@ def plan_command(
         Budget.of(**budget)
         methods = _methods(method or ["balanced"], option or [])
         model = load_factory(source, weights)
-        batches = [torch.from_numpy(read_array(path)) for path in calibration]
+        batches = tensors(calibration)
         with bars() as progress:
             found = plan(
                 model.eval(),
@@ -150,7 +145,7 @@ def _methods(names: list[str], options: list[str]) -> list[Any]:
 
 
 def _write(found: Plan, path: Path) -> None:
-    with outputs.whole(path) as temporary:
+    with whole(path) as temporary:
         text = json_module.dumps(found.to_json(), indent=1) + "\n"
         temporary.write_text(text, encoding="utf-8")
 

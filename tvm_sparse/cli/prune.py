@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.new_files import whole
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
-from tvm_sparse.cli.options import (
-    Debug,
-    Factory,
-    Force,
-    Json,
-    Weights,
-    check_factory,
-)
-from tvm_sparse.errors import InputError
+from tvm_sparse.cli.calibration import MaybeCalibration, arrays, tensors
+from tvm_sparse.cli.options import Debug, FileOrFactory, Force, Json, Weights, is_onnx
 
 if TYPE_CHECKING:
+    from tvm_sparse.pruning.one_shot import Progress
     from tvm_sparse.pruning.pruner import Pruner
     from tvm_sparse.pruning.recipe import Recipe
 
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="A .safetensors file for the weights."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A .safetensors file for the weights, an .onnx file where SOURCE is one.",
+    ),
 ]
 RecipeFile = Annotated[
     Path | None,
@@ -46,18 +47,10 @@ Settings = Annotated[
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="GLOB", help="Layers to leave alone, by name.")
 ]
-Calibration = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--calibration",
-        metavar="FILE",
-        help="A batch of inputs, a .npy file: masks and weights are fitted to what layers read.",
-    ),
-]
 
 
 def prune_command(
-    source: Factory,
+    source: FileOrFactory,
     *,
     output: Output,
     weights: Weights = None,
@@ -66,12 +59,12 @@ def prune_command(
     option: Settings = None,
     ignore: Ignore = None,
     recipe: RecipeFile = None,
-    calibration: Calibration = None,
+    calibration: MaybeCalibration = None,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Prune the model of SOURCE once and write its weights, zeros included.
+    """Prune the model of SOURCE once and write its weights, or its ONNX file, zeros included.
 
     Without calibration data the smallest weights go. With some, each layer keeps what its outputs
     need most, and the rest is adapted. Pruning in steps takes a training loop: see docs/pruning.md.
@@ -79,22 +72,23 @@ def prune_command(
     if recipe and (sparsity is not None or option or ignore):
         raise typer.BadParameter("says all of it; leave the others out", param_hint="--recipe")
     with console.errors(debug):
-        outputs.check_new_file(output, ".safetensors", force=force)
-        check_factory(source)
-        from tvm_sparse.frontends.files.safetensors import load_factory
-
+        file = is_onnx(source, weights)
+        outputs.check_new_file(output, ".onnx" if file else ".safetensors", force=force)
         plan = _recipe(recipe, method, sparsity, option or [], ignore or [])
-        model = load_factory(source, weights)
-        pruner = _pruned(model, plan, calibration or [])
-        _write(pruner.squash_mask(), output)
-        _show(pruner, output, json)
+        if file:
+            pruner = _pruned_file(source, plan, calibration, output)
+        else:
+            from tvm_sparse.frontends.files.safetensors import load_factory
+
+            pruner = _pruned(load_factory(source, weights), plan, calibration)
+            _write(pruner.squash_mask(), output)
+        _show(pruner, "model" if file else "weights", output, json)
 
 
 def _recipe(
     file: Path | None, method: str, sparsity: float | None, options: list[str], ignore: list[str]
 ) -> Recipe:
     from tvm_sparse.pruning.recipe import load_recipe, parse_recipe
-    from tvm_sparse.pruning.schedule import OneShot
 
     if file is None:
         content: dict[str, Any] = {"method": method, **values(options)}
@@ -102,13 +96,7 @@ def _recipe(
         content |= {"ignore": ignore} if ignore else {}
         return parse_recipe(content, "the options")
     found = load_recipe(file)
-    if not isinstance(found.schedule, OneShot):
-        raise InputError(
-            f"{file}, schedule",
-            "prunes in several steps, with training between them",
-            "one_shot",
-            "use the recipe in a training loop: Recipe.pruner",
-        )
+    found.check_one_step(str(file))
     return found
 
 
@@ -128,26 +116,36 @@ def values(options: list[str]) -> dict[str, Any]:
     return found
 
 
-def _pruned(model: Any, plan: Recipe, calibration: list[Path]) -> Pruner:
+def _pruned_file(source: str, plan: Recipe, calibration: list[Path] | None, output: Path) -> Pruner:
+    """Prune an ONNX file, as :func:`_pruned` does a module, and write ``output``."""
+    from tvm_sparse.pruning.onnx_models.function import onnx
+
+    if not calibration:
+        return onnx(source, plan, output=output)
+    with _bar() as progress:
+        return onnx(source, plan, calibration=arrays(calibration), output=output, progress=progress)
+
+
+def _pruned(model: Any, plan: Recipe, calibration: list[Path] | None) -> Pruner:
     """Prune ``model`` by magnitude, or with calibration data by what outputs lose."""
     if not calibration:
         pruner = plan.pruner(model)
         pruner.step()
         return pruner
-    import torch
-
     from tvm_sparse.pruning.one_shot import one_shot
 
-    batches = [torch.from_numpy(read_array(path)) for path in calibration]
-    with bars() as progress:
+    chosen: dict[str, Any] = {"include": plan.include, "ignore": plan.ignore}
+    with _bar() as progress:
         return one_shot(
-            model.eval(),
-            batches,
-            plan.method,
-            include=plan.include,
-            ignore=plan.ignore,
-            progress=lambda _layer, done, layers, _left: progress("pruning", done, layers),
+            model.eval(), tensors(calibration), plan.method, **chosen, progress=progress
         )
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Progress]:
+    """Yield what draws a bar of the layers that are done."""
+    with bars() as progress:
+        yield lambda _layer, done, layers, _left: progress("pruning", done, layers)
 
 
 def _write(model: Any, path: Path) -> None:
@@ -155,15 +153,15 @@ def _write(model: Any, path: Path) -> None:
 
     # Tied weights share memory, which the format refuses: each name gets its own copy.
     tensors = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
-    with outputs.whole(path) as temporary:
+    with whole(path) as temporary:
         save_file(tensors, temporary)
 
 
-def _show(pruner: Pruner, path: Path, json: bool) -> None:
+def _show(pruner: Pruner, what: str, path: Path, json: bool) -> None:
     report = pruner.report
     assert report is not None
     if json:
-        console.show_json({"weights": str(path), **report.to_json()})
+        console.show_json({what: str(path), **report.to_json()})
         return
     rows = [
         (r.name, "x".join(map(str, r.shape)), r.pattern, tables.percent(r.sparsity), r.note)

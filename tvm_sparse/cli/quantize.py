@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.new_files import whole
 from tvm_sparse.cli import console, outputs
-from tvm_sparse.cli.options import (
-    Debug,
-    Factory,
-    Force,
-    Json,
-    Weights,
-    check_factory,
-)
+from tvm_sparse.cli.calibration import Calibration, arrays, tensors
+from tvm_sparse.cli.options import Debug, FileOrFactory, Force, Json, Weights, is_onnx
 from tvm_sparse.errors import InputError
 
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="A .pt2 file for the program.")
-]
-Calibration = Annotated[
-    list[Path],
-    typer.Option("--calibration", metavar="FILE", help="A batch of inputs, a .npy file."),
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A .pt2 file for the program, an .onnx file where SOURCE is one.",
+    ),
 ]
 Activations = Annotated[
     str | None,
@@ -38,7 +34,8 @@ RecipeFile = Annotated[
     typer.Option("--recipe", metavar="FILE", help="A plan, which says how activations get scales."),
 ]
 Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="A module that stays float.")
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A module, or a layer of an .onnx file, that stays float."),
 ]
 
 Tolerance = Annotated[
@@ -49,9 +46,12 @@ Tolerance = Annotated[
     ),
 ]
 
+Left = dict[str, Any]
+"""Why layers stay float, by name: a reason, or by how much bytes would change their output."""
+
 
 def quantize_command(
-    source: Factory,
+    source: FileOrFactory,
     *,
     output: Output,
     calibration: Calibration,
@@ -64,40 +64,61 @@ def quantize_command(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Quantise the layers of SOURCE and write a program that `compile` takes.
+    """Quantise the layers of SOURCE and write a program, or an ONNX file, that `compile` takes.
 
     Scales of static activations come from the calibration data. Pruned zeros stay zeros.
     """
     if recipe and activations:
         raise typer.BadParameter("says it; leave --activations out", param_hint="--recipe")
     with console.errors(debug):
-        outputs.check_new_file(output, ".pt2", force=force)
-        check_factory(source)
-        import torch
-
-        from tvm_sparse.frontends.files.safetensors import load_factory
-        from tvm_sparse.frontends.program.left_float import LEFT_FLOAT
-        from tvm_sparse.quantization import quantize
-
-        mode = activations or (_activations(recipe) if recipe else "static")
-        batches = [torch.from_numpy(read_array(path)) for path in calibration]
-        program = quantize(
-            load_factory(source, weights),
-            batches,
-            activations=mode,
-            ignore=ignore or (),
-            tolerance=tolerance,
-        )
-        left = program.graph_module.meta[LEFT_FLOAT]
-        with outputs.whole(output) as temporary:
-            torch.export.save(program, temporary)
+        file = is_onnx(source, weights)
+        outputs.check_new_file(output, ".onnx" if file else ".pt2", force=force)
+        options: dict[str, Any] = {
+            "activations": activations or (_activations(recipe) if recipe else "static"),
+            "ignore": ignore or (),
+            "tolerance": tolerance,
+        }
+        quantise = _file if file else _program
+        left = quantise(source, weights, calibration, output, options)
         if json:
-            found = {"program": str(output), "batches": len(batches), "left_float": left}
+            what = "model" if file else "program"
+            found = {what: str(output), "batches": len(calibration), "left_float": left}
             console.show_json(found)
-        else:
-            for name, loss in left.items():
-                console.show(f"{name} stays float: bytes would change its output by {loss:.1%}")
-            console.show(f"wrote {output}")
+            return
+        for name, reason in left.items():
+            whole_reason = isinstance(reason, str)
+            told = reason if whole_reason else f"bytes would change its output by {reason:.1%}"
+            console.show(f"{name} stays float: {told}")
+        console.show(f"wrote {output}")
+
+
+def _file(
+    source: str, _: Path | None, calibration: list[Path], output: Path, options: dict[str, Any]
+) -> Left:
+    """Quantise an ONNX file; return why layers stay float."""
+    from tvm_sparse.quantization.onnx_models.function import quantize_onnx
+
+    return dict(quantize_onnx(source, arrays(calibration), output=output, **options).left_float)
+
+
+def _program(
+    source: str,
+    weights: Path | None,
+    calibration: list[Path],
+    output: Path,
+    options: dict[str, Any],
+) -> Left:
+    """Quantise a module; return by how much bytes would change layers that stay float."""
+    import torch
+
+    from tvm_sparse.frontends.files.safetensors import load_factory
+    from tvm_sparse.frontends.program.left_float import LEFT_FLOAT
+    from tvm_sparse.quantization import quantize
+
+    program = quantize(load_factory(source, weights), tensors(calibration), **options)
+    with whole(output) as temporary:
+        torch.export.save(program, temporary)
+    return dict(program.graph_module.meta[LEFT_FLOAT])
 
 
 def _activations(path: Path) -> str:

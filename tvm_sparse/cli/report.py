@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tvm_sparse.base.extras import require
+from tvm_sparse.base.new_files import whole
 from tvm_sparse.cli import console, outputs
 from tvm_sparse.cli.options import Debug, Force
 
@@ -34,6 +35,6 @@ def report_command(
 
         with verification.opened(artifact) as (manifest, _):
             page = render_artifact(manifest, f"Report of {artifact.stem}")
-        with outputs.whole(output) as place:
+        with whole(output) as place:
             place.write_text(page, encoding="utf-8")
         console.show(f"wrote {output}")

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 
-from tvm_sparse.artifact.own_key import own_key, own_trust
+from tvm_sparse.base.cache_directory import cache_directory
 from tvm_sparse.base.targets import parse_target, threads_of
 from tvm_sparse.dynamo.changes import content
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Part
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.frontends.program.exported import from_exported
-from tvm_sparse.machine.fitted import cache_directory
 from tvm_sparse.program.compiler import compile
-from tvm_sparse_runtime.errors import RuntimeArtifactError
-from tvm_sparse_runtime.library import load
+from tvm_sparse.program.kept import opened_or_made
+from tvm_sparse.program.library import Library
 
 _PACKAGES = ("torch", "apache-tvm", "apache-tvm-ffi", "tvm-sparse")
 
@@ -41,14 +39,12 @@ def compiled(program: torch.export.ExportedProgram, options: Options) -> Part:
         library = compile(from_exported(program), target=options.target, config=options.config)
         return Part(library, False, tuple(library.decisions.to_json()), library.export)
     place = cache_directory() / "graphs" / key_of(program, options)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{place}.lock"):
-        cached = _opened(place)
-        if cached is None:
-            library = compile(from_exported(program), target=options.target, config=options.config)
-            library.export(place, force=True, sign=own_key())
-        opened = cached or load(place, trusted=own_trust())
-    return Part(opened, cached is not None, opened.manifest.decisions, _copying(place))
+
+    def made() -> Library:
+        return compile(from_exported(program), target=options.target, config=options.config)
+
+    opened, new = opened_or_made(place, made)
+    return Part(opened, new is None, opened.manifest.decisions, _copying(place))
 
 
 def key_of(program: torch.export.ExportedProgram, options: Options) -> str:
@@ -69,17 +65,6 @@ def key_of(program: torch.export.ExportedProgram, options: Options) -> str:
 
 def _type(value: Any) -> str:
     return f"{value.dtype}{tuple(value.shape)}" if isinstance(value, torch.Tensor) else str(value)
-
-
-def _opened(place: Path) -> Any:
-    """Return the library at ``place``, or None if there is none that can be used.
-
-    Where signatures are asked for, only what this process compiled can be used.
-    """
-    try:
-        return load(place, trusted=own_trust())
-    except RuntimeArtifactError:
-        return None
 
 
 def _copying(place: Path) -> Callable[[str | Path], Path]:

@@ -10,10 +10,10 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
-import platformdirs
 from tvm.target import Target
 
 from tvm_sparse.base import json_text
+from tvm_sparse.base.cache_directory import cache_directory
 from tvm_sparse.base.line_files import appending, open_lines
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import InputError
@@ -23,11 +23,6 @@ from tvm_sparse.machine.registry import chip_of, machine_of
 FILE = "costs.jsonl"
 
 _fitted: ContextVar[bool] = ContextVar("fitted", default=True)
-
-
-def cache_directory() -> Path:
-    """Return the user's cache directory."""
-    return platformdirs.user_cache_path("tvm-sparse")
 
 
 def costs_of(target: Target) -> Costs:

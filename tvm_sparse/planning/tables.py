@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.base import json_text
+from tvm_sparse.base.cache_directory import cache_directory
 from tvm_sparse.errors import InputError
-from tvm_sparse.machine.fitted import cache_directory
 from tvm_sparse.planning.costs import Costs
 from tvm_sparse.planning.knapsack import Numbers
 

@@ -23,6 +23,8 @@ from tvm_sparse.pruning.methods.joint import JointPruning
 from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.methods.projection import PatternPruning, UnstructuredPruning
 from tvm_sparse.pruning.one_shot import one_shot
+from tvm_sparse.pruning.onnx_models.function import onnx
+from tvm_sparse.pruning.onnx_models.network import OnnxNetwork
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse.pruning.recipe import Recipe, load_recipe
 from tvm_sparse.pruning.report import LayerReport, Report
@@ -40,6 +42,7 @@ __all__ = [
     "Levels",
     "Method",
     "OneShot",
+    "OnnxNetwork",
     "PatternPruning",
     "Proposal",
     "Pruner",
@@ -59,6 +62,7 @@ __all__ = [
     "load_recipe",
     "n_m",
     "one_shot",
+    "onnx",
     "prune",
     "reestimate_batch_norms",
     "squashed_copy",

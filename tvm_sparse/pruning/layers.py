@@ -82,6 +82,14 @@ class PrunableLayer:
         return None if mask is None or mask.mask.all() else self.own(mask.mask).cpu().numpy()
 
 
+class LeftOut(nn.Module):
+    """Stands for a layer without a weight that a method could prune, and says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Selection:
     """What a method prunes, in network order, and why it leaves other layers out.
@@ -195,7 +203,9 @@ def _other_layers(model: nn.Module, known: Container[str]) -> dict[str, str]:
     for name, module in model.named_modules():
         if name in known:
             continue
-        if isinstance(module, nn.modules.conv._ConvTransposeNd):
+        if isinstance(module, LeftOut):
+            found[name] = module.reason
+        elif isinstance(module, nn.modules.conv._ConvTransposeNd):
             found[name] = "a transposed conv, which no method prunes"
         elif isinstance(module, nn.RNNCellBase):
             found[name] = "a recurrent cell, which no method prunes"

@@ -91,6 +91,16 @@ class Recipe:
     ignore: tuple[str, ...] = ()
     numerics: NumericsName = "float32"
 
+    def check_one_step(self, where: str) -> None:
+        """Refuse a recipe whose schedule has several steps; ``where`` is what it is called."""
+        if not isinstance(self.schedule, OneShot):
+            raise InputError(
+                f"{where}, schedule",
+                "prunes in several steps, with training between them",
+                "one_shot",
+                "use the recipe in a training loop: Recipe.pruner",
+            )
+
     def pruner(self, model: nn.Module) -> Pruner:
         """Return a pruner for ``model``; nothing is pruned before its first ``step()``."""
         return Pruner(

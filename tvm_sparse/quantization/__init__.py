@@ -19,16 +19,13 @@ from tvm_sparse.frontends.program.left_float import keep_left_float
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.quantization.converting import converted
 from tvm_sparse.quantization.losses import losses
+from tvm_sparse.quantization.modes import WHERE, check_options
 from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantise_rows
 from tvm_sparse.quantization.tracing import traced
 
-WHERE = "quantize"
 _FROZEN = "_frozen_param"
-
-MODES = ("static", "dynamic")
-"""When scales of activations are found: from calibration data, or when the network runs."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
@@ -85,10 +82,7 @@ def quantize(
     require("quantize", WHERE)
     with quiet():  # it tells of extensions that it cannot load, which nothing here needs
         import torchao  # noqa: F401
-    if activations not in MODES:
-        raise InputError(WHERE, f"got activations '{activations}'", " or ".join(MODES))
-    if tolerance is not None and not tolerance > 0:
-        raise InputError(WHERE, f"got a tolerance of {tolerance}", "a number above zero")
+    check_options(activations, tolerance)
     calls = [arguments(batch) for batch in batches]
     if not calls:
         raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")

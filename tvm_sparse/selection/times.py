@@ -17,9 +17,9 @@ from tvm import tirx, transform
 from tvm.target import Target
 
 from tvm_sparse.base import json_text
+from tvm_sparse.base.cache_directory import cache_directory
 from tvm_sparse.base.line_files import appending, open_lines
 from tvm_sparse.errors import InputError
-from tvm_sparse.machine.fitted import cache_directory
 
 FILE = "times.jsonl"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import nn
@@ -71,6 +71,7 @@ class DEPrune(Method):
     alpha: Alpha | None = field(default=None, repr=False)
     align: tuple[Part, ...] = ("depthwise",)
     norm: Norm = "l2"
+    structural: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no pruning."""

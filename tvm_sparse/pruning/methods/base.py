@@ -36,6 +36,8 @@ class Method(ABC):
     """A pruning method. Fields are its parameters; it keeps no state between steps."""
 
     sorts: ClassVar[Sequence[str]] = MATRIX
+    structural: ClassVar[bool] = False
+    """Whether the method follows channels from layer to layer, for which it traces the module."""
 
     @property
     def gradients(self) -> bool:

@@ -51,6 +51,7 @@ class FilterPruning(Method):
     norm: Norm = "l2"
     rank: Rank = "outputs"
     sorts: ClassVar[Sequence[str]] = (CONV, DEPTHWISE, LINEAR)
+    structural: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a sparsity outside [0, 1] and unknown norms."""

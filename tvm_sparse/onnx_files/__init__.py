@@ -1,0 +1,1 @@
+"""ONNX files that stay what they are but for some weights: read, looked into, run, written."""

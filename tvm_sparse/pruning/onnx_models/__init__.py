@@ -1,0 +1,1 @@
+"""ONNX files as networks whose layers can be pruned, and back."""

@@ -1,0 +1,1 @@
+"""ONNX files with layers in bytes, as ONNX files."""
