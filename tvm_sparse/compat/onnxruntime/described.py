@@ -1,0 +1,76 @@
+"""What a model says about itself: inputs, outputs and metadata, as onnxruntime tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm_sparse_runtime.spec import TensorSpec
+
+_TYPES = {"float32": "float", "float64": "double"}
+"""Types that ONNX calls otherwise than NumPy."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or an output. An open extent has a name, or None."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """Who made the model, and what else is noted; an artifact has nothing of it."""
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+
+def type_of(dtype: str) -> str:
+    """Return ONNX's name of tensors of a NumPy ``dtype``."""
+    return f"tensor({_TYPES.get(dtype, dtype)})"
+
+
+def of_specs(specs: Sequence[TensorSpec]) -> list[NodeArg]:
+    """Return the inputs or outputs of an artifact."""
+    return [NodeArg(spec.name, type_of(spec.dtype), list(spec.shape)) for spec in specs]
+
+
+def of_values(values: Sequence[Any]) -> list[NodeArg]:
+    """Return inputs or outputs of an ONNX graph."""
+    return [_of_value(value) for value in values]
+
+
+def _of_value(value: Any) -> NodeArg:
+    from onnx import helper
+
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        return NodeArg(value.name, value.type.WhichOneof("value") or "", [])
+    dtype = "string" if kind.elem_type == 8 else ""
+    dtype = dtype or str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    shape = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim
+    ]
+    return NodeArg(value.name, type_of(dtype), shape)
+
+
+def metadata_of(proto: Any) -> ModelMetadata:
+    """Return what a ``ModelProto`` says about itself."""
+    return ModelMetadata(
+        proto.producer_name,
+        proto.graph.name,
+        proto.domain,
+        proto.doc_string,
+        proto.graph.doc_string,
+        proto.model_version,
+        {entry.key: entry.value for entry in proto.metadata_props},
+    )
