@@ -50,8 +50,8 @@ def onnx(
         A file to write. ``pruner.model.save(path)`` does it later.
     include, ignore
         Globs over layers, ``ignore`` wins. A layer is known by its weight's name in the file, with
-        or without ``.weight``, by its nodes' names, and by the module that PyTorch's exporter made
-        a node's name from (``"encoder.0.fc"`` for ``"/encoder/0/fc/MatMul"``).
+        or without ``.weight``, and by its nodes' names. The module that PyTorch's exporter made a
+        node's name from means it, too (``"encoder.0.fc"`` for ``"/encoder/0/fc/MatMul"``).
     sparsities
         Sparsities of single layers by these names, in place of the method's.
     options
