@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 
-def run(code: str, *arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` without any of the variables that the test suite sets for itself."""
+def run(
+    code: str, *arguments: Any, timeout: float = 60, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``code`` without any of the variables that the test suite sets for itself.
+
+    It may take ``timeout`` seconds.
+    """
     ours = ("TVM", "OMP", "PYTEST", "COV")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return subprocess.run(
@@ -19,6 +24,6 @@ def run(code: str, *arguments: Any, **environment: str) -> subprocess.CompletedP
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
     )

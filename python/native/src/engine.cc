@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "host.h"
+#include "memory.h"
 #include "team.h"
 
 namespace tvm_sparse {
@@ -49,6 +50,12 @@ std::string path_of(void* symbol) {
   return symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
+std::string tvm_version(void* tvm) {
+  // Any symbol of TVM's runtime tells its path.
+  std::string path = path_of(dlsym(tvm, "TVMBackendParallelLaunch"));
+  return wheel_version(path, "apache_tvm", TVM_SPARSE_BUILT_FOR_TVM);
+}
+
 void* runtime() {
   static std::mutex mutex;
   static void* handle = nullptr;
@@ -61,16 +68,15 @@ void* runtime() {
                 "pip install apache-tvm");
   }
   join_loops(handle);
+  if (tvm_version(handle) == TVM_SPARSE_BUILT_FOR_TVM) share_blocks();
   return handle;
 }
 
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> wheel_versions() {
-  // Any symbol of TVM's runtime tells its path; this one sets the number of threads.
-  std::string tvm = path_of(dlsym(runtime(), "TVMBackendParallelLaunch"));
   std::string own = path_of(reinterpret_cast<void*>(&TVMFFIFunctionGetGlobal));
-  return {{"apache-tvm/tvm", wheel_version(tvm, "apache_tvm", TVM_SPARSE_BUILT_FOR_TVM)},
+  return {{"apache-tvm/tvm", tvm_version(runtime())},
           {"apache-tvm-ffi/tvm_ffi",
            wheel_version(own, "apache_tvm_ffi", TVM_SPARSE_BUILT_FOR_TVM_FFI)}};
 }
