@@ -218,8 +218,9 @@ def _show(
         console.show_json({**found, "decisions": records})
         return
     console.show(tables.decision_table(decisions))
-    if library.decisions.parts > 1:
-        console.show(f"the batch goes through in {library.decisions.parts} parts; times are of one")
+    if (parts := library.decisions.parts) != 1:
+        way = f"in {parts} parts; times are of one" if parts else "item by item; times are of one"
+        console.show(f"the batch goes through {way}")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
     console.show(library.verdict() + (f"; {checked}" if checked else ""))

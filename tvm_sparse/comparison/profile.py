@@ -28,13 +28,8 @@ def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Ker
     ``rules`` names the schedule rule of each function. Where ``main`` calls the parts of a batch,
     the kernels of one part are listed, between what takes and what joins parts.
     """
-    calls = list(_calls(mod["main"]))
-    parts = [i for i, call in enumerate(calls) if isinstance(call.op, tvm.ir.GlobalVar)]
-    if parts:
-        inside = _calls(mod[calls[parts[0]].op])
-        calls = [*calls[: parts[0]], *inside, *calls[parts[-1] + 1 :]]
     kernels = []
-    for call in calls:
+    for call in _planned_calls(mod):
         name = call.args[0].name_hint
         operands = call.args[1].fields if isinstance(call.args[1], relax.Tuple) else []
         layers = (_layer(getattr(operand, "name", "")) for operand in operands)
@@ -46,13 +41,36 @@ def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Ker
     return kernels
 
 
-def _calls(func: relax.Function) -> Iterator[relax.Call]:
-    """Yield the calls of kernels and of other functions of the module in order."""
-    for block in func.body.blocks:
+def _planned_calls(mod: tvm.IRModule) -> list[relax.Call]:
+    """Return the calls of kernels that :func:`planned_kernels` lists."""
+    calls = list(_calls(mod["main"].body))
+    parts = _calling_functions(calls)
+    if not parts:
+        return calls
+    inside = list(_calls(mod[calls[parts[0]].op].body))
+    if not _calling_functions(inside):
+        return [*calls[: parts[0]], *inside, *calls[parts[-1] + 1 :]]
+    # The function of an open batch first asks whether it has one item left.
+    (part,) = _calling_functions(inside)
+    return [*inside[1:part], *_calls(mod[inside[part].op].body), *inside[part + 1 :]]
+
+
+def _calling_functions(calls: Sequence[relax.Call]) -> list[int]:
+    return [i for i, call in enumerate(calls) if isinstance(call.op, tvm.ir.GlobalVar)]
+
+
+def _calls(body: relax.SeqExpr) -> Iterator[relax.Call]:
+    """Yield the calls of kernels and of other functions of the module in order.
+
+    Of two branches, those of the first.
+    """
+    for block in body.blocks:
         for binding in block.bindings:
             call = getattr(binding, "value", None)
+            if isinstance(call, relax.If):
+                yield from _calls(call.true_branch)
             if isinstance(call, relax.Call) and (
-                op_name(call) == "call_tir" or isinstance(call.op, tvm.ir.GlobalVar)
+                op_name(call).startswith("call_tir") or isinstance(call.op, tvm.ir.GlobalVar)
             ):
                 yield call
 

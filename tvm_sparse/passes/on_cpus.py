@@ -22,6 +22,7 @@ from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.canonical.left_products import LeftProducts
 from tvm_sparse.passes.device import DevicePasses, Scheduling
 from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
+from tvm_sparse.passes.finish.call_items import CallItems
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
@@ -52,6 +53,7 @@ from tvm_sparse.passes.shrink.order_channels import OrderChannels
 from tvm_sparse.passes.shrink.remove_channels import RemoveChannels
 from tvm_sparse.passes.shrink.remove_taps import RemoveTaps
 from tvm_sparse.passes.shrink.split_batch import SplitBatch
+from tvm_sparse.passes.shrink.split_open_batch import SplitOpenBatch
 from tvm_sparse.passes.shrink.unfold_lines import UnfoldLines
 from tvm_sparse.schedules.build import device_of
 from tvm_sparse.selection.choose import Chooser
@@ -67,6 +69,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         *(_smaller(chooser) if chooser.config.sparse else []),
         UnfoldLines(),
         SplitBatch(machine.caches.near // 2, least=1.0),
+        SplitOpenBatch(machine.caches.near // 4, least=1.0),
         FuseQuantization(),
         TabulateBytes(machine),
         WidenProducts(chooser.target, chooser.note),
@@ -112,6 +115,7 @@ def _schedule(s: Scheduling, target: Target) -> list[Any]:
         LiftWeights(s.packed),
         ViewReshapes(),
         CallParts(),
+        CallItems(),
         s.apply,
         FreeInputs(s.free),
         *device_of(target).splitting(),

@@ -81,11 +81,11 @@ class Decisions:
 
     ``places`` maps the name of a layer to its position in the network: passes that visit layers in
     another order sort the decisions by it. Layers without one come last, in the order in which they
-    were decided. A large batch goes
-    through the network in ``parts``; times of layers are those of one part. ``costs`` says which
-    costs the models of a CPU were made of. ``masks`` are corners of the masks by layer, ``studied``
-    further candidates with their modelled times. ``histories`` are the searches behind tuned
-    kernels. ``rounding`` is there where the user asked for another precision.
+    were decided. A large batch goes through the network in ``parts`` (0: an open one, item by
+    item); times of layers are those of one part. ``costs`` says which costs the models of a CPU
+    were made of. ``masks`` are corners of the masks by layer, ``studied`` further candidates with
+    their modelled times. ``histories`` are the searches behind tuned kernels. ``rounding`` is there
+    where the user asked for another precision.
     """
 
     records: list[Decision] = field(default_factory=list)

@@ -11,7 +11,7 @@ from tvm import relax, te, tirx
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.concatenate import concatenate
 from tvm_sparse.passes.graph.builders import blocks_ended
-from tvm_sparse.passes.shrink.split_batch import parts_of
+from tvm_sparse.passes.shrink.split_batch import EACH, parts_of
 
 
 @tvm.transform.module_pass(opt_level=0, name="CallParts")
@@ -29,23 +29,26 @@ class CallParts:
         """Return ``mod`` with a ``main`` for the whole batch."""
         main = mod["main"]
         parts = parts_of(mod)
-        if parts == 1:
+        if parts in (1, EACH):
             return mod
         inputs = int(main.attrs["num_input"])
         others = {name: f for name, f in mod.functions_items() if name.name_hint != "main"}
         builder = relax.BlockBuilder(tvm.IRModule(others, attrs=mod.attrs))
-        part = builder.add_func(_private(main), "part")
+        part = builder.add_func(private(main), "part")
         params = [relax.Var(p.name, _times(parts, p.ty)) for p in main.params[:inputs]]
         weights = [relax.Var(p.name, p.ty) for p in main.params[inputs:]]
-        takers = [builder.add_func(_taker(parts, p.ty), "take_part") for p in main.params[:inputs]]
+        takers = [
+            builder.add_func(taker(p.ty, parts * int(p.ty.shape.values[0])), "take_part")
+            for p in main.params[:inputs]
+        ]
         function = builder.function("main", [*params, *weights], attrs={"num_input": inputs})
         with blocks_ended(builder), function:
             with builder.dataflow():
                 results = []
                 for index in int64(tuple(range(parts))):
                     taken = [
-                        builder.emit(relax.call_tir(taker, [x, index], out_ty=small.ty))
-                        for taker, x, small in zip(takers, params, main.params, strict=False)
+                        builder.emit(relax.call_tir(take, [x, index], out_ty=small.ty))
+                        for take, x, small in zip(takers, params, main.params, strict=False)
                     ]
                     results.append(builder.emit(relax.Call(part, [*taken, *weights])))
                 out = builder.emit_output(_joined(builder, results, main.ret_ty))
@@ -53,7 +56,7 @@ class CallParts:
         return builder.get()
 
 
-def _private(main: relax.Function) -> relax.Function:
+def private(main: relax.Function) -> relax.Function:
     """Return ``main`` as a function that only its module calls."""
     for name in list(main.attrs.keys()):
         main = main.without_attr(name)
@@ -66,10 +69,10 @@ def _times(parts: int, ty: Any) -> Any:
     return relax.TensorType([int(first) * parts, *rest], ty.dtype)
 
 
-def _taker(parts: int, ty: Any) -> tirx.PrimFunc:
-    """Return ``f(X, index, Y)``, which copies part ``index`` of ``parts``."""
+def taker(ty: Any, batch: Any) -> tirx.PrimFunc:
+    """Return ``f(X, index, Y)``, which copies part ``index`` of a ``batch`` of items to ``Y``."""
     shape, dtype = list(ty.shape.values), str(ty.dtype)
-    x = te.placeholder(list(_times(parts, ty).shape.values), dtype, name="X")
+    x = te.placeholder([batch, *shape[1:]], dtype, name="X")
     index = tirx.Var("index", "int64")
     y = te.compute(shape, lambda first, *rest: x(index * shape[0] + first, *rest), name="Y")
     return te.create_prim_func([x, index, y]).without_attr("global_symbol")

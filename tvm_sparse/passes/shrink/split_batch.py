@@ -25,15 +25,18 @@ from tvm_sparse.passes.graph.rewrite import (
 from tvm_sparse.passes.shrink.batch import batch_of, handed_on, part_of
 
 PARTS = "tvm_sparse.parts"
-"""Attribute of ``main``: how many times its batch goes into that of the model."""
+"""Attribute of ``main``: how many times its batch goes into that of the model, or :data:`EACH`."""
+
+EACH = 0
+"""Instead of a number of parts: as many as the batch, which is open, has items."""
 
 
 def parts_of(mod: tvm.IRModule) -> int:
-    """Return in how many parts a batch goes through ``main``."""
+    """Return in how many parts a batch goes through ``main``, :data:`EACH` if that is open."""
     return int(mod["main"].attrs.get(PARTS, 1))
 
 
-class _WholeBatch(Exception):
+class WholeBatch(Exception):
     """Some operator does not treat the items of a batch one by one."""
 
 
@@ -47,8 +50,9 @@ class SplitBatch:
     Every layer of a large batch of images writes more than the cache holds and the next one reads
     it back from memory; a part goes through all layers at once. :class:`CallParts` makes the
     program for the whole batch again. A batch is left whole where its activations are small,
-    and where layers hand on less than parts would copy. It is left whole, too, where it is symbolic
-    and where it cannot be followed through every operator.
+    and where layers hand on less than parts would copy. It is left whole, too, where it cannot be
+    followed through every operator. A symbolic one is for
+    :class:`~tvm_sparse.passes.shrink.split_open_batch.SplitOpenBatch`.
 
     Parameters
     ----------
@@ -73,14 +77,14 @@ class SplitBatch:
         if part == batch or handed_on(main) < self.least:
             return mod
         try:
-            split = _Split(batch, part).function(main)
-        except _WholeBatch:
+            split = Split(batch, part).function(main)
+        except WholeBatch:
             return mod
         functions = {**dict(mod.functions_items()), mod.get_global_var("main"): split}
         return tvm.IRModule(functions, attrs=mod.attrs)
 
 
-class _Split:
+class Split:
     """Emits ``main`` again for ``part`` of ``batch`` items; TVM infers the other shapes."""
 
     def __init__(self, batch: int, part: int) -> None:
@@ -90,20 +94,20 @@ class _Split:
         self.builder = relax.BlockBuilder()
 
     def function(self, main: relax.Function) -> relax.Function:
-        """Return the function; raise :class:`_WholeBatch` where items are mixed."""
+        """Return the function; raise :class:`WholeBatch` where items are mixed."""
         for param in main.params:
             shape = (self.part, *(static_shape(param) or ())[1:])
             self.new[param] = relax.Var(param.name, relax.TensorType(shape, param.ty.dtype))
         self.batched |= set(main.params)
         params = [self.new[param] for param in main.params]
         attrs = {**dict(main.attrs.items()), PARTS: self.batch // self.part}
-        failed: _WholeBatch | None = None
+        failed: WholeBatch | None = None
         function = self.builder.function("main", params, attrs=attrs)
         with blocks_ended(self.builder), function:
             with self.builder.dataflow():
                 try:
                     result = self._result(main)
-                except _WholeBatch as error:  # the builder wants its blocks to end
+                except WholeBatch as error:  # the builder wants its blocks to end
                     failed, result = error, params[0]
                 out = self.builder.emit_output(result)
             self.builder.emit_func_output(out)
@@ -117,7 +121,7 @@ class _Split:
             self._emit(binding.var, binding.value)
         result = main.body.body
         if not all(map(self._is_batched, getattr(result, "fields", [result]))):
-            raise _WholeBatch
+            raise WholeBatch
         return self._of(result)
 
     def _emit(self, var: relax.Var, value: relax.Expr) -> None:
@@ -135,7 +139,7 @@ class _Split:
         rule = RULES.get(name)
         flags = [self._is_batched(arg) for arg in call.args]
         if rule is None or not rule(call, flags):
-            raise _WholeBatch
+            raise WholeBatch
         if name == "reshape":
             shape = relax.ShapeExpr([self.part, *list(call.args[1].values)[1:]])
             return relax.Call(call.op, [call.args[0], shape], call.attrs)
@@ -150,7 +154,7 @@ class _Split:
         shape = static_shape(arg) or ()
         if self._is_batched(arg):
             if len(shape) != rank:
-                raise _WholeBatch
+                raise WholeBatch
         elif len(shape) == rank and shape[0] == self.batch:
             return self._repeated(arg)
         return arg
@@ -158,10 +162,10 @@ class _Split:
     def _repeated(self, const: Any) -> Any:
         """Return the first items of a constant in which all items are equal."""
         if not isinstance(const, tvm.ir.GenericConst):
-            raise _WholeBatch
+            raise WholeBatch
         value = array_of(const)
         if not (value == value[:1]).all():
-            raise _WholeBatch
+            raise WholeBatch
         return constant(np.ascontiguousarray(value[: self.part]), name_of(const))
 
     def _is_batched(self, expr: relax.Expr) -> bool:
@@ -191,7 +195,7 @@ class _Split:
             return
         old, new = shape_of_type(before), shape_of_type(after)
         if not old or old[0] != self.batch or not same_shape(new, [self.part, *old[1:]]):
-            raise _WholeBatch
+            raise WholeBatch
 
 
 Rule = Callable[[Any, list[bool]], bool]
