@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.frontends.converters.open_resize import resized, whole_factor
+from tvm_sparse.frontends.converters.open_resize import Resizing, resized
 from tvm_sparse.frontends.converters.operators import converter
 
 aten = torch.ops.aten
@@ -73,7 +73,7 @@ _LINEAR = {
 }
 _OPEN = {
     **{op: "nearest-exact" if "exact" in str(op) else "nearest" for op in _NEAREST},
-    **{op: "linear" for op in _LINEAR if "linear2d_aa" not in str(op) and "cubic" not in str(op)},
+    **{op: "cubic" if "cubic" in str(op) else "linear" for op in _LINEAR if "_aa" not in str(op)},
 }
 """What resizes open extents, and how."""
 
@@ -92,13 +92,8 @@ def _enter(operator: Any, weights: Weights, *, linear: bool) -> None:
             raise UnsupportedError("interpolate", f"{source.ty.dtype}", "floats")
         for axis, (extent, wanted, factor) in enumerate(_steps(source, size, factors), 2):
             if not isinstance(extent, int) or not isinstance(wanted, int):
-                mode = None if corners else _OPEN.get(operator)
-                by = _open_factor(mode, extent, wanted, factor)
-                if mode == "linear" and by & (by - 1):
-                    raise UnsupportedError("interpolate", f"{by} times an open extent", "2, 4, …")
-                if by > 1:
-                    how = (axis, by, mode)
-                    source = importer.block_builder.emit_te(resized, source, *how)
+                how = Resizing(axis, _OPEN.get(operator, ""), bool(corners), factor)
+                source = _open(importer.block_builder, source, wanted, how)
                 continue
             lines = torch.eye(extent, dtype=_computed_in(str(source.ty.dtype)))
             matrix = weights(lines, wanted, bool(corners), factor).T.numpy()
@@ -129,12 +124,14 @@ def _steps(source: Any, size: Any, factors: Any) -> list[tuple[Any, Any, float |
     return list(zip(extents, (getattr(n, "value", n) for n in size), given, strict=True))
 
 
-def _open_factor(mode: str | None, extent: Any, wanted: Any, factor: float | None) -> int:
-    by = None if mode is None else whole_factor(extent, wanted, factor)
-    if by is None:
-        expected = "nearest or linear without corners by a whole factor, or fixed planes"
+def _open(builder: Any, source: Any, wanted: Any, how: Resizing) -> Any:
+    """Resize an axis whose extent is open before or behind."""
+    wanted = how.wanted(source.ty.shape[how.axis]) if wanted is None else wanted
+    if not how.mode or wanted is None:
+        expected = "no antialiasing, and a size or a factor in sixty-fourths; or fixed planes"
         raise UnsupportedError("interpolate", "resizes an open height or width", expected)
-    return by
+    wanted = tirx.const(wanted, "int64") if isinstance(wanted, int) else wanted
+    return builder.emit_te(lambda x, extent: resized(x, extent, how), source, wanted)
 
 
 def _along(

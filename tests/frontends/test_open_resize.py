@@ -14,6 +14,7 @@ import tvm_sparse as ts
 from tvm_sparse.errors import UnsupportedError
 
 OPEN = ({2: Dim("h", min=2, max=64), 3: Dim("w", min=2, max=64)},)
+LARGER = ({2: Dim("h", min=6, max=64), 3: Dim("w", min=6, max=64)},)
 
 
 class Apply(nn.Module):
@@ -80,15 +81,43 @@ def test_a_layer_behind_and_before_convolutions():
     torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+GENERAL = {
+    "linear": interpolated(scale_factor=1.5, mode="bilinear"),
+    "nearest": interpolated(scale_factor=0.5, mode="nearest"),
+    "exact": interpolated(scale_factor=(1.25, 0.75), mode="nearest-exact"),
+    "thrice": interpolated(scale_factor=3.0, mode="bilinear"),
+    "corners": interpolated(scale_factor=2.0, mode="bilinear", align_corners=True),
+    "cubic": interpolated(scale_factor=2.0, mode="bicubic"),
+    "cubic corners": interpolated(scale_factor=1.5, mode="bicubic", align_corners=True),
+    "to a size": interpolated(size=(9, 5), mode="nearest"),
+    "to a size, linear": interpolated(size=(9, 1), mode="bilinear", align_corners=True),
+    "to a size, cubic": interpolated(size=(3, 17), mode="bicubic"),
+    "as large as others": lambda x: F.interpolate(x[:, :, ::2], size=x.shape[2:], mode="bilinear"),
+    "as large, nearest": lambda x: F.interpolate(x[:, :, ::3], size=x.shape[2:]),
+    "one line": lambda x: F.interpolate(x[:, :, 0], size=x.shape[3] + 5, mode="linear"),
+    "halved": lambda x: F.interpolate(x, size=(x.shape[2] // 2, x.shape[3] * 3), mode="bicubic"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::tvm_sparse.errors.SlowKernelWarning")
+@pytest.mark.parametrize("name", GENERAL)
+def test_any_size(name):
+    config = ts.Config(measure=False)
+    function = GENERAL[name]
+    x = torch.randn(1, 3, 9, 8)
+    library = ts.compile(Apply(function), (x,), dynamic_shapes=LARGER, config=config)
+    for shape in ((6, 7), (13, 6), (7, 33), (31, 64), (64, 6), (47, 16)):
+        x = torch.randn(1, 3, *shape)
+        torch.testing.assert_close(library(x), function(x), rtol=1e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"scale_factor": 1.5, "mode": "bilinear"},
-        {"scale_factor": 2.0, "mode": "bilinear", "align_corners": True},
-        {"scale_factor": 2.0, "mode": "bicubic"},
-        {"size": (9, 9), "mode": "nearest"},
+        {"scale_factor": 1.1, "mode": "nearest"},
+        {"scale_factor": 0.5, "mode": "bilinear", "antialias": True},
     ],
 )
 def test_others_are_refused(options):
     with pytest.raises(UnsupportedError, match=re.escape("resizes an open height or width")):
-        ts.compile(Apply(interpolated(**options)), (special(6, 7),), dynamic_shapes=OPEN)
+        ts.compile(Apply(interpolated(**options)), (special(6, 7),), dynamic_shapes=LARGER)
