@@ -59,16 +59,22 @@ class Concat(nn.Module):
         return torch.cat([x, self.branch(x)], 1)
 
 
-class _Builder:
+class Drawn:
+    """What is drawn of a seed."""
+
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
 
     def pick(self, values: list) -> object:
+        """Return one of the values."""
         return values[int(self.rng.integers(len(values)))]
 
     def flip(self, chance: float = 0.5) -> bool:
+        """Return whether something with such a chance happens."""
         return bool(self.rng.random() < chance)
 
+
+class _Builder(Drawn):
     def norm(self, channels: int) -> nn.Module:
         norm = nn.BatchNorm2d(channels)
         with torch.no_grad():
@@ -143,14 +149,14 @@ def random_network(seed: int) -> tuple[nn.Module, torch.Tensor]:
     with torch.no_grad():
         for layer in model.modules():
             if isinstance(layer, nn.Conv2d | nn.Linear):
-                layer.weight *= torch.from_numpy(_mask(builder, tuple(layer.weight.shape)))
+                layer.weight *= torch.from_numpy(random_mask(builder, tuple(layer.weight.shape)))
     size = (int(builder.rng.integers(7, 20)), int(builder.rng.integers(7, 20)))
     return model, torch.randn(int(builder.pick([1, 1, 2, 5])), 3, *size)
 
 
-def _mask(builder: _Builder, shape: tuple[int, ...]) -> np.ndarray:
+def random_mask(drawn: Drawn, shape: tuple[int, ...]) -> np.ndarray:
     """Return 1 where a weight of ``shape`` stays, in a random pattern or none."""
-    rng, density = builder.rng, float(builder.pick([0.1, 0.25, 0.5]))
+    rng, density = drawn.rng, float(drawn.pick([0.1, 0.25, 0.5]))
     kind = int(rng.integers(7))
     features, taps = shape[0], shape[2:]
     columns = shape[1] * int(np.prod(taps, dtype=int))
@@ -159,11 +165,11 @@ def _mask(builder: _Builder, shape: tuple[int, ...]) -> np.ndarray:
     elif kind == 1:
         kept = rng.random((features, columns)) < density
     elif kind == 2:
-        bank = int(builder.pick([4, 8, 16]))
+        bank = int(drawn.pick([4, 8, 16]))
         rank = rng.random((features, -(-columns // bank), bank)).argsort(-1).argsort(-1)
         kept = (rank < max(1, round(bank * density))).reshape(features, -1)[:, :columns]
     elif kind == 3:
-        down, across = int(builder.pick([1, 4, 16])), int(builder.pick([4, 16]))
+        down, across = int(drawn.pick([1, 4, 16])), int(drawn.pick([4, 16]))
         blocks = rng.random((-(-features // down), -(-columns // across))) < density
         kept = blocks.repeat(down, 0).repeat(across, 1)[:features, :columns]
     elif kind == 4:
@@ -175,7 +181,7 @@ def _mask(builder: _Builder, shape: tuple[int, ...]) -> np.ndarray:
     else:
         kept = np.zeros((features, columns), bool)
         kept[:, rng.permutation(columns)[: max(1, int(columns * density))]] = True
-    if kind in (1, 2, 3) and builder.flip() and len(taps) == 2:
+    if kind in (1, 2, 3) and drawn.flip() and len(taps) == 2:
         # Banks and blocks along channels of a tap instead of PyTorch's order.
         moved = kept.reshape(features, *taps, shape[1])
         return np.ascontiguousarray(moved.transpose(0, 3, 1, 2)).astype(np.float32)

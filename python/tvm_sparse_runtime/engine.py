@@ -134,8 +134,10 @@ def tensor(array: Any) -> Any:
 
 def empty(shape: Sequence[int], dtype: str, device: str = "cpu") -> Any:
     """Return a new tensor, aligned as kernels need it."""
-    allocate = function("runtime.TVMTensorAllocWithScope")
-    return allocate(*_described(tuple(shape), dtype, device), None)
+    extents, kind, place = _described(tuple(shape), dtype, device)
+    if device == "cpu":
+        return function("tvm_sparse.empty")(extents, kind)
+    return function("runtime.TVMTensorAllocWithScope")(extents, kind, place, None)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -4,7 +4,6 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/dtype.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -19,7 +18,6 @@ namespace {
 namespace ffi = tvm::ffi;
 
 constexpr int kPooled = 2;  // TVM's allocator that keeps released memory for reuse
-constexpr size_t kAlignment = 64;
 constexpr const char* kRuntime = "libtvm_runtime.so";
 
 struct Mapped {
@@ -29,13 +27,12 @@ struct Mapped {
 };
 
 struct Aligned {
+  Block block{};
   void AllocData(DLTensor* tensor) {
-    size_t size = ffi::GetDataSize(*tensor);
-    tensor->data = std::aligned_alloc(kAlignment, (size + kAlignment) / kAlignment * kAlignment);
-    if (!tensor->data)
-      throw Error(TVM_SPARSE_FAILED, "memory", std::to_string(size) + " bytes refused");
+    block = take_block(ffi::GetDataSize(*tensor));
+    tensor->data = block.data;
   }
-  void FreeData(DLTensor* tensor) { std::free(tensor->data); }
+  void FreeData(DLTensor*) { give_block(block); }
 };
 
 template <typename Allocator>
@@ -114,6 +111,10 @@ ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape, const std
   ffi::Tensor result = made(Aligned{}, shape, dtype);
   if (data) std::memcpy(result.data_ptr(), data, nbytes(result));
   return result;
+}
+
+ffi::Tensor empty(ffi::Shape shape, DLDataType dtype) {
+  return ffi::Tensor::FromNDAlloc(Aligned{}, shape, dtype, DLDevice{kDLCPU, 0});
 }
 
 size_t nbytes(const ffi::Tensor& tensor) { return ffi::GetDataSize(tensor); }

@@ -38,6 +38,9 @@ tvm::ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const s
 tvm::ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape,
                        const std::string& dtype);
 
+// A new tensor, aligned as kernels need it.
+tvm::ffi::Tensor empty(tvm::ffi::Shape shape, DLDataType dtype);
+
 size_t nbytes(const tvm::ffi::Tensor& tensor);
 
 std::string dtype_name(const tvm::ffi::Tensor& tensor);

@@ -13,6 +13,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   constexpr bool kOverride = true;  // a second copy of this library is no error
   ffi::Function::SetGlobal("tvm_sparse.start_engine", ffi::Function::FromTyped(start_engine),
                            kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.empty", ffi::Function::FromTyped(empty), kOverride);
   ffi::Function::SetGlobal("tvm_sparse.together", ffi::Function::FromTyped(together), kOverride);
   ffi::Function::SetGlobal("tvm_sparse.use_threads", ffi::Function::FromTyped(use_threads),
                            kOverride);

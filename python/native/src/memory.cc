@@ -54,29 +54,36 @@ class Allocator {
 
 class Blocks : public Allocator {
  public:
-  Buffer Alloc(DLDevice device, size_t bytes, size_t, DLDataType) override {
+  Block take(size_t bytes) {
     if (bytes > SIZE_MAX / 2) throw refused(bytes);
-    Buffer found;
-    found.device = device;
-    found.size = std::max<size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
+    size_t size = std::max<size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
     std::lock_guard<std::mutex> lock(mutex_);
-    auto idle = idle_.lower_bound(found.size);
-    if (idle != idle_.end() && idle->first <= kSlack * found.size) {
-      found.size = idle->first;
-      found.data = idle->second;
+    auto idle = idle_.lower_bound(size);
+    if (idle != idle_.end() && idle->first <= kSlack * size) {
+      Block found{idle->second, idle->first};
       idle_.erase(idle);
       return found;
     }
     // The largest block that is too small has been outgrown.
     if (idle != idle_.begin()) release(std::prev(idle));
-    found.data = std::aligned_alloc(kAlignment, found.size);
-    if (!found.data) {
+    void* data = std::aligned_alloc(kAlignment, size);
+    if (!data) {
       release_all();
-      found.data = std::aligned_alloc(kAlignment, found.size);
+      data = std::aligned_alloc(kAlignment, size);
     }
-    if (!found.data) throw refused(found.size);
-    used_ += found.size;
-    return found;
+    if (!data) throw refused(size);
+    used_ += size;
+    return {data, size};
+  }
+
+  void give(const Block& block) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    idle_.emplace(block.size, block.data);
+  }
+
+  Buffer Alloc(DLDevice device, size_t bytes, size_t, DLDataType) override {
+    Block block = take(bytes);
+    return {block.data, block.size, device, kPooled};
   }
 
   Buffer Alloc(DLDevice device, ffi::Shape shape, DLDataType dtype,
@@ -92,10 +99,7 @@ class Blocks : public Allocator {
 
   void FreeView(DLDevice, void*) override {}
 
-  void Free(const Buffer& buffer) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    idle_.emplace(buffer.size, buffer.data);
-  }
+  void Free(const Buffer& buffer) override { give({buffer.data, buffer.size}); }
 
   void Clear() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -134,12 +138,21 @@ class Blocks : public Allocator {
   size_t used_ = 0;
 };
 
+Blocks& blocks() {
+  static auto* all = new Blocks;  // tensors may outlive everything
+  return *all;
+}
+
 // TVM asks for an allocator by the name of a device, which is empty for most; null is its own.
 void* allocator(DLDevice device, int type) {
-  return device.device_type == kDLCPU && type == kPooled ? new Blocks : nullptr;
+  return device.device_type == kDLCPU && type == kPooled ? &blocks() : nullptr;
 }
 
 }  // namespace
+
+Block take_block(size_t bytes) { return blocks().take(bytes); }
+
+void give_block(const Block& block) { blocks().give(block); }
 
 void share_blocks() {
   constexpr bool kOverride = true;  // a second copy of this library is no error
