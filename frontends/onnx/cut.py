@@ -12,6 +12,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.files.part import Part, unknown
 from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.types import dtype_of
+from tvm_sparse.onnx_files.extents import fixed_extent
 
 
 def cut(proto: Any, part: Part) -> Any:
@@ -71,7 +72,7 @@ def _constant(value: Any, constant: Any) -> np.ndarray:
         array = given.astype(dtype)
     if dtype.kind in "biu" and not (array == given).all():
         raise InputError(place, f"is {constant!r}", f"numbers of {dtype}")
-    wanted = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+    wanted = [fixed_extent(dim) for dim in kind.shape.dim]
     if array.ndim == 0 and all(n in (1, None) for n in wanted):
         array = array.reshape([1] * len(wanted))
     fits = array.ndim == len(wanted) and all(

@@ -14,6 +14,7 @@ import torch
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.onnx.types import dtype_of, to_tensor
 from tvm_sparse.frontends.onnx.weights import LARGEST
+from tvm_sparse.onnx_files.extents import fixed_extent
 
 OpenAxes = Callable[[str, int, tuple[int, ...]], Mapping[int, tuple[int, int | None]]]
 Range = tuple[int, int | None]
@@ -88,8 +89,8 @@ def read_inputs(graph: Any) -> list[Input]:
 
 
 def _extent(dim: Any, name: str) -> Extent:
-    if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
-        return int(dim.dim_value)
+    if (fixed := fixed_extent(dim)) is not None:
+        return fixed
     return spelled((dim.dim_param.strip("?-1 ") and dim.dim_param) or name)
 
 

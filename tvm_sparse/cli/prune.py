@@ -94,7 +94,7 @@ def _recipe(
         content: dict[str, Any] = {"method": method, **values(options)}
         content |= {} if sparsity is None else {"sparsity": sparsity}
         content |= {"ignore": ignore} if ignore else {}
-        return parse_recipe(content, "the options")
+        return parse_recipe(content, "--sparsity and --set")
     found = load_recipe(file)
     found.check_one_step(str(file))
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.onnx_files.document import Document
+from tvm_sparse.onnx_files.extents import fixed_extent, said
 
 Batch = Any
 """An array, a sequence of arrays in the order of the inputs, or a mapping by their names."""
@@ -80,7 +81,7 @@ def _cut(batch: dict[str, np.ndarray], inputs: Mapping[str, Any]) -> Iterator[di
     for name, array in batch.items():
         dims = inputs[name].type.tensor_type.shape.dim
         for axis, (extent, dim) in enumerate(zip(array.shape, dims, strict=False)):
-            fixed = dim.dim_value if dim.HasField("dim_value") else 0
+            fixed = fixed_extent(dim)
             if not fixed or extent == fixed:
                 continue
             several = 1 if axis or extent % fixed else extent // fixed
@@ -96,11 +97,11 @@ def _cut(batch: dict[str, np.ndarray], inputs: Mapping[str, Any]) -> Iterator[di
 
 
 def _piece(array: np.ndarray, dims: Any, i: int) -> np.ndarray:
-    size = dims[0].dim_value if len(dims) and dims[0].HasField("dim_value") else 0
+    size = fixed_extent(dims[0]) if len(dims) else None
     return array[i * size : (i + 1) * size] if size and len(array) != size else array
 
 
 def _shape(dims: Any) -> str:
     """Return a shape as messages have it, open extents by their names."""
-    extents = (str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
-    return f"shape [{', '.join(extents)}]"
+    extents = (said(dim) for dim in dims)
+    return f"shape [{', '.join('?' if e is None else str(e) for e in extents)}]"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm_sparse.onnx_files.extents import said
 from tvm_sparse_runtime.spec import TensorSpec
 
 _TYPES = {"float32": "float", "float64": "double"}
@@ -57,10 +58,7 @@ def _of_value(value: Any) -> NodeArg:
         return NodeArg(value.name, value.type.WhichOneof("value") or "", [])
     dtype = "string" if kind.elem_type == 8 else ""
     dtype = dtype or str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    shape = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim
-    ]
-    return NodeArg(value.name, type_of(dtype), shape)
+    return NodeArg(value.name, type_of(dtype), [said(dim) for dim in kind.shape.dim])
 
 
 def metadata_of(proto: Any) -> ModelMetadata:
