@@ -80,6 +80,7 @@ class Training:
         batches = itertools.islice(batches, len(self.losses), None)
         begin = saved = time.monotonic()
         before, whole = self.elapsed, True
+        fixed = _tables_fixed(self.student)
         try:
             while (over := self.plan.fraction(len(self.losses), self.elapsed)) < 1:
                 whole = False
@@ -92,6 +93,8 @@ class Training:
                     kept.save(self._state())
                     saved = time.monotonic()
         finally:
+            for parameter in fixed:
+                parameter.requires_grad_()
             if whole:
                 kept.save(self._state())
         if self.average is not None:
@@ -153,9 +156,26 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 def _trained(student: nn.Module) -> list[nn.Parameter]:
     """Return the parameters of ``student`` but those of embeddings."""
-    tables = (m for m in student.modules() if isinstance(m, nn.Embedding))
-    fixed = {id(p) for table in tables for p in table.parameters()}
+    fixed = {id(p) for p in _tables(student)}
     return [p for p in student.parameters() if p.requires_grad and id(p) not in fixed]
+
+
+def _tables(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters of the embeddings of ``model``."""
+    return [p for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()]
+
+
+def _tables_fixed(student: nn.Module) -> list[nn.Parameter]:
+    """Stop computing the gradients of embeddings, which nothing uses; return what was stopped.
+
+    A wrapper for several devices waits for them: there they are computed.
+    """
+    if unwrapped(student) is not student:
+        return []
+    stopped = [p for p in _tables(student) if p.requires_grad]
+    for parameter in stopped:
+        parameter.requires_grad_(False)
+    return stopped
 
 
 def _fusable(parameters: list[nn.Parameter]) -> bool:
