@@ -4,10 +4,13 @@
     python -m benchmarks.one_shot --swaps --levels 0.75      # what swaps add
     python -m benchmarks.one_shot --distil 0.5 0.75   # distillation of the balanced ones
     python -m benchmarks.one_shot --distil 0.75 --by-layer   # with a sparsity for each layer
+    python -m benchmarks.one_shot --distil 0.75 --varied --steps 12000   # more text, for longer
 
 all-MiniLM-L6-v2, calibrated and tested on sentences of the docstrings of Python's library.
 Quality is the mean cosine of pruned to dense embeddings of 256 held-out sentences, and the rank
-correlation of their pairwise similarities.
+correlation of their pairwise similarities; and the mean cosine of sentences of another domain, the
+manual pages and changelogs of the system. ``--varied`` also trains on the docstrings of installed
+packages.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ CALIBRATION, TEST = 768, 256
 TOKENS = 512
 """Of a batch of distillation."""
 RATE = 1.5e-3
+OFTEN = 2
+"""How often varied text has the sentences that are like the test's."""
 NAME = "one_shot"
 PATTERNS: dict[str, Method] = {
     "balanced, bank 16": BalancedPruning(0.5),
@@ -57,24 +62,35 @@ PATTERNS: dict[str, Method] = {
 class Data:
     """The dense network, its sentences, and what a pruned copy of it keeps."""
 
-    def __init__(self, draw: int) -> None:
+    def __init__(self, draw: int, *, varied: bool = False) -> None:
         self.tokenizer, self.dense = loaded()
         texts = sentences.collect()
         test, rest = texts[:TEST], texts[TEST:]
         first = draw * CALIBRATION
+        self.text = "varied" if varied else "docstrings"
         self.test = sentences.batches(self.tokenizer, test)
         self.calibration = sentences.batches(self.tokenizer, rest[first : first + CALIBRATION])
-        numbers = [sentences.numbers(self.tokenizer, text) for text in rest]
+        manuals = sentences.manuals()
+        trained = rest
+        if varied:
+            trained = rest * OFTEN + sentences.packages([*texts, *manuals])
+        numbers = [sentences.numbers(self.tokenizer, text) for text in trained]
         self.training = ts.prune.batches_by_length(numbers, TOKENS)
         self.wanted = sentences.embed(self.dense, self.test)
+        self.other = sentences.batches(self.tokenizer, manuals)
+        self.wanted_of_other = sentences.embed(self.dense, self.other) if manuals else None
 
     def quality(self, model: nn.Module) -> dict[str, float]:
         """Return how much of the embeddings ``model`` keeps."""
         found = sentences.embed(model, self.test)
-        return {
+        quality = {
             "cosine": round(sentences.cosine(found, self.wanted), 4),
             "rank": round(sentences.rank_correlation(found, self.wanted), 4),
         }
+        if self.wanted_of_other is not None:
+            other = sentences.cosine(sentences.embed(model, self.other), self.wanted_of_other)
+            quality["other"] = round(other, 4)
+        return quality
 
 
 def loaded() -> tuple[Any, nn.Module]:
@@ -127,6 +143,7 @@ def distilled(data: Data, row: dict[str, Any], model: nn.Module, steps: int) -> 
     return {
         **row,
         "loss": "all terms",
+        "text": data.text,
         "steps": steps,
         "distil_seconds": round(time.perf_counter() - begin),
         "distil_processor_seconds": round(time.process_time() - used),
@@ -142,7 +159,7 @@ class Results:
         old = load(NAME) or {"rows": [], "distilled": []}
         self.rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
         self.swaps = {(r["pattern"], r["level"]): r for r in old.get("swaps", [])}
-        self.distilled = {(r["level"], r["layers"], r["steps"]): r for r in old["distilled"]}
+        self.distilled = {_trial(row): row for row in old["distilled"]}
 
     def save(self, row: dict[str, Any]) -> None:
         """Write what is known, and print ``row``, which is new."""
@@ -154,6 +171,11 @@ class Results:
             "distilled": [self.distilled[key] for key in sorted(self.distilled)],
         }
         save(NAME, content)
+
+
+def _trial(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what a row of distillation is known by."""
+    return row["level"], row["layers"], row.get("text", "docstrings"), row["steps"]
 
 
 def every_pattern(results: Results, arguments: argparse.Namespace) -> None:
@@ -194,6 +216,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3, help="draws of calibration sentences")
     parser.add_argument("--distil", nargs="*", type=float, default=[], help="levels to distil")
     parser.add_argument("--swaps", action="store_true", help="with swaps and without")
+    parser.add_argument("--varied", action="store_true", help="distil on more varied text")
     parser.add_argument("--by-layer", action="store_true", help="distil with levels of each layer")
     parser.add_argument("--steps", type=int, default=460, help="of distillation")
     parser.add_argument("--threads", type=int, default=2)
@@ -205,7 +228,7 @@ def main() -> None:
     elif not arguments.distil:
         every_pattern(results, arguments)
     for level in arguments.distil:
-        data = Data(0)
+        data = Data(0, varied=arguments.varied)
         layers = "measured" if arguments.by_layer else "uniform"
         made = (
             by_layer(data, level)
@@ -213,9 +236,9 @@ def main() -> None:
             else prune_once(data, BalancedPruning(level))
         )
         row = distilled(data, *made, arguments.steps)
-        key = level, layers, arguments.steps
-        results.distilled[key] = {"level": level, "layers": layers, **row}
-        results.save(results.distilled[key])
+        row = {"level": level, "layers": layers, **row}
+        results.distilled[_trial(row)] = row
+        results.save(row)
 
 
 if __name__ == "__main__":

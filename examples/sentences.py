@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import importlib.util
 import os
 import random
 import re
+import sysconfig
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +43,75 @@ def load() -> tuple[Any, nn.Module]:
 
 def collect(seed: int = 0) -> list[str]:
     """Return sentences of the docstrings of Python's own library, shuffled."""
-    found: set[str] = set()
     library = Path(os.__file__).parent
-    for path in sorted(library.rglob("*.py"))[:4000]:
-        if "site-packages" in path.parts:
-            continue
+    files = sorted(library.rglob("*.py"))[:4000]
+    return _shuffled(_docstrings(f for f in files if "site-packages" not in f.parts), seed)
+
+
+def packages(left_out: Iterable[str], seed: int = 0) -> list[str]:
+    """Return sentences of the docstrings of installed packages, shuffled.
+
+    What differs from a sentence in ``left_out`` by no more than marks and case is left out.
+    """
+    files = sorted(Path(sysconfig.get_path("purelib")).rglob("*.py"))
+    random.Random(1).shuffle(files)
+    unlike = {_letters(text) for text in left_out}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # others' code need not be clean
+        found = {_letters(text): text for text in sorted(_docstrings(files[:6000]))}
+    return _shuffled((text for key, text in found.items() if key not in unlike), seed)
+
+
+def manuals(count: int = 256) -> list[str]:
+    """Return sentences of another domain: the manual pages and changelogs of this system.
+
+    Half are of each kind; there are fewer on a system that has none.
+    """
+    pages = sorted(Path("/usr/share/man").glob("man*/*.gz"))
+    changes = sorted(Path("/usr/share/doc").rglob("changelog*.gz"))
+    found = []
+    for files, most in ((pages, 400), (changes, 300)):
+        random.Random(2).shuffle(files)
+        texts = sorted(_paragraphs(files[:most]))
+        found += random.Random(3).sample(texts, min(count // 2, len(texts)))
+    return found
+
+
+def _docstrings(files: Iterable[Path]) -> set[str]:
+    found: set[str] = set()
+    for path in files:
         try:
             tree = ast.parse(path.read_text(encoding="utf-8", errors="ignore"))
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 found.update(filter(_is_prose, _split(ast.get_docstring(node) or "")))
-    shuffled = sorted(found)
-    random.Random(seed).shuffle(shuffled)
-    return shuffled
+    return found
+
+
+def _paragraphs(files: Iterable[Path]) -> set[str]:
+    """Return the sentences in compressed texts; the commands of manual pages are left out."""
+    found: set[str] = set()
+    for path in files:
+        try:
+            text = gzip.decompress(path.read_bytes())[:300000].decode("utf-8", "ignore")
+        except (OSError, EOFError):
+            continue
+        text = re.sub(r"(?m)^\.\S*", "", re.sub(r"\\f[A-Z]|\\&|\\", "", text))
+        for paragraph in re.split(r"\n\s*\n", text):
+            found.update(filter(_is_prose, _split(paragraph)))
+    return found
+
+
+def _shuffled(texts: Iterable[str], seed: int) -> list[str]:
+    found = sorted(texts)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z]+", " ", text.lower()).strip()
 
 
 def _split(text: str) -> list[str]:
