@@ -22,7 +22,8 @@ def write(pages: Path) -> None:
     if not found:
         return
     draw(found, pages / "plans.svg")
-    (pages / "plans.md").write_text(page(found), encoding="utf-8")
+    text = page(found) + large(load("plans_large"))
+    (pages / "plans.md").write_text(text, encoding="utf-8")
 
 
 def page(found: dict[str, Any]) -> str:
@@ -44,6 +45,28 @@ def page(found: dict[str, Any]) -> str:
         lines += _section(name, result)
     lines += ["`python -m benchmarks.plans` repeats it.", ""]
     return "\n".join(lines)
+
+
+def large(found: dict[str, Any]) -> str:
+    """Return the section on large networks, if there are results."""
+    if not found:
+        return ""
+    env = found["environment"]
+    lines = [
+        "",
+        "## Large networks",
+        "",
+        "What the tables take, with all levels and the usual trials. With random weights losses say",
+        f"nothing. {env['cpu']}, one thread, {env['date']}.",
+        "",
+        "| network | weights | minutes | minutes of one core | peak memory | another budget |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        times = f"{row['seconds'] / 60:.1f} | {row['processor_seconds'] / 60:.1f}"
+        memory = f"{row['peak_gb']:.1f} GB | {row['again_seconds']:.2f} s"
+        lines.append(f"| {row['network']} | {row['weights'] / 1e6:.1f} M | {times} | {memory} |")
+    return "\n".join([*lines, "", "`python -m benchmarks.plans_large` repeats it.", ""])
 
 
 def _section(name: str, result: Row) -> list[str]:

@@ -36,7 +36,7 @@ WITHOUT = {
 
 def test_the_page_has_a_row_for_each_plan_and_level(tmp_path, monkeypatch):
     found = {"digits": RESULT, "minilm": WITHOUT}
-    monkeypatch.setattr(plan_pages, "load", lambda _: found)
+    monkeypatch.setattr(plan_pages, "load", {"plans": found}.get)
     plan_pages.write(tmp_path)
     text = (tmp_path / "plans.md").read_text()
     row = "| 2x, corrected | 1 | 1.02 | +2.0% | 60.0% | 0.0100 | 0.0400 | 98.0% |"
@@ -60,3 +60,17 @@ def test_levels_are_read_at_the_time_of_a_plan():
     assert equal(rows, 2.0, 1.65) == pytest.approx(0.01)
     assert equal(rows, 2.0, 2.5) == 0.0
     assert equal(rows, 2.0, 0.5) is None
+
+
+def test_large_networks_have_a_section_of_their_own():
+    row = {
+        "network": "resnet50",
+        "weights": 25_600_000,
+        "seconds": 600.0,
+        "processor_seconds": 354.0,
+        "again_seconds": 0.04,
+        "peak_gb": 3.1,
+    }
+    found = {"environment": RESULT["environment"], "rows": [row]}
+    assert "| resnet50 | 25.6 M | 10.0 | 5.9 | 3.1 GB | 0.04 s |" in plan_pages.large(found)
+    assert plan_pages.large({}) == ""
