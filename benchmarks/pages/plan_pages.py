@@ -56,7 +56,7 @@ def large(found: dict[str, Any]) -> str:
         "",
         "## Large networks",
         "",
-        "What the tables take, with all levels and the usual trials. With random weights losses say",
+        "What the tables take: all levels, the usual trials. Weights are random: losses say",
         f"nothing. {env['cpu']}, one thread, {env['date']}.",
         "",
         "| network | weights | minutes | minutes of one core | peak memory | another budget |",
