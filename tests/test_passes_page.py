@@ -1,0 +1,26 @@
+"""docs/design/passes.md says what the lists of passes say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+FILE = Path(__file__).resolve().parent.parent / "tools" / "passes_page.py"
+spec = importlib.util.spec_from_file_location("passes_page", FILE)
+assert spec is not None
+assert spec.loader is not None
+passes_page = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(passes_page)
+
+
+def test_the_page_is_what_the_tool_writes():
+    assert passes_page.PAGE.read_text(encoding="utf-8") == passes_page.page(), (
+        "python tools/passes_page.py writes it anew"
+    )
+
+
+def test_every_pass_of_ours_says_what_it_does():
+    rows = [row for row in passes_page.page().splitlines() if row.startswith("| `")]
+    ours = [row for row in rows if "tvm_sparse/passes/" in row]
+    assert len(ours) > 60
+    assert all(len(row.split("|")[3].split()) >= 4 for row in ours)
