@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "design" / "passes.md"
 TARGETS = {"CPUs": "cpu:x86-64-v4", "NVIDIA GPUs": "cuda:sm_90"}
 PHASES = {
     "1 Canonicalise": "Named constants, no batch norm, no masks, one layout.",
-    "2 Lower": "Contractions become our operators, the rest TVM's definitions; functions are fused.",
+    "2 Lower": "Contractions become our operators, the rest TVM's definitions, and all is fused.",
     "3 Schedule": "How each function runs. Weights leave the code.",
     "4 Finalise": "Relax becomes virtual machine code, with memory planned.",
 }
@@ -41,9 +41,9 @@ def page() -> str:
     lines = [
         "# The passes, in order",
         "",
-        "Written by `python tools/passes_page.py` from the lists in `tvm_sparse/passes/pipeline.py`,",
-        "`on_cpus.py` and `on_gpus.py`. [Why in that order](graph.md). `TVM_SPARSE_DUMP=folder` writes",
-        "the module after each pass. Passes without a file are TVM's.",
+        "`python tools/passes_page.py` writes this page from `pipeline.py`, `on_cpus.py` and",
+        "`on_gpus.py` in `tvm_sparse/passes`. [Why in that order](graph.md).",
+        "`TVM_SPARSE_DUMP=folder` writes the module after each pass. Those without a file are TVM's.",
         "",
     ]
     for device, target in TARGETS.items():

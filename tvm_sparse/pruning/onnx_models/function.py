@@ -60,7 +60,8 @@ def onnx(
 
     Returns
     -------
-    The pruner, with masks and the report. ``pruner.model`` is an :class:`.OnnxNetwork`.
+    pruner
+        With masks and the report. Its ``model`` is an :class:`.OnnxNetwork`.
 
     Raises
     ------
