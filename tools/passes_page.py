@@ -43,7 +43,7 @@ def page() -> str:
         "",
         "`python tools/passes_page.py` writes this page from `pipeline.py`, `on_cpus.py` and",
         "`on_gpus.py` in `tvm_sparse/passes`. [Why in that order](graph.md).",
-        "`TVM_SPARSE_DUMP=folder` writes the module after each pass. Those without a file are TVM's.",
+        "`TVM_SPARSE_DUMP=folder` writes the module after each pass. Passes without file: TVM's.",
         "",
     ]
     for device, target in TARGETS.items():
