@@ -25,6 +25,7 @@ OFF = Mends(
     parts=1,
     segments=False,
     clamped_loads=False,
+    true_counts=False,
 )
 VECTORS = replace(OFF, clamped_loads=True)
 COUNTS = (

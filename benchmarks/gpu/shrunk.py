@@ -88,7 +88,8 @@ def _small(storage: Any, tile: ThreadBlockTile | None) -> Any:
     if isinstance(storage, BlockFormat):
         slots = columns // storage.block_cols
         buckets = Buckets((Bucket(2, slots),))
-        return replace(storage, rows=rows, cols=2 * columns, buckets=buckets)
+        kept = 2 * slots if storage.kept else 0
+        return replace(storage, rows=rows, cols=2 * columns, buckets=buckets, kept=kept)
     return replace(storage, rows=rows, cols=columns)
 
 

@@ -42,6 +42,7 @@ BEFORE = Mends(
     parts=1,
     segments=False,
     clamped_loads=False,
+    true_counts=False,
 )
 """What kernels were built with before there was a choice."""
 

@@ -37,7 +37,9 @@ def _grid(grid: Content) -> list[str]:
         f"measured, nine of ten within {fit['p90']:.2f}. Counts are those of the executor, of a",
         "thread block in a step (of a stream, which has no tile: in all): passes over shared",
         "memory, those that bank conflicts add, barriers and waits of a warp, bytes that",
-        "are loaded; before, then today.",
+        "are loaded; before, then today. *In 4*: the reduction is cut into four parts, and the",
+        "times hold the kernel that adds them. Counts are those of the first kernel, of a row",
+        "that has all of its blocks.",
         "",
         *table(head, rows),
     ]
@@ -47,8 +49,11 @@ def _side(side: Content) -> list[str]:
     """Return the cells of a kernel: its tile, and its counts."""
     counts = side["counts"]
     names = ("shared_passes", "bank_conflicts", "barriers", "waits", "load_bytes")
-    tile = "x".join(map(str, side["tile"])) if "tile" in side else "stream"
-    return [tile, *(f"{counts[name]:.0f}" for name in names)]
+    tile = "x".join(map(str, side["tile"][:3])) if "tile" in side else "stream"
+    # Older records have no parts.
+    parts = (*side["tile"], 1)[3] if "tile" in side else side.get("warps", [1])[-1]
+    whole = tile if parts == 1 else f"{tile} in {parts}"
+    return [whole, *(f"{counts[name]:.0f}" for name in names)]
 
 
 def _tuning(modelled: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.cuda import PASS_CONFIG, RULES, our_compiler
 from tvm_sparse.schedules.cuda.room_on_chip import RoomOnChip
 from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
+from tvm_sparse.schedules.cuda.skipped_steps import SkippedSteps
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
@@ -19,6 +20,7 @@ GPU = Device(
     context=lambda target: our_compiler(cuda_archs(target)),
     splitting=list,
     after_scheduling=lambda target: [
+        SkippedSteps(),
         RoomOnChip(),
         SerialConditions(),
         OverlapTiles(),

@@ -32,6 +32,14 @@ def test_without_results_nothing_is_said():
     assert gpu_modelled_page.lines(None, None, None) == []
 
 
+def test_parts_are_named():
+    cut = {**SIDE, "tile": [16, 128, 64, 4]}
+    streamed = {**STREAM, "warps": [16, 8, 7]}
+    row = {**GRID["rows"][0], "before": cut, "today": streamed}
+    text = "\n".join(gpu_modelled_page.lines({**GRID, "rows": [row]}, None, None))
+    assert "| 16x128x64 in 4, stream in 7 |" in text
+
+
 def test_the_grid_has_counts_and_times_before_and_today():
     text = "\n".join(gpu_modelled_page.lines(GRID, None, None))
     assert "**Modelled, not measured**" in text

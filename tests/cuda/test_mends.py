@@ -17,6 +17,7 @@ OFF = Mends(
     parts=1,
     segments=False,
     clamped_loads=False,
+    true_counts=False,
 )
 
 

@@ -32,6 +32,16 @@ def test_layout():
     assert arrays["values"][2].tolist() == [[0, 0], [0, 0], [7, 0]]
 
 
+def test_counts_are_those_of_each_row():
+    matrix = np.zeros((6, 8), np.float32)
+    matrix[:2], matrix[4, 7] = 1, 1
+    storage = BlockFormat.of(matrix, Block(2, 4), limit=1).counted(matrix)
+    arrays = assert_round_trip(storage, matrix)
+    assert storage.kept == 3
+    assert arrays["counts"].tolist() == [2, 0, 1]
+    assert storage.nbytes() == sum(array.nbytes for array in arrays.values())
+
+
 def test_buckets_leave_little_padding():
     kept = np.random.default_rng(0).random((64, 64)) < 0.1
     matrix = np.repeat(np.repeat(kept, 16, axis=0), 16, axis=1).astype(np.float32)

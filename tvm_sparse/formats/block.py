@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ class BlockFormat:
       multiplies a vector of the batch, so that they may run along the batch.
     * ``columns`` ``(buckets.slots,)`` int32: block column of each stored block, ascending in a row.
     * ``order`` ``(block rows,)`` int32: block row of the matrix at each place of storage.
+    * With ``kept > 0``, the blocks of all rows that hold a nonzero: ``counts`` ``(block rows,)``
+      int32, those of each place of storage.
     """
 
     rows: int
@@ -42,6 +44,7 @@ class BlockFormat:
     block_rows: int
     block_cols: int
     buckets: Buckets
+    kept: int = 0
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
@@ -67,7 +70,7 @@ class BlockFormat:
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
         """Return the bytes of all arrays for values of ``dtype``."""
         block = self.block_rows * self.block_cols * itemsize(dtype)
-        return self.buckets.slots * (block + 4) + 4 * self.down
+        return self.buckets.slots * (block + 4) + 4 * self.down * (2 if self.kept else 1)
 
     @classmethod
     def of(cls, matrix: np.ndarray, pattern: Block, *, limit: int = 8) -> BlockFormat:
@@ -79,6 +82,11 @@ class BlockFormat:
         size = pattern.rows, min(pattern.cols, cols)
         counts = np.count_nonzero(Scan(matrix).block_counts(*size), axis=1)
         return cls(rows, cols, *size, fill(counts, limit))
+
+    def counted(self, matrix: np.ndarray) -> BlockFormat:
+        """Return this format with the counts of ``matrix``, which it is the format of."""
+        held = Scan(matrix).block_counts(self.block_rows, self.block_cols)
+        return replace(self, kept=int(np.count_nonzero(held)))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it keeps too many blocks."""
@@ -93,7 +101,8 @@ class BlockFormat:
         values = np.empty(shape, matrix.dtype)
         library().pack_blocks(as_unsigned(matrix), owner, columns, used, as_unsigned(values))
         self._share_common(values, columns, owner)
-        return {"values": values, "columns": columns, "order": order}
+        arrays = {"values": values, "columns": columns, "order": order}
+        return {**arrays, "counts": counts[order].astype(np.int32)} if self.kept else arrays
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""

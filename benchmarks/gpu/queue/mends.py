@@ -58,6 +58,8 @@ BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
 DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
 QUADS = replace(SQUARE, pattern="2:4", sparsity=0.5)
 TINY = Weight("64x80", (64, 80), "float16", "balanced", 0.75)
+LONG = Weight("32x2048", (32, 2048), "float16", "balanced", 0.75)
+UNEVEN = Weight("128x512", (128, 512), "float16", "block 32x32", 0.75)
 TINY_BLOCKS = Weight("128x256", (128, 256), "float16", "block 64x64", 0.75)
 
 
@@ -70,6 +72,8 @@ class Mend:
     weights: tuple[Weight, ...]
     batches: tuple[int, ...] = BATCHES
     switch: str = ""
+    small: tuple[Weight, int] = (TINY, 16)
+    """Weight and rows that show on a CPU whether it runs."""
 
     @property
     def missing(self) -> str:
@@ -83,7 +87,8 @@ class Mend:
     def cases(self, plan: Plan) -> list[Case]:
         """Return the layers that it is tried on."""
         if plan.small:
-            return [TINY.case(16)]
+            weight, rows = self.small
+            return [weight.case(rows)]
         return [weight.case(rows) for weight in self.weights for rows in self.batches]
 
     def kernels(self, case: Case) -> dict[str, Switched]:
@@ -128,14 +133,14 @@ MENDS = (
     Mend("held banks", ON_OFF, (SQUARE, GATES), (16, 32, 64), "held_banks"),
     Mend("lanes apart", ON_OFF, (FC6,), (8, 16, 32, 64), "lanes_apart"),
     Mend("words beside", ON_OFF, (SQUARE, GATES), (1, 8), "words_beside"),
-    Mend("split-K", PARTS, (SQUARE, DENSE, BLOCKS), (16, 32, 64), "parts"),
-    Mend("split-K of small layers", PARTS, (GATES,), (16, 32, 64), "parts"),
+    Mend("split-K", PARTS, (SQUARE, DENSE), (16, 64), "parts", (LONG, 16)),
+    Mend("split-K of small layers", PARTS, (GATES,), (16, 64), "parts", (LONG, 16)),
     Mend(
         "clamped loads", ON_OFF, (GATES, replace(GATES, dtype="float32")), (1, 8), "clamped_loads"
     ),
     Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
-    Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments"),
-    Mend("true counts of block rows", ON_OFF, (BLOCKS,)),
+    Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments", (LONG, 8)),
+    Mend("true counts of block rows", ON_OFF, (BLOCKS,), (1, 32, 256), "true_counts", (UNEVEN, 16)),
     Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
 )
 """Changes on ``mma.sync`` and multiply-adds."""

@@ -23,13 +23,15 @@ class BlockOperand(InParts, DenseTiles):
     """The kept blocks of each block row one after another; a tile is one block row high.
 
     ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
-    ``tile.features`` is its ``block_rows``.
+    ``tile.features`` is its ``block_rows``. If it has counts, what a block row stores beyond its
+    own is neither read nor multiplied.
     """
 
     storage: BlockFormat
     tile: ThreadBlockTile
     _values: Any = field(init=False, default=None)
     _kept: Any = field(init=False, default=None)
+    _counts: Any = field(init=False, default=None)
 
     @property
     def down(self) -> int:
@@ -69,12 +71,14 @@ class BlockOperand(InParts, DenseTiles):
         return math.gcd(s.block_cols, s.cols)
 
     def declare(self, dtype: str) -> None:
-        """Emit the parameters ``values``, ``columns`` and ``order`` (which changes nothing)."""
+        """Emit ``values``, ``columns``, ``order`` (which changes nothing), and the counts."""
         s = self.storage
         shape = (s.down * self.slots, s.block_cols, s.block_rows)
         self._values = T.arg("V", T.Buffer(int64(shape), dtype))
         self._kept = T.arg("I", T.Buffer(int64((s.down * self.slots,)), "int32"))
         T.arg("order", T.Buffer(int64((s.down,)), "int32"))
+        if s.kept:
+            self._counts = T.arg("N", T.Buffer(int64((s.down,)), "int32"))
 
     def _place(self, k: Any) -> tuple[Any, Any]:
         """Return which of a row's stored blocks reduction step ``k`` lies in, and its column there.
@@ -105,19 +109,42 @@ class BlockOperand(InParts, DenseTiles):
         return first + self._place(self.whole(block, k)[1])[1]
 
     def looked_up(self, block: Any, k: Any) -> list[Any]:
-        """Return the block's number."""
-        return [self._kept[self._slot(block, k)]]
+        """Return the block's number, and how many its row has."""
+        return [self._kept[self._slot(block, k)], *self.counted(block)]
+
+    def counted(self, block: Any) -> list[Any]:
+        """Return the count of a block row, if there are any."""
+        down = self.whole(block, tirx.const(0, "int64"))[0]
+        return [self._counts[down]] if self.storage.kept else []
+
+    def _left(self, block: Any, step: Any, unit: int = 1) -> Any:
+        """Return how many steps behind ``step`` a row has, in units; none are negative.
+
+        Of counts in 32 bits, as others would make 64 of all that is computed with steps.
+        """
+        if not self.storage.kept:
+            return tirx.const(self.stored // unit - 1, "int64") - step // unit
+        (count,) = self.counted(block)
+        end = count * tirx.const(self.storage.block_cols // unit, "int32")
+        return end - tirx.const(1, "int32") - tirx.Cast("int32", step // unit)
+
+    def multiplied(self, block: Any, k: Any) -> Any:
+        """Return whether the step of the pipeline that ``k`` lies in has a block of the row."""
+        if not self.storage.kept:
+            return None
+        step = self.whole(block, k // self.tile.columns * self.tile.columns)[1]
+        return self._left(block, step) >= 0
 
     def counts(self, block: Any, k: Any, vector: int) -> list[Any]:
         """Return whether ``k`` is no step past the end, where a zero would meet an infinity.
 
         The sign bit says so: of a plain comparison TVM concludes that the table needs no bounds.
         """
-        if not self.padded:
+        if not self.padded and not self.storage.kept:
             return []
         step = self.whole(block, k)[1]
-        left = tirx.const(self.stored // vector - 1, "int64") - step // vector
-        return [tirx.shift_right(left, SIGN) == 0]
+        left = self._left(block, step, vector)
+        return [tirx.shift_right(left, tirx.Cast(str(left.ty.dtype), SIGN)) == 0]
 
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit a plain copy; steps past the end are zero."""
@@ -126,10 +153,10 @@ class BlockOperand(InParts, DenseTiles):
             block, k, feature = T.axis.remap("SSS", axes)
             step = self.whole(block, k)[1]
             value = self._values[self._slot(block, k), self._place(step)[1], feature]
-            T.reads(value)
+            T.reads(value, *self.counted(block))
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: s.block_rows})
-            if self.padded:
+            if self.padded or s.kept:
                 zero = tirx.const(0, str(ws.dtype))
-                value = tirx.if_then_else(step < self.stored, value, zero)
+                value = tirx.if_then_else(self._left(block, step) >= 0, value, zero)
             T.buffer_store(ws, value, [block, k, feature])

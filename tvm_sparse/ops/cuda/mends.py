@@ -23,6 +23,7 @@ class Mends:
     its steps allow it; 0 leaves that to the model, 1 cuts none. ``segments`` cuts that of streams,
     so that their activations fit on chip. ``clamped_loads`` lets the activations of streams that
     lie past the end be loaded from the last place: no load is behind a condition of its own.
+    ``true_counts`` reads and multiplies the blocks that a block row has, not those that fill it up.
     """
 
     step_padding: float = 0.08
@@ -32,6 +33,7 @@ class Mends:
     parts: int = 0
     segments: bool = True
     clamped_loads: bool = True
+    true_counts: bool = True
 
 
 _IN_USE: ContextVar[Mends] = ContextVar("mends", default=Mends())

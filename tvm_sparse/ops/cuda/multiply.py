@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,16 @@ Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 """Lane, pair of registers, and which of the pair -> row and feature in the tile."""
 
 
+class Steps(Protocol):
+    """Which steps of the reduction a block has."""
+
+    def multiplied(self, block: Any, k: Any) -> Any:
+        """Return whether a step is multiplied, the same for all of its columns; None: it is."""
+
+    def counted(self, block: Any) -> list[Any]:
+        """Return what :meth:`multiplied` reads."""
+
+
 @dataclass(frozen=True)
 class Right:
     """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``.
@@ -49,7 +60,8 @@ class Right:
 
     buffer: Any
     features_first: bool
-    apart: int = 1
+    apart: int
+    steps: Steps
 
     def at(self, block: Any, k: Any, feature: Any) -> Any:
         """Return one element, or a region where features are not apart."""
@@ -57,6 +69,28 @@ class Right:
             return self.buffer[block, feature % self.apart, feature // self.apart, k]
         place = (block, feature, k) if self.features_first else (block, k, feature)
         return self.buffer[place]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is multiplied of a reduction in tiles of ``columns``: some steps, or all."""
+
+    steps: Steps | None
+    columns: int
+
+    def reads(self, block: Any) -> list[Any]:
+        """Return what :meth:`only` reads."""
+        return self.steps.counted(block) if self.steps else []
+
+    def only(self, block: Any, k: Any) -> contextlib.AbstractContextManager[Any]:
+        """Return what a statement is emitted in that belongs to tile ``k``."""
+        condition = self.steps.multiplied(block, k * self.columns) if self.steps else None
+        if condition is None:
+            return contextlib.nullcontext()
+        stack = contextlib.ExitStack()
+        stack.enter_context(T.If(condition))
+        stack.enter_context(T.Then())
+        return stack
 
 
 class Multiplier(Protocol):
@@ -82,12 +116,14 @@ class Scalar:
             row, block, feature, k = T.axis.remap("SSSR", axes)
             left, right = xs[block, row, k], ws.at(block, k, feature)
             place = (row, block * features + feature)
-            T.reads(left, right)
+            taken = Taken(ws.steps, 1)
+            T.reads(left, right, *taken.reads(block))
             T.writes(out[place])
             T.sblock_attr({OPERATOR: "tile_scalar", TILE: list(tile)})
             with T.init():
                 T.buffer_store(out, tirx.const(0, FLOAT_SUMS), list(place))
-            T.buffer_store(out, out[place] + fp32(left) * fp32(right), list(place))
+            with taken.only(block, k):
+                T.buffer_store(out, out[place] + fp32(left) * fp32(right), list(place))
         return out
 
 
@@ -110,11 +146,17 @@ class Instruction:
     place: Place
 
     def multiply(
-        self, xs: tirx.Buffer, load_weights: Callable[[Any], None], tile: Extents, result: str
+        self,
+        xs: tirx.Buffer,
+        load_weights: Callable[[Any], None],
+        tile: Extents,
+        result: str,
+        steps: Steps | None = None,
     ) -> Any:
         """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds.
 
-        ``load_weights`` emits ``load_b``, which fills the fragment that it is given.
+        ``load_weights`` emits ``load_b``, which fills the fragment that it is given. Only
+        ``steps`` are multiplied, all if there are none.
         """
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // self.columns
         across, dtype = tile[1] // self.features, str(xs.dtype)
@@ -123,13 +165,18 @@ class Instruction:
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), dtype)
         acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *lanes[2])), FLOAT_SUMS)
         out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
-        load_tile("load_a", lambda at, i, k: xs[at, edge(i), edge(k, self.columns)], a, self.load)
+        taken = Taken(steps, self.columns)
+
+        def source(at: Any, i: Any, k: Any) -> Any:
+            return xs[at, edge(i), edge(k, self.columns)]
+
+        load_tile("load_a", source, a, self.load, taken)
         load_weights(b)
-        self._contract(a, b, acc, tile)
+        self._contract(a, b, acc, tile, taken)
         unfold(acc, out, (EDGE, self.features), self.place)
         return out
 
-    def _contract(self, a: Any, b: Any, acc: tirx.Buffer, tile: Extents) -> None:
+    def _contract(self, a: Any, b: Any, acc: tirx.Buffer, tile: Extents, taken: Taken) -> None:
         """Emit the product of two fragments."""
         rows, blocks, across = acc.shape[:3]
         with T.grid(rows, blocks, across, *int64((LANES,)), a.shape[2]) as axes:
@@ -138,13 +185,14 @@ class Instruction:
                 here = (row, block, feature, lane)
                 left, right = (block, row, k, lane), (block, feature, k, lane)
                 parts = [slice(0, held) for held in self.held]
-                T.reads(a[(*left, parts[0])], b[(*right, parts[1])])
+                T.reads(a[(*left, parts[0])], b[(*right, parts[1])], *taken.reads(block))
                 T.writes(acc[(*here, parts[2])])
                 T.sblock_attr({OPERATOR: self.operator, TILE: list(tile)})
                 zero_sums(acc, here)
                 ends = (T.address_of(acc[(*here, 0)]), T.address_of(acc[(*here, self.held[2] - 1)]))
                 operands = (T.address_of(a[(*left, 0)]), T.address_of(b[(*right, 0)]))
-                T.evaluate(self.emit(ends, *operands, str(a.dtype)))
+                with taken.only(block, k):
+                    T.evaluate(self.emit(ends, *operands, str(a.dtype)))
 
 
 class TensorCore:
@@ -159,19 +207,20 @@ class TensorCore:
 
         def load_weights(b: Any) -> None:
             load = functools.partial(ptx.load, form)
-            load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, load)
+            taken = Taken(ws.steps, EDGE)
+            load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, load, taken)
 
-        return mma.multiply(xs, load_weights, tile, result)
+        return mma.multiply(xs, load_weights, tile, result, ws.steps)
 
 
-def load_tile(name: str, source: Region, fragment: Any, load: Load) -> None:
+def load_tile(name: str, source: Region, fragment: Any, load: Load, taken: Taken) -> None:
     """Emit the block that takes tiles in shared memory to the registers of warps."""
     held = int(fragment.shape[4])
     with T.grid(*fragment.shape[:3], *int64((LANES, 1))) as axes, T.sblock(name):
         # The last axis has one point: compute_at wants a variable in each written dimension.
         block, tile, k, lane, one = T.axis.remap("SSSSS", axes)
         region = source(block, tile, k)
-        T.reads(region)
+        T.reads(region, *taken.reads(block))
         T.writes(fragment[block, tile, k, lane, one * held : one * held + held])
         pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
         # A view with access_ptr("r"): the synchronisation pass must see that this reads.
@@ -186,7 +235,8 @@ def load_tile(name: str, source: Region, fragment: Any, load: Load) -> None:
         first = fragment[block, tile, k, lane, one * held]
         last = fragment[block, tile, k, lane, one * held + held - 1]
         ends = (T.address_of(first), T.address_of(last))
-        T.evaluate(load(ends, view.access_ptr("r"), tirx.Cast("int32", lane), pitch))
+        with taken.only(block, k):
+            T.evaluate(load(ends, view.access_ptr("r"), tirx.Cast("int32", lane), pitch))
 
 
 def edge(tile: Any, size: int = EDGE) -> slice:

@@ -167,6 +167,16 @@ class DenseTiles:
         """Groups of rows of a tile: feature ``f`` is row ``f // apart`` of group ``f % apart``."""
         return 1
 
+    def multiplied(self, block: Any, k: Any) -> Any:
+        """Return whether a step is multiplied, the same for all of its columns; None: it is."""
+        del block, k
+        return None
+
+    def counted(self, block: Any) -> list[Any]:
+        """Return what :meth:`multiplied` reads."""
+        del block
+        return []
+
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit the blocks that fill the tile ``ws``."""
         raise NotImplementedError
@@ -179,4 +189,4 @@ class DenseTiles:
             sides = (self.apart, sides[0] // self.apart, sides[1])
         ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=SHARED)
         self.stage(ws)
-        return Right(ws, self.features_first, self.apart)
+        return Right(ws, self.features_first, self.apart, self)

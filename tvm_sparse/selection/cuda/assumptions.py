@@ -19,6 +19,9 @@ WARP_REGISTERS, BLOCK_SHARED = 256, 1024
 """A warp gets registers by so many; a block takes so many bytes of shared memory besides its own
 (guide)."""
 
+PASSED_OVER = 100.0
+"""Clocks of a step of a tile that has nothing to copy or to multiply: two barriers (guess)."""
+
 BANK_CLEAR, BANK_PLACE = 1.5, 10.0
 """Instructions of a thread to clear 16 bytes of a bank, and to place a value (machine code)."""
 

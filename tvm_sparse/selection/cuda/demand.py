@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm_sparse.selection.cuda.assumptions import ISSUED
+from tvm_sparse.selection.cuda.assumptions import ISSUED, PASSED_OVER
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.occupancy import WARP, resident_blocks
 
@@ -27,9 +27,9 @@ class Demand:
     ----------
     blocks, threads, registers, shared
         The grid, threads of a block, registers of a thread, bytes of shared memory of a block.
-    steps, streams
-        Rounds in which a block waits for what it has asked for; ``streams`` says that these are
-        chunks of a stream, not steps of a tile.
+    steps, longest, streams
+        Rounds in which a block waits for what it has asked for, and those of the longest block, if
+        they differ; ``streams`` says that these are chunks of a stream, not steps of a tile.
     dtype
         Of the products.
     nbytes
@@ -61,6 +61,7 @@ class Demand:
     chain: float = 0.0
     banks: float = 0.0
     lookups: float = 0.0
+    longest: float = 0.0
     added: float = 0.0
     begun: float = 0.0
     first: float = 0.0
@@ -93,8 +94,11 @@ def sm_clocks(demand: Demand, on: Chip) -> float:
     waiting = (costs.turn if demand.streams else costs.step) + costs.chain * demand.chain
     waiting += costs.bank * demand.banks + costs.lookup * demand.lookups
     begun = demand.begun / costs.feed
-    alone = demand.steps * (waiting + busy) + costs.first * demand.first + begun
-    return max(waves * alone, each * (demand.steps * busy + begun))
+    longest, once = max(demand.longest, demand.steps), costs.first * demand.first + begun
+    # A block passes over the steps that only the longest has.
+    alone = demand.steps * (waiting + busy) + (longest - demand.steps) * PASSED_OVER + once
+    last = longest * (waiting + busy) + once
+    return max(waves * alone, last, each * (demand.steps * busy + begun))
 
 
 def busy_clocks(demand: Demand, on: Chip) -> float:

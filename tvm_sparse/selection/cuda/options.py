@@ -14,13 +14,12 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.two_four import KEEP, QUAD, TwoFourFormat
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda import stream
+from tvm_sparse.ops.cuda import mends, stream
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
-from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import depthwise_options
 from tvm_sparse.selection.cuda import tile_choice as model
@@ -72,24 +71,25 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the block storage with the smallest modelled time, of all block edges."""
     on, (features, columns) = chip(target), c.matrix_shape
-    best: tuple[float, ThreadBlockTile, Block] | None = None
+    best: tuple[float, ThreadBlockTile, BlockFormat] | None = None
     for down, across in BLOCK_EDGES:
         if down > features or across > columns:
             continue
-        slots = max(1, int((scan.block_counts(down, across) > 0).sum(1).max()))
+        counts = (scan.block_counts(down, across) > 0).sum(1)
+        slots, kept = max(1, int(counts.max())), int(counts.sum())
         buckets = Buckets((Bucket(math.ceil(features / down), slots),))
-        storage = BlockFormat(features, columns, down, across, buckets)
+        counted = kept if mends.in_use().true_counts and kept < buckets.slots else 0
+        storage = BlockFormat(features, columns, down, across, buckets, counted)
         tile = model.choose_tile(c, staging_of(storage, c.dtype), on, features=(down,))
         time = seconds(stored_demand(c, storage, tile, on), on)
         if best is None or time < best[0]:
-            best = (time, tile, Block(down, across))
+            best = (time, tile, storage)
     if best is None:
         yield f"block needs at least 16 x 16, found {features} x {columns}"
         return
-    _, tile, pattern = best
-    storage = BlockFormat.of(scan.weight, pattern, limit=1)
+    _, tile, storage = best
     weights, kernel = BlockOperand(storage, tile), multiplier(c.numerics)
-    work = storage.down * pattern.rows * storage.buckets.parts[0].slots * pattern.cols
+    work = (storage.kept or storage.buckets.slots) * storage.block_rows * storage.block_cols
     yield tile_option(
         "block",
         storage,

@@ -101,7 +101,7 @@ def parts_of(c: Contraction, staging: Staging, step: int) -> list[int]:
 def _seconds(c: Contraction, staging: Staging, tile: ThreadBlockTile, on: Chip) -> float:
     """Return the modelled time of a tile."""
     size = (known_rows(c.lead), c.features)
-    weights = staging.share * c.features * staging.columns * item_bytes(c.dtype)
+    weights = staging.share * c.features * staging.read * item_bytes(c.dtype)
     nbytes = weights + activation_bytes(c)
     return seconds(tile_demand(size, staging, tile, c.dtype, on, nbytes=nbytes), on)
 

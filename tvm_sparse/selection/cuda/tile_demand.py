@@ -58,7 +58,9 @@ class Staging:
 
     ``share`` are the bytes that are copied over those of a dense tile. ``keep`` values of each
     ``bank`` columns are placed one by one; rows of an fp32 tile are stored ``apart``. ``run``
-    columns have an entry of a table. ``halves`` says that 2:4 weights stay packed.
+    columns have an entry of a table. ``halves`` says that 2:4 weights stay packed. ``mean`` are the
+    columns that a block has, if some have fewer than ``columns``, ``unread`` the bytes that are
+    stored for the others.
     """
 
     columns: int
@@ -68,6 +70,13 @@ class Staging:
     apart: int = 1
     run: int = 0
     halves: bool = False
+    mean: float = 0.0
+    unread: float = 0.0
+
+    @property
+    def read(self) -> float:
+        """Columns that a block has, on average."""
+        return self.mean or float(self.columns)
 
 
 @functools.singledispatch
@@ -98,9 +107,13 @@ def _(storage: KeptTilesFormat, dtype: str) -> Staging:
 
 @staging_of.register
 def _(storage: BlockFormat, dtype: str) -> Staging:
-    del dtype
     (bucket,) = storage.buckets.parts
-    return Staging(bucket.slots * storage.block_cols, run=storage.block_cols)
+    columns, across = bucket.slots * storage.block_cols, storage.block_cols
+    if not storage.kept:
+        return Staging(columns, run=across)
+    block = storage.block_rows * across * bits_of(dtype) / 8
+    unread = (bucket.slots * storage.down - storage.kept) * block
+    return Staging(columns, run=across, mean=storage.kept * across / storage.down, unread=unread)
 
 
 @staging_of.register
@@ -139,12 +152,14 @@ def tile_demand(
     passed = PLACE_PASSES + (0.0 if held else CHAIN_PASSES * staging.keep)
     value = passed * item * staging.keep + staging.bank * item / BYTES * QUARTERS
     partial = partial_bytes(rows * features, tile.parts)
+    steps = math.ceil(math.ceil(staging.columns / tile.columns) / tile.parts)
     return Demand(
         blocks=math.ceil(rows / tile.rows) * math.ceil(features / tile.features) * tile.parts,
         threads=threads,
         registers=OTHER_REGISTERS + math.ceil(area / threads),
         shared=_shared(tile, item, on, staging),
-        steps=math.ceil(math.ceil(staging.columns / tile.columns) / tile.parts),
+        steps=steps if not staging.mean else min(steps, staging.mean / tile.columns / tile.parts),
+        longest=steps,
         dtype=dtype,
         nbytes=nbytes + partial,
         products=products,

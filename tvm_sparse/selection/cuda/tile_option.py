@@ -19,7 +19,7 @@ from tvm_sparse.selection.cuda.tile_demand import staging_of, tile_demand
 def stored_demand(c: Contraction, storage: Any, tile: ThreadBlockTile, on: Chip) -> Demand:
     """Return the demand of ``c`` with weights in ``storage``, in tiles of ``tile``."""
     rows, staging = tile_choice.known_rows(c.lead), staging_of(storage, c.dtype)
-    nbytes = storage.nbytes(c.dtype) + tile_choice.activation_bytes(c)
+    nbytes = storage.nbytes(c.dtype) - staging.unread + tile_choice.activation_bytes(c)
     return tile_demand((rows, c.features), staging, tile, c.dtype, on, nbytes=nbytes)
 
 
