@@ -18,7 +18,7 @@ from tvm_sparse.base import onnxruntime_itself
 from tvm_sparse.compat import onnxruntime as ours
 from tvm_sparse.compat.onnxruntime import programs
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse_runtime.errors import SparseRuntimeError
+from tvm_sparse_runtime.errors import SparseRuntimeError, TensorError
 
 CONFIG = ts.Config(measure=False)
 RNG = np.random.default_rng(0)
@@ -229,3 +229,23 @@ def test_other_packages_import_it_once_it_is_installed(place):
     finally:
         ours.uninstall()
     assert sys.modules["onnxruntime"] is onnxruntime
+
+
+def test_shapes_that_an_open_program_does_not_take_get_their_own(path, monkeypatch, caplog):
+    session = ours.InferenceSession(path, config=CONFIG)
+    opened = session._opened
+
+    def refusing(fixed):
+        if not fixed.shapes:
+            raise TensorError("input x", "3 on axis 0", "n = 7 to 9")
+        return opened(fixed)
+
+    monkeypatch.setattr(session, "_opened", refusing)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            (y,) = session.run(["y"], FEED)
+            np.testing.assert_allclose(y, np.maximum(X @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
+    (line,) = [r.getMessage() for r in caplog.records if "compat" in r.name]
+    assert line == f"compiles {path} for the shapes {{'x': (3, 32), 'k': (48,)}}"
+    with pytest.raises(TensorError, match="n = 7 to 9"):
+        session.run(["y"], {**FEED, "x": X[:, :2]})

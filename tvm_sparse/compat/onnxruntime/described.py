@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from tvm_sparse.errors import InputError
 from tvm_sparse.onnx_files.extents import said
 from tvm_sparse_runtime.spec import TensorSpec
 
@@ -71,4 +74,36 @@ def metadata_of(proto: Any) -> ModelMetadata:
         proto.graph.doc_string,
         proto.model_version,
         {entry.key: entry.value for entry in proto.metadata_props},
+    )
+
+
+def check_names(
+    feed: Mapping[str, Any],
+    inputs: Sequence[NodeArg],
+    wanted: Sequence[str] | None,
+    outputs: Sequence[str],
+) -> None:
+    """Refuse an unknown name, and an input without an array."""
+    names = [value.name for value in inputs]
+    for name in feed:
+        if name not in names:
+            raise InputError(f"input '{name}'", "is unknown", ", ".join(names))
+    for name in names:
+        if name not in feed:
+            raise InputError(f"input '{name}'", "is missing", "an array for each input")
+    for name in wanted or ():
+        if name not in outputs:
+            raise InputError(f"output '{name}'", "is unknown", ", ".join(outputs))
+
+
+def fits(feed: Mapping[str, np.ndarray], inputs: Sequence[NodeArg]) -> bool:
+    """Whether all arrays have the types of their inputs, and the extents that these fix."""
+    return all(
+        type_of(str(feed[value.name].dtype)) == value.type
+        and feed[value.name].ndim == len(value.shape)
+        and all(
+            extent == known or not isinstance(known, int)
+            for extent, known in zip(feed[value.name].shape, value.shape, strict=True)
+        )
+        for value in inputs
     )

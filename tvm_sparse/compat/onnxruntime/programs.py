@@ -9,7 +9,7 @@ import platform
 import queue
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,13 @@ from tvm_sparse_runtime.library import Library, load
 
 _PACKAGES = ("torch", "onnx", "apache-tvm", "apache-tvm-ffi", "tvm-sparse")
 
-Constants = tuple[tuple[str, Any], ...]
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a program is compiled for: inputs that are constants, and shapes of the others."""
+
+    constants: tuple[tuple[str, Any], ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class Artifact:
@@ -39,14 +45,15 @@ class Artifact:
 
     metadata = ModelMetadata()
     deciding: tuple[str, ...] = ()
+    is_open = False
 
     def __init__(self, path: Path) -> None:
         self._library = load(path)
         self.inputs: list[NodeArg] = of_specs(self._library.inputs)
         self.outputs: list[NodeArg] = of_specs(self._library.outputs)
 
-    def library(self, constants: Constants = ()) -> Library:
-        """Return the program."""
+    def library(self, fixed: Fixed) -> Library:
+        """Return the program, which is compiled already."""
         return self._library
 
 
@@ -59,7 +66,9 @@ class File:
         require("onnx", self.name)
         proto = self._proto()
         own = {tensor.name for tensor in proto.graph.initializer}
-        self.inputs = of_values([v for v in proto.graph.input if v.name not in own])
+        said = of_values([v for v in proto.graph.input if v.name not in own])
+        self.inputs = [replace(v, shape=[sizes.get(str(e), e) for e in v.shape]) for v in said]
+        self._sized = [v for v, was in zip(self.inputs, said, strict=True) if v != was]
         self.outputs = of_values(proto.graph.output)
         self.metadata = metadata_of(proto)
         self.deciding = tuple(v.name for v in self.inputs if _may_decide(v))
@@ -84,8 +93,13 @@ class File:
             reason = getattr(error, "strerror", None) or "is no sound ONNX model"
             raise InputError(self.name, reason, "an .onnx file or an artifact") from error
 
-    def library(self, constants: Constants = ()) -> Library:
-        """Return the program with some inputs fixed; it is compiled unless it was before.
+    @property
+    def is_open(self) -> bool:
+        """Whether an extent of an input may differ from call to call."""
+        return any(not isinstance(e, int) for value in self.inputs for e in value.shape)
+
+    def library(self, fixed: Fixed) -> Library:
+        """Return the program for what is ``fixed``; it is compiled unless it was before.
 
         Raises
         ------
@@ -94,34 +108,31 @@ class File:
         """
         from tvm_sparse.program.kept import opened_or_made
 
-        place = cache_directory() / "onnx" / self._key(constants)
-        return opened_or_made(place, lambda: self._compiled(constants))[0]
+        place = cache_directory() / "onnx" / self._key(fixed)
+        return opened_or_made(place, lambda: self._compiled(fixed))[0]
 
-    def _compiled(self, constants: Constants) -> Any:
+    def _compiled(self, fixed: Fixed) -> Any:
         from tvm_sparse.frontends.load import load as imported
         from tvm_sparse.program.compiler import compile
 
-        fixed = {name: np.array(value) for name, value in constants}
+        constants = {name: np.array(value) for name, value in fixed.constants}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx") if isinstance(self.source, bytes) else self.source
             if isinstance(self.source, bytes):
                 path.write_bytes(self.source)
-            shapes = self._shapes()
-            model = imported(path, shapes=shapes, constants=fixed or None)
+            shapes = {**self._shapes(), **dict(fixed.shapes)}
+            shapes = {name: shape for name, shape in shapes.items() if name not in constants}
+            model = imported(path, shapes=shapes or None, constants=constants or None)
             return compile(model, config=self._config)
 
-    def _shapes(self) -> dict[str, Sequence[int | str]] | None:
+    def _shapes(self) -> dict[str, Sequence[int | str]]:
         """Return the shapes of inputs with an extent that a size was given for."""
-        found: dict[str, Sequence[int | str]] = {
-            value.name: [
-                self._sizes.get(str(e), e or f"{value.name}_{i}") for i, e in enumerate(value.shape)
-            ]
-            for value in self.inputs
-            if any(e in self._sizes for e in value.shape)
+        return {
+            value.name: [e or f"{value.name}_{i}" for i, e in enumerate(value.shape)]
+            for value in self._sized
         }
-        return found or None
 
-    def _key(self, constants: Constants) -> str:
+    def _key(self, fixed: Fixed) -> str:
         """Return a digest of all that the artifact depends on."""
         digest = hashlib.sha256()
         if isinstance(self.source, bytes):
@@ -134,7 +145,7 @@ class File:
         threads = os.environ.get("TVM_NUM_THREADS", "") or host.physical_cores()
         machine = platform.node(), sorted(host.cpu_features()), threads
         versions = [importlib.metadata.version(name) for name in _PACKAGES]
-        asked = constants, sorted(self._sizes.items()), asdict(self._config)
+        asked = fixed, sorted(self._sizes.items()), asdict(self._config)
         digest.update(repr((machine, versions, asked)).encode())
         return digest.hexdigest()
 

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,20 @@ import numpy as np
 from tvm_sparse.base.config import Config
 from tvm_sparse.base.onnxruntime_itself import onnxruntime
 from tvm_sparse.compat.onnxruntime.binding import IOBinding
-from tvm_sparse.compat.onnxruntime.described import ModelMetadata, NodeArg
+from tvm_sparse.compat.onnxruntime.described import (
+    ModelMetadata,
+    NodeArg,
+    check_names,
+    fits,
+)
 from tvm_sparse.compat.onnxruntime.installed import PROVIDER, fallback_by_default
 from tvm_sparse.compat.onnxruntime.options import SessionOptions, real_options
-from tvm_sparse.compat.onnxruntime.programs import Calls, Constants, opened
+from tvm_sparse.compat.onnxruntime.programs import Calls, Fixed, opened
 from tvm_sparse.compat.onnxruntime.values import OrtValue, array_of
 from tvm_sparse.errors import InputError, SparseError
-from tvm_sparse_runtime.errors import SparseRuntimeError
+from tvm_sparse_runtime.errors import SparseRuntimeError, TensorError
+
+Feed = Mapping[str, np.ndarray]
 
 _log = logging.getLogger("tvm_sparse.compat.onnxruntime")
 
@@ -28,9 +36,9 @@ class InferenceSession:
     """A model, ready to run.
 
     An ONNX file is compiled when the session is made, and kept in the user's cache directory; the
-    next session of the same file opens in milliseconds. A model whose graph depends on inputs of
-    one whole number, like a sampling rate, is compiled once for each of their values instead, when
-    it first runs with them.
+    next session of the same file opens in milliseconds. Open extents stay open. What cannot be
+    compiled so is compiled when it first runs: for the values of inputs that are one whole number,
+    like a sampling rate, and then for the shapes of that call, with a line in the log.
 
     Parameters
     ----------
@@ -47,7 +55,7 @@ class InferenceSession:
         Whether onnxruntime itself runs what is refused here, with one line in the log that says
         why. By default what :func:`.install` was told, else no.
     config
-        How an ONNX file is compiled; not an argument of onnxruntime.
+        How an ONNX file is compiled, by default without measuring; not an argument of onnxruntime.
 
     Raises
     ------
@@ -68,34 +76,54 @@ class InferenceSession:
     ) -> None:
         self._source, self._options = path_or_bytes, sess_options or SessionOptions()
         self._fallback = fallback_by_default() if fallback is None else fallback
-        self._lock, self._calls, self._real = threading.Lock(), dict[Constants, Calls](), None
+        self._lock, self._calls, self._real = threading.Lock(), dict[Fixed, Calls](), None
+        self._step, self._shaped = 0, False
         try:
             _check(providers)
             sizes = getattr(self._options, "free_dimensions", {})
-            self._model = opened(path_or_bytes, sizes, config or Config())
-            self._deciding: tuple[str, ...] = ()
+            self._model = opened(path_or_bytes, sizes, config or Config(measure=False))
+            self._steps = [self._as_it_is, self._with_constants, self._with_shapes]
             try:
-                self._calls[()] = self._opened(())
+                self._opened(Fixed())
             except SparseError:
-                if not self._model.deciding:
+                if not (self._model.deciding or self._model.is_open):
                     raise
-                self._deciding = self._model.deciding
+                self._step = 1
         except (SparseError, SparseRuntimeError) as error:
             self._fall_back(error)
 
-    def _opened(self, constants: Constants) -> Calls:
-        return Calls(self._model.library(constants), self._options.intra_op_num_threads)
+    def _as_it_is(self, feed: Feed) -> Fixed:
+        return Fixed()
+
+    def _with_constants(self, feed: Feed) -> Fixed:
+        return Fixed(tuple((name, feed[name].tolist()) for name in self._model.deciding))
+
+    def _with_shapes(self, feed: Feed) -> Fixed:
+        shapes = tuple((value.name, feed[value.name].shape) for value in self._model.inputs)
+        return replace(self._with_constants(feed), shapes=shapes)
+
+    def _opened(self, fixed: Fixed) -> Calls:
+        with self._lock:
+            if fixed not in self._calls:
+                if fixed.shapes:
+                    _log.warning("compiles %s for the shapes %s", self._name, dict(fixed.shapes))
+                library = self._model.library(fixed)
+                self._calls[fixed] = Calls(library, self._options.intra_op_num_threads)
+            return self._calls[fixed]
 
     def _fall_back(self, error: Exception) -> None:
         """Let onnxruntime run the model from now on, or raise ``error``."""
         if not self._fallback:
             raise error
-        module, name = onnxruntime("fallback"), "a model"
-        if isinstance(self._source, str | os.PathLike):
-            name = os.fspath(self._source)
-        _log.warning("onnxruntime runs %s: %s", name, error)
+        module = onnxruntime("fallback")
+        _log.warning("onnxruntime runs %s: %s", self._name, error)
         options = real_options(module, self._options)
         self._real = module.InferenceSession(self._source, options, providers=[PROVIDER])
+
+    @property
+    def _name(self) -> str:
+        path = isinstance(self._source, str | os.PathLike)
+        return os.fspath(self._source) if path else "a model"
 
     def run(
         self,
@@ -131,28 +159,38 @@ class InferenceSession:
         found: list[np.ndarray] = self._real.run(output_names, feed)
         return found
 
-    def _run(
-        self, output_names: Sequence[str] | None, feed: Mapping[str, np.ndarray]
-    ) -> list[np.ndarray]:
-        inputs, outputs = (
-            [v.name for v in values] for values in (self._model.inputs, self._model.outputs)
-        )
-        for name in feed:
-            if name not in inputs:
-                raise InputError(f"input '{name}'", "is unknown", ", ".join(inputs))
-        for name in inputs:
-            if name not in feed:
-                raise InputError(f"input '{name}'", "is missing", "an array for each input")
-        for name in output_names or ():
-            if name not in outputs:
-                raise InputError(f"output '{name}'", "is unknown", ", ".join(outputs))
-        constants = tuple((name, feed[name].tolist()) for name in self._deciding)
-        with self._lock:
-            calls = self._calls.get(constants)
-            if calls is None:
-                calls = self._calls[constants] = self._opened(constants)
-        found = dict(zip(outputs, calls([feed[n] for n in inputs if n not in self._deciding])))
+    def _run(self, output_names: Sequence[str] | None, feed: Feed) -> list[np.ndarray]:
+        outputs = [value.name for value in self._model.outputs]
+        check_names(feed, self._model.inputs, output_names, outputs)
+        found = dict(zip(outputs, self._called(feed), strict=True))
         return [found[name] for name in output_names or outputs]
+
+    def _called(self, feed: Feed) -> tuple[Any, ...]:
+        """Return all outputs, of the first program that is not refused and takes ``feed``."""
+        shaped = self._with_shapes(feed) if self._shaped else None
+        if shaped in self._calls:
+            return self._outputs(shaped, feed)
+        first: Exception | None = None
+        step = self._step
+        while step < len(self._steps):
+            try:
+                found = self._outputs(self._steps[step](feed), feed)
+                self._step, self._shaped = min(step, 1), self._shaped or step > 1
+                return found
+            except (SparseError, TensorError) as error:
+                first = first or error
+                open_ = self._model.is_open or self._model.deciding
+                if not open_ or not fits(feed, self._model.inputs):
+                    break
+                # What is compiled for too few shapes is no better with constants.
+                step = step + 1 if isinstance(error, SparseError) else max(step + 1, 2)
+        assert first is not None
+        raise first
+
+    def _outputs(self, fixed: Fixed, feed: Feed) -> tuple[Any, ...]:
+        constants = dict(fixed.constants)
+        names = [value.name for value in self._model.inputs if value.name not in constants]
+        return self._opened(fixed)([feed[name] for name in names])
 
     def run_with_ort_values(
         self,
