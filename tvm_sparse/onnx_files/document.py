@@ -72,6 +72,12 @@ class Document:
         return proto
 
     @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs that are no weights, in order."""
+        own = {tensor.name for tensor in self.proto.graph.initializer}
+        return [value.name for value in self.proto.graph.input if value.name not in own]
+
+    @property
     def opset(self) -> int:
         """The version of ONNX's own operators."""
         versions = [o.version for o in self.proto.opset_import if o.domain in ("", "ai.onnx")]

@@ -99,3 +99,11 @@ def test_a_weight_that_two_nodes_read_is_seen_twice():
     nodes = [node("MatMul", "x w", "h"), node("Relu", "h", "r"), node("MatMul", "r w", "y")]
     network = OnnxNetwork(graph(nodes, {"x": (2, 4)}, ["y"], {"w": drawn(4, 4)}))
     assert len(rows_of(network, x=drawn(2, 4))["w"]) == 2
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_gru_that_resets_first_shows_only_what_its_inputs_read(late):
+    weights = {"w": drawn(1, 12, 6), "r": drawn(1, 12, 4)}
+    layer = node("GRU", "x w r", "y", hidden_size=4, linear_before_reset=late)
+    network = OnnxNetwork(graph([layer], {"x": (5, 2, 6)}, ["y"], weights))
+    assert set(rows_of(network, x=drawn(5, 2, 6))) == ({"w", "r"} if late else {"w"})

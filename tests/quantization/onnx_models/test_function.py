@@ -161,6 +161,27 @@ def test_weights_in_files_become_bytes_in_files(tmp_path):
     assert error(run(tmp_path / "q.onnx", X), X @ WEIGHT) < 0.03
 
 
+@pytest.mark.parametrize("residual", [False, True])
+def test_what_is_pooled_is_rounded_before_unless_something_else_reads_it(residual, tmp_path):
+    rng = np.random.default_rng(2)
+    kernels = [rng.standard_normal((8, 8, 3, 3)).astype(np.float32) for _ in range(2)]
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        node("Conv", "x w", "c", **same),
+        node("MaxPool", "c", "p", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", "p v", "d", **same),
+        node("Add", "d p", "y") if residual else node("Relu", "d", "y"),
+    ]
+    weights = dict(zip("wv", kernels, strict=True))
+    onnx.save(graph(nodes, {"x": (1, 8, 8, 8)}, ["y"], weights), tmp_path / "m.onnx")
+    x = rng.standard_normal((1, 8, 8, 8)).astype(np.float32)
+    ts.quantize_onnx(tmp_path / "m.onnx", [x], output=tmp_path / "q.onnx")
+    graph_ = onnx.load(tmp_path / "q.onnx").graph
+    pool = next(n for n in graph_.node if n.op_type == "MaxPool")
+    assert pool.input[0] == ("c" if residual else "c_dequantized")
+    assert error(run(tmp_path / "q.onnx", x), run(tmp_path / "m.onnx", x)) < 0.03
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -8,6 +8,7 @@ import os
 import platform
 import queue
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -186,7 +187,7 @@ class Calls:
         cores = host.physical_cores()
         self._library, self._threads = library, min(threads, cores) or None
         self._idle: queue.LifoQueue[Library] = queue.LifoQueue()
-        self._made, self._most = 0, max(cores // (self._threads or cores), 1)
+        self._left, self._lock = max(cores // (self._threads or cores), 1), threading.Lock()
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the outputs of one run."""
@@ -200,7 +201,6 @@ class Calls:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            if self._made >= self._most:
-                return self._idle.get()
-            self._made += 1
-            return self._library.clone(threads=self._threads)
+            with self._lock:
+                new, self._left = self._left > 0, max(self._left - 1, 0)
+            return self._library.clone(threads=self._threads) if new else self._idle.get()

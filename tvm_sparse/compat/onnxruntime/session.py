@@ -151,19 +151,18 @@ class InferenceSession:
         """
         feed = {name: array_of(value) for name, value in input_feed.items()}
         if self._real is None:
+            outputs = [value.name for value in self._model.outputs]
+            check_names(feed, self._model.inputs, output_names, outputs)
             try:
-                return self._run(output_names, feed)
+                found = dict(zip(outputs, self._called(feed), strict=True))
+                return [found[name] for name in output_names or outputs]
             except (SparseError, SparseRuntimeError) as error:
+                if not fits(feed, self._model.inputs):
+                    raise
                 self._fall_back(error)
         assert self._real is not None
-        found: list[np.ndarray] = self._real.run(output_names, feed)
-        return found
-
-    def _run(self, output_names: Sequence[str] | None, feed: Feed) -> list[np.ndarray]:
-        outputs = [value.name for value in self._model.outputs]
-        check_names(feed, self._model.inputs, output_names, outputs)
-        found = dict(zip(outputs, self._called(feed), strict=True))
-        return [found[name] for name in output_names or outputs]
+        theirs: list[np.ndarray] = self._real.run(output_names, feed)
+        return theirs
 
     def _called(self, feed: Feed) -> tuple[Any, ...]:
         """Return all outputs, of the first program that is not refused and takes ``feed``."""

@@ -19,6 +19,15 @@ _LENGTHS, _INITIAL = 4, 5
 """Inputs of a recurrent node: steps of each sequence, and the first hidden states."""
 
 
+def is_visible(use: Use) -> bool:
+    """Whether values of the graph are what the weight is multiplied by.
+
+    A GRU whose reset gate comes first multiplies part of a weight by what no value shows.
+    """
+    plain = use.place.sort != RECURRENT or use.place.position == 1 or use.node.op_type != "GRU"
+    return plain or bool(attributes(use.node).get("linear_before_reset", 0))
+
+
 def needed(use: Use) -> list[str]:
     """Return the values that :func:`inputs_of` looks at."""
     if use.place.sort != RECURRENT:

@@ -16,7 +16,7 @@ from tvm_sparse.onnx_files.layers import OnnxLayer, find_layers
 from tvm_sparse.onnx_files.running import Values
 from tvm_sparse.onnx_files.scopes import Stored
 from tvm_sparse.pruning.layers import LeftOut
-from tvm_sparse.pruning.onnx_models.inputs import as_tensors, inputs_of, needed
+from tvm_sparse.pruning.onnx_models.inputs import as_tensors, inputs_of, is_visible, needed
 from tvm_sparse.pruning.onnx_models.layers import module_of, to_array
 
 
@@ -116,7 +116,7 @@ class OnnxNetwork(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Tensor] | None:
         """Call the layers that hooks look at with what they read; without any, return outputs."""
-        names = [value.name for value in self.document.proto.graph.input]
+        names = self.document.inputs
         given = dict(zip(names, args, strict=False)) | kwargs
         feeds = {name: to_array(x) for name, x in given.items()}
         uses = [(use, module) for use, module in self._calls() if module._forward_pre_hooks]
@@ -150,7 +150,7 @@ class OnnxNetwork(nn.Module):
             (use, layer.name)
             for layer in self.layers.values()
             for use in layer.uses
-            if not use.inner
+            if not use.inner and is_visible(use)
         ]
         for use, name in sorted(pairs, key=lambda pair: place[id(pair[0].node)]):
             module = self._modules[name]

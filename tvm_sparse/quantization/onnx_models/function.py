@@ -157,7 +157,7 @@ def _write(
         layer.name: layer.layout.weight(network.document.array(layer.stored.tensor))
         for layer in layers
     }
-    writer = Writer(network.document, known)
+    writer = Writer(network.document, known, [use for layer in static for use in layer.uses])
     for layer in static:
         for use in layer.uses:
             writer.activation(use)

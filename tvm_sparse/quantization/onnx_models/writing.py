@@ -19,12 +19,17 @@ _MOVING = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", 
 class Writer:
     """Changes the graph of ``document``; values get bytes as ``known`` says."""
 
-    def __init__(self, document: Document, known: Mapping[str, Bytes]) -> None:
+    def __init__(
+        self, document: Document, known: Mapping[str, Bytes], uses: Sequence[Use] = ()
+    ) -> None:
         self.document, self.known = document, known
         self.graph = document.proto.graph
+        self._weights = {tensor.name for tensor in self.graph.initializer}
         values = (v.name for v in (*self.graph.input, *self.graph.output))
         outputs = (name for node in self.graph.node for name in node.output)
         self.taken = {*values, *outputs, *(t.name for t in self.graph.initializer)}
+        self._rounded = {(id(use.node), use.place.reads) for use in uses}
+        self._moving: list[Any] = []
         self._pairs: dict[tuple[str, Bytes], str] = {}
         self._dynamic: dict[str, tuple[str, str, str]] = {}
 
@@ -63,10 +68,23 @@ class Writer:
         maker = next((node for node in self.graph.node if name in node.output), None)
         if maker is None or maker.op_type not in _MOVING or len(maker.output) > 1:
             return
-        if maker.input[0] in {v.name for v in self.graph.initializer}:
+        if not self._only_rounded(name) or maker.input[0] in self._weights:
             return
+        self._moving.append(maker)  # as long as it is held, its identity is its own
+        self._rounded.add((id(maker), 0))
         self._round_before(maker.input[0], bytes_)
         maker.input[0] = self._pair(maker.input[0], bytes_)
+
+    def _only_rounded(self, name: str) -> bool:
+        """Whether nothing reads the value ``name`` as it is."""
+        if any(value.name == name for value in self.graph.output):
+            return False
+        return all(
+            node.op_type == "QuantizeLinear" or (id(node), place) in self._rounded
+            for node in _all_nodes(self.graph)
+            for place, read in enumerate(node.input)
+            if read == name
+        )
 
     def _pair(self, name: str, bytes_: Bytes) -> str:
         """Return the value ``name`` through bytes, made once."""
