@@ -49,10 +49,11 @@ def _bilinear(x1: Tensor, weight: Tensor, x2: Tensor) -> Tensor:
     """
     features, first, second = weight.shape
     if features < min(LANES, first):
-        parts = aten.linear.default(x2, weight.reshape(-1, second)).unflatten(1, (-1, first))
+        rows = weight.reshape(features * first, second)
+        parts = aten.linear.default(x2, rows).unflatten(1, (features, first))
         return (parts * x1.unsqueeze(1)).sum(-1)
-    pairs = (x1.unsqueeze(2) * x2.unsqueeze(1)).reshape(x1.shape[0], -1)
-    return aten.linear.default(pairs, weight.reshape(features, -1))
+    pairs = (x1.unsqueeze(2) * x2.unsqueeze(1)).flatten(1)
+    return aten.linear.default(pairs, weight.flatten(1))
 
 
 @rule(aten._trilinear.default)

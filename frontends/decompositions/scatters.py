@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,12 +161,13 @@ def _index_put(
     places = torch.broadcast_tensors(*(index.to(torch.int64) for index in given))
     rest = [x.shape[axis] for axis in others]
     values = _in_front(values.to(x.dtype), places[0].shape, axes, x, rest)
-    rows = _row(places, [x.shape[axis] for axis in axes])
+    extents = [x.shape[axis] for axis in axes]
+    rows = _row(places, extents)
     moved = x.permute(*axes, *others)
-    flat = moved.reshape(-1, *rest)
+    flat = moved.reshape(math.prod(extents), *rest)
     wide = _along(rows.reshape(-1), 0, (rows.numel(), *rest))
     operator = aten.scatter_add.default if accumulate else aten.scatter.src
-    written = operator(flat, 0, wide, values.reshape(-1, *rest)).reshape(moved.shape)
+    written = operator(flat, 0, wide, values.reshape(rows.numel(), *rest)).reshape(moved.shape)
     order = [*axes, *others]
     return written.permute(*(order.index(axis) for axis in range(x.dim())))
 
