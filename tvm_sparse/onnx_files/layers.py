@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm_sparse.onnx_files.document import Document
 from tvm_sparse.onnx_files.layout import Layout
+from tvm_sparse.onnx_files.moves import moved_weight
 from tvm_sparse.onnx_files.names import label, layer_name, node_names
 from tvm_sparse.onnx_files.operators import (
     CONVOLUTION,
@@ -82,9 +83,8 @@ def find_layers(document: Document) -> Found:
             left.update(_in_functions(scope, node))
         elif reason := _unweighted(node):
             left[label(node)] = reason
-        for place, home, stored, turned in _read_by(scope, node, left):
+        for place, home, stored, layout in _read_by(scope, node, left):
             weight = weights.setdefault(id(stored), _Weight(home, stored))
-            layout = place.layout.turned() if turned else place.layout
             weight.uses.append(Use(node, place, layout, scope.parent is not None))
     layers: list[OnnxLayer] = []
     for weight in weights.values():
@@ -113,7 +113,7 @@ def _in_functions(scope: Scope, node: Any) -> Iterator[tuple[str, str]]:
 
 def _read_by(
     scope: Scope, node: Any, left: dict[str, str]
-) -> Iterator[tuple[Place, Scope, Stored, bool]]:
+) -> Iterator[tuple[Place, Scope, Stored, Layout]]:
     """Yield the weights that ``node`` multiplies by; enter into ``left`` why it has none."""
     places = [p for p in places_of(node) if p.position < len(node.input)]
     found = {p.position: stored_behind(scope, node.input[p.position]) for p in places}
@@ -122,10 +122,14 @@ def _read_by(
     for place in places:
         behind = found[place.position]
         if behind is not None:
-            yield place, *behind
+            home, stored, turned = behind
+            yield place, home, stored, place.layout.turned() if turned else place.layout
             continue
         maker = origin(scope, node.input[place.position])
-        if maker is not None and not any(found.values()):
+        moved = moved_weight(scope, node.input[place.position], place) if maker else None
+        if moved is not None:
+            yield place, *moved
+        elif maker is not None and not any(found.values()):
             computed = f"its weight is computed ({maker.op_type}), not a tensor of the file"
             whole = maker.op_type in QUANTISED
             left.setdefault(label(node), "its weight is quantised" if whole else computed)
@@ -140,6 +144,8 @@ def _reasons(weight: _Weight) -> Iterator[str]:
     rank = len(tensor.dims)
     if tensor.data_type not in floats:
         yield "its weight is no floating point of 16 bits or more"
+    elif first.layout.places is not None:
+        pass  # what the node reads has been looked at
     elif not (3 <= rank <= 5 if first.place.sort == CONVOLUTION else rank == first.place.rank):
         yield f"its weight has {rank} axes"
     elif 0 in tensor.dims:

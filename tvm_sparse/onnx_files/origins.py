@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_sparse.onnx_files.operators import attributes
-from tvm_sparse.onnx_files.scopes import PASSING, Scope, Stored
+from tvm_sparse.onnx_files.scopes import Scope, Stored
 
 
 def stored_behind(scope: Scope, name: str) -> tuple[Scope, Stored, bool] | None:
@@ -15,7 +15,7 @@ def stored_behind(scope: Scope, name: str) -> tuple[Scope, Stored, bool] | None:
         if name in home.stored:
             return home, home.stored[name], turned
         maker = home.makers.get(name)
-        if maker is None or maker.op_type not in PASSING:
+        if maker is None or maker.op_type not in ("Identity", "Transpose", "Cast"):
             return None
         if maker.op_type == "Transpose":
             if list(attributes(maker).get("perm", (1, 0))) != [1, 0]:

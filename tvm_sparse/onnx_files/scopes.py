@@ -6,8 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-PASSING = ("Identity", "Transpose", "Cast")
-"""Operators through which a stored weight is followed."""
+MOVING = (
+    "Cast",
+    "Concat",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)
+"""Operators through which stored weights are followed: they compute nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +49,7 @@ class Scope:
 
     graph: Any
     parent: Scope | None = None
+    opsets: Any = ()
     inputs: frozenset[str] = frozenset()
     stored: dict[str, Stored] = field(default_factory=dict)
     makers: dict[str, Any] = field(default_factory=dict)
@@ -54,8 +66,11 @@ class Scope:
         home = self.home(name)
         for reader in home.readers.get(name, ()) if home else ():
             node = reader.node
-            if node is not None and node.op_type in PASSING and not reader.position:
-                yield from reader.scope.ends(node.output[0])
+            if node is None or node.op_type not in MOVING:
+                yield reader
+            elif not reader.position or node.op_type == "Concat":
+                for output in node.output:
+                    yield from reader.scope.ends(output)
             else:
                 yield reader
 
@@ -63,7 +78,7 @@ class Scope:
 def read_scopes(proto: Any) -> list[tuple[Scope, Any]]:
     """Return every node of the graph and of those inside of it, in order, with its scope."""
     found: list[tuple[Scope, Any]] = []
-    whole = _enter(proto.graph, None, found)
+    whole = _enter(proto.graph, None, found, proto.opset_import)
     for scope, node in found:
         for position, name in enumerate(node.input):
             _enter_reader(name, Reader(scope, node, position))
@@ -79,8 +94,8 @@ def _enter_reader(name: str, reader: Reader) -> None:
         home.readers.setdefault(name, []).append(reader)
 
 
-def _enter(graph: Any, parent: Scope | None, found: list[tuple[Scope, Any]]) -> Scope:
-    scope = Scope(graph, parent, frozenset(value.name for value in graph.input))
+def _enter(graph: Any, parent: Scope | None, found: list[tuple[Scope, Any]], opsets: Any) -> Scope:
+    scope = Scope(graph, parent, opsets, frozenset(value.name for value in graph.input))
     inner = parent is not None
     for tensor in graph.initializer:
         scope.stored[tensor.name] = Stored(tensor.name, tensor.name, tensor, inner)
@@ -94,5 +109,5 @@ def _enter(graph: Any, parent: Scope | None, found: list[tuple[Scope, Any]]) -> 
         found.append((scope, node))
         for attribute in node.attribute:
             for own in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                _enter(own, scope, found)
+                _enter(own, scope, found, opsets)
     return scope

@@ -53,6 +53,7 @@ def mixed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mixed")
     exported(model, x, folder / "old.onnx", old=True)
     exported(model, x, folder / "new.onnx", old=False)
+    exported(model, x, folder / "unfolded.onnx", old=True, do_constant_folding=False)
     return model, x, folder
 
 
@@ -74,7 +75,7 @@ def original(layer):
     return ts.prune.masks.original_parameter(layer.module, layer.parameter)
 
 
-@pytest.mark.parametrize("file", ["old.onnx", "new.onnx"])
+@pytest.mark.parametrize("file", ["old.onnx", "new.onnx", "unfolded.onnx"])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.describe())
 def test_masks_are_those_of_the_module(mixed, method, file):
     model, _, folder = mixed
@@ -91,7 +92,7 @@ def test_masks_are_those_of_the_module(mixed, method, file):
     assert len(skipped) == 1
 
 
-@pytest.mark.parametrize("file", ["old.onnx", "new.onnx"])
+@pytest.mark.parametrize("file", ["old.onnx", "new.onnx", "unfolded.onnx"])
 def test_the_file_computes_what_the_pruned_module_does(mixed, file, tmp_path):
     model, x, folder = mixed
     method = ts.prune.BalancedPruning(0.75)

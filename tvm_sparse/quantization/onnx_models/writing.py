@@ -10,6 +10,7 @@ import numpy as np
 from tvm_sparse.onnx_files.document import Document
 from tvm_sparse.onnx_files.layers import OnnxLayer, Use
 from tvm_sparse.onnx_files.operators import CONVOLUTION, attributes
+from tvm_sparse.onnx_files.scopes import MOVING
 from tvm_sparse.quantization.onnx_models.measured import Bytes, bytes_of, scales_of
 
 _MOVING = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -159,17 +160,19 @@ class Writer:
     def drop_unread(self, layers: Sequence[OnnxLayer]) -> None:
         """Remove the float weights of ``layers``, and what only passed them on."""
         wanted = {layer.stored.value for layer in layers}
+        for node in self.graph.node:
+            if node.op_type in MOVING and wanted.intersection(node.input):
+                wanted.update(node.output)
         while True:
             read = {name for node in _all_nodes(self.graph) for name in node.input}
             read |= {value.name for value in self.graph.output}
             dead = [
                 place
                 for place, node in enumerate(self.graph.node)
-                if node.op_type in ("Identity", "Transpose", "Cast", "Constant")
+                if node.op_type in (*MOVING, "Constant")
                 and not read.intersection(node.output)
-                and ({*node.input, *node.output} & wanted)
+                and wanted.intersection(node.output)
             ]
-            wanted |= {name for place in dead for name in self.graph.node[place].output}
             for place in reversed(dead):
                 del self.graph.node[place]
             if not dead:
