@@ -27,7 +27,7 @@ OFF = Mends(
     clamped_loads=False,
     true_counts=False,
 )
-VECTORS = replace(OFF, clamped_loads=True)
+CLAMPED = replace(OFF, clamped_loads=True)
 COUNTS = (
     *("instructions", "shared_passes", "bank_conflicts", "barriers", "waits"),
     *("load_bytes", "load_sectors"),
@@ -66,8 +66,15 @@ CASES = (
         for rows in (1, 8)
     ),
     *(
-        Case("clamped loads", wide(OPERATORS["balanced, N = 8"], 1500, 8), dtype, VECTORS)
+        Case("clamped loads", wide(OPERATORS["balanced, N = 8"], 1500, 8), dtype, CLAMPED)
         for dtype in ("float16", "float32")
+    ),
+    *(
+        Case("parts", OPERATORS[layer], "float16", replace(OFF, parts=4))
+        for layer in ("dense in parts", "balanced in parts")
+    ),
+    Case(
+        "segments", OPERATORS["balanced, N = 8, in parts"], "float32", replace(OFF, segments=True)
     ),
     *(
         Case("held banks", OPERATORS[layer], dtype, replace(OFF, held_banks=True))

@@ -11,7 +11,16 @@ import torch
 from torch import nn
 
 from tests import kernels
-from tests.cuda.kernels import executed, needs_nvrtc, samples, scheduled, source, space, typed
+from tests.cuda.kernels import (
+    assert_lean,
+    executed,
+    needs_nvrtc,
+    samples,
+    scheduled,
+    source,
+    space,
+    typed,
+)
 from tests.cuda.test_tile import RULES, emulated, weights
 from tests.emulation.exact import check, integers, sample
 from tvm_sparse.base.numerics import Numerics
@@ -123,6 +132,14 @@ def test_random_schedules_equal_the_reference(engine, kind, emulator):
     assert source(found.variants[0].mod["main"]) == source(scheduled(func, RULES[engine]()))
     for schedule in samples(found, 2):
         assert right_of(schedule.mod["main"])
+
+
+@needs_nvrtc
+def test_wide_tiles_in_parts_are_lean():
+    c = Contraction((32,), 8192, 8192, numerics=Numerics.uniform("float16"))
+    tile = ThreadBlockTile(32, 128, 64, 4)
+    func = tiled(c, weights("dense", c, tile, None), tile, TensorCore())
+    assert_lean(scheduled(func, RULES[TensorCore]()), "sm_90", registers=72)
 
 
 @needs_nvrtc

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
+from tvm import tirx
 
 from benchmarks.gpu.cases import MASKS
 from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
@@ -21,6 +23,8 @@ from tvm_sparse.ops.cuda.multiply import Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.schedules.blocks import nodes
+from tvm_sparse.schedules.cuda.skipped_steps import SkippedSteps
 from tvm_sparse.selection.cuda import options
 
 ENGINES = {"float32": Scalar, "float16": TensorCore, "bfloat16": TensorCore}
@@ -95,6 +99,29 @@ def test_what_a_row_lacks_makes_no_nan_of_infinities(dtype, emulator):
     x = np.full(c.input_shape, np.inf, np.float32)
     found, _ = run(emulator, c, tile, matrix, x, counted=True)
     assert np.isposinf(found[:, :32]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_one_condition_lies_around_a_step(dtype):
+    c, tile = CASES["whole"]
+    c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
+    storage = BlockFormat.of(uneven(c), Block(32, 32), limit=1).counted(uneven(c))
+    func = tiled(c, BlockOperand(storage, tile), tile, ENGINES[dtype]())
+    before = scheduled(func, RULES[ENGINES[dtype]]())
+    after = SkippedSteps()(tvm.IRModule({"main": before}))["main"]
+    inside = nodes(before.body, tirx.IfThenElse)
+    assert inside
+    assert not any(nodes(condition.then_case, tirx.For) for condition in inside)
+    (condition,) = nodes(after.body, tirx.IfThenElse)
+    assert nodes(condition.then_case, tirx.For)
+
+
+def test_other_pipelines_stay():
+    c, tile = CASES["whole"]
+    storage = BlockFormat.of(uneven(c), Block(32, 32), limit=1)
+    func = scheduled(tiled(c, BlockOperand(storage, tile), tile, Scalar()), RULES[Scalar]())
+    module = tvm.IRModule({"main": func})
+    assert tvm_ffi.structural_equal(SkippedSteps()(module), module)
 
 
 def test_rows_of_different_counts_are_counted():
