@@ -40,7 +40,8 @@ FEATURES = 32
 class Operator:
     """A layer with the storage and the kernel that compute it.
 
-    The compiler may choose it unless it is ``tried`` only.
+    The compiler may choose it unless it is ``tried`` only. Its reduction is cut into ``parts``
+    or not: results tell kernels apart by storage and name alone.
     """
 
     layer: str
@@ -49,6 +50,7 @@ class Operator:
     kernel: str
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     tried: bool = False
+    parts: bool = False
 
 
 def _linear(rows: int) -> Contraction:
@@ -65,13 +67,13 @@ OPERATORS = {
             "stream",
         ),
         Operator("dense", _linear(128), "dense", "tile"),
-        Operator("dense in parts", LONG, "dense", "tile"),
+        Operator("dense in parts", LONG, "dense", "tile", parts=True),
         Operator("dense convolution", CONVOLUTION, "dense", "tile"),
         Operator("balanced, N = 1", _linear(1), "balanced", "stream"),
         Operator("balanced, N = 8", _linear(8), "balanced", "stream"),
-        Operator("balanced, N = 8, in parts", WIDE, "balanced", "stream"),
+        Operator("balanced, N = 8, in parts", WIDE, "balanced", "stream", parts=True),
         Operator("balanced", _linear(128), "balanced", "tile"),
-        Operator("balanced in parts", LONG, "balanced", "tile"),
+        Operator("balanced in parts", LONG, "balanced", "tile", parts=True),
         Operator("balanced convolution", CONVOLUTION, "balanced", "tile"),
         Operator("unstructured convolution", CONVOLUTION, "balanced", "tile"),
         Operator("block", _linear(128), "block", "tile"),

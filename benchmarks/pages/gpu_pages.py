@@ -75,6 +75,7 @@ def _operators(compiled: dict[str, Any], measured_on: dict[tuple[str, str], str]
         dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
         lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
         found = measured_on.get((operator.storage, operator.kernel), NOT_YET)
+        found = NOT_YET if operator.parts else found
         proofs = [state if lean else NOT_YET, *executed.get(layer, (NOT_YET, NOT_YET)), found]
         rows.append([layer, operator.kernel, dtypes, *proofs])
     head = ["operator", "kernel", "dtypes", "compiled", "executed PTX", "sanitizer"]
