@@ -33,14 +33,16 @@ class Resizing:
     corners: bool
     factor: float | None
 
-    def wanted(self, extent: Any) -> Any | None:
-        """Return by ``factor`` what becomes of an open extent, ``None`` if it has no form."""
-        if self.factor is None or self.factor <= 0:
-            return None
-        share = Fraction(self.factor)
-        if share.denominator > LARGEST:
-            return None
-        return tirx.floordiv(extent * share.numerator, share.denominator)
+    @property
+    def share(self) -> Fraction | None:
+        """``factor`` if it is a fraction of numbers that are small enough to count exactly."""
+        found = Fraction(self.factor) if self.factor and self.factor > 0 else None
+        return found if found is not None and found.denominator <= LARGEST else None
+
+
+def grown(extent: Any, share: Fraction) -> Any:
+    """Return what becomes of an extent, as PyTorch rounds it."""
+    return Analyzer().simplify(tirx.floordiv(extent * share.numerator, share.denominator))
 
 
 def resized(x: te.Tensor, wanted: Any, how: Resizing) -> te.Tensor:
@@ -52,15 +54,16 @@ def resized(x: te.Tensor, wanted: Any, how: Resizing) -> te.Tensor:
     axis, dtype = how.axis, str(x.dtype)
     extent = x.shape[axis]
     inside = "float64" if dtype == "float64" and "nearest" not in how.mode else "float32"
-    whole = _whole(extent, wanted) if how.mode == "nearest" and how.factor is None else how.factor
+    by = whole(extent, wanted) if how.mode == "nearest" and how.factor is None else how.share
+    shift = by is not None and by.denominator == 1 and by.numerator & (by.numerator - 1) == 0
 
     def value(*indices: Any) -> Any:
         def read(place: Any) -> Any:
             return x[(*indices[:axis], place, *indices[axis + 1 :])]
 
         index = indices[axis]
-        if "nearest" in how.mode and whole and (by := int(whole)) == whole and by & (by - 1) == 0:
-            return read(tirx.floordiv(index, by))  # a float of such a factor is exact
+        if "nearest" in how.mode and shift and by is not None:
+            return read(tirx.floordiv(index, by.numerator))  # a float of such a factor is exact
         place = _place(index, extent, wanted, how, inside)
         if "nearest" in how.mode:
             return read(tirx.min(place.astype("int64"), extent - 1))
@@ -70,14 +73,14 @@ def resized(x: te.Tensor, wanted: Any, how: Resizing) -> te.Tensor:
     return te.compute([*x.shape[:axis], wanted, *x.shape[axis + 1 :]], value, "resized")
 
 
-def _whole(extent: Any, wanted: Any) -> int | None:
+def whole(extent: Any, wanted: Any) -> Fraction | None:
     """Return by how many times an axis grows, ``None`` if not known to be a whole number."""
     simplify = Analyzer().simplify
 
     def is_zero(difference: Any) -> bool:
         return getattr(simplify(tirx.convert(difference)), "value", None) == 0
 
-    return next((k for k in range(1, LARGEST) if is_zero(wanted - extent * k)), None)
+    return next((Fraction(k) for k in range(1, LARGEST) if is_zero(wanted - extent * k)), None)
 
 
 def _place(index: Any, extent: Any, wanted: Any, how: Resizing, inside: str) -> Any:

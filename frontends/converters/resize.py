@@ -11,7 +11,7 @@ from torch import Tensor
 from tvm import relax, tirx
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.frontends.converters.open_resize import Resizing, resized
+from tvm_sparse.frontends.converters.open_resize import Resizing, grown, resized, whole
 from tvm_sparse.frontends.converters.operators import converter
 
 aten = torch.ops.aten
@@ -126,10 +126,14 @@ def _steps(source: Any, size: Any, factors: Any) -> list[tuple[Any, Any, float |
 
 def _open(builder: Any, source: Any, wanted: Any, how: Resizing) -> Any:
     """Resize an axis whose extent is open before or behind."""
-    wanted = how.wanted(source.ty.shape[how.axis]) if wanted is None else wanted
-    if not how.mode or wanted is None:
+    extent = source.ty.shape[how.axis]
+    if not how.mode or (wanted is None and how.share is None):
         expected = "no antialiasing, and a size or a factor in sixty-fourths; or fixed planes"
         raise UnsupportedError("interpolate", "resizes an open height or width", expected)
+    share = how.share if wanted is None else whole(extent, wanted)
+    if share is not None:
+        # Of the tensor's own extent: TVM fuses functions whose extents have one form.
+        return builder.emit_te(lambda x: resized(x, grown(x.shape[how.axis], share), how), source)
     wanted = tirx.const(wanted, "int64") if isinstance(wanted, int) else wanted
     return builder.emit_te(lambda x, extent: resized(x, extent, how), source, wanted)
 

@@ -55,6 +55,18 @@ def _adaptive(x: Tensor, shape: Sequence[int]) -> Any:
     return aten._adaptive_avg_pool2d.default(x.unsqueeze(0), shape).squeeze(0)
 
 
+@rule(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def _largest(x: Tensor, shape: Sequence[int]) -> Any:
+    """Of one window over open planes: the converter's windows are of fixed ones."""
+    axes = range(x.dim() - len(shape), x.dim())
+    if any(n != 1 for n in shape) or all(isinstance(x.shape[axis], int) for axis in axes):
+        return NotImplemented
+    places = x.flatten(-len(shape)).argmax(-1)
+    for _ in axes:
+        places = places.unsqueeze(-1)
+    return x.amax(tuple(axes), keepdim=True), places
+
+
 def _beyond(padded: int, last: int, window: int, stride: int) -> int:
     """Return by how much the last window, which begins before ``last``, passes the border."""
     windows = -(-(padded - window) // stride) + 1

@@ -111,6 +111,27 @@ def test_any_size(name):
         torch.testing.assert_close(library(x), function(x), rtol=1e-5, atol=2e-5)
 
 
+def test_extents_have_one_form():
+    """Those of a transposed convolution are ``3 * n - 1``, which TVM writes in several ways."""
+    layers = (nn.ConvTranspose1d(8, 8, 2, 3), nn.Upsample(scale_factor=2), nn.Conv1d(8, 8, 1))
+    model, config = nn.Sequential(*layers).eval().requires_grad_(False), ts.Config(measure=False)
+    shapes = ({2: Dim("n", min=2, max=64)},)
+    library = ts.compile(model, (torch.randn(3, 8, 21),), dynamic_shapes=shapes, config=config)
+    for steps in (2, 5, 16):
+        x = torch.randn(3, 8, steps)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_the_largest_of_open_planes():
+    config = ts.Config(measure=False)
+    layer = nn.AdaptiveMaxPool2d(1, return_indices=True)
+    library = ts.compile(layer, (special(6, 7),), dynamic_shapes=OPEN, config=config)
+    for shape in ((6, 7), (2, 33), (64, 3)):
+        x = torch.randn(2, 3, *shape)
+        for found, expected in zip(library(x), layer(x), strict=True):
+            assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize(
     "options",
     [

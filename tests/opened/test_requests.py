@@ -13,8 +13,8 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
-from tests.opened.layers import Masked, Token
-from tests.random_sequences import Along, Recurrent
+from tests.opened.layers import Masked
+from tests.random_sequences import Along
 from tests.runtime import fresh, native
 from tvm_sparse_runtime import config
 
@@ -28,8 +28,8 @@ def network() -> nn.Module:
     """Return layers of each sort, pruned, for sequences of 16 features."""
     torch.manual_seed(0)
     layers = (
-        *(Token(16, MOST), nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), Masked(64)),
-        *(Along(nn.Conv1d(64, 32, 3, padding=1)), Recurrent(nn.GRU(32, 16, batch_first=True))),
+        *(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), Masked(64)),
+        *(Along(nn.Conv1d(64, 32, 3, padding=1)), nn.ReLU(), nn.Linear(32, 16)),
     )
     model = nn.Sequential(*layers).eval().requires_grad_(False)
     ts.prune.balanced(model, 0.75).squash_mask()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, te
+from tvm import relax, te, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS
@@ -218,7 +218,9 @@ class _Layer:
         first = [0, *begins, 0]
 
         def cut(t: te.Tensor) -> te.Tensor:
-            inside = [end - begin for begin, end in zip(begins, ends, strict=True)]
+            # Simplified, as extents elsewhere are: TVM compares them by their form.
+            pairs = zip(begins, ends, strict=True)
+            inside = [Analyzer().simplify(tirx.convert(end - begin)) for begin, end in pairs]
             shape = [t.shape[0], *inside, t.shape[-1]]
             return te.compute(
                 shape, lambda *i: t(*(a + b for a, b in zip(i, first, strict=True))), "cut"
