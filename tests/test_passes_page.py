@@ -5,12 +5,20 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 FILE = Path(__file__).resolve().parent.parent / "tools" / "passes_page.py"
 spec = importlib.util.spec_from_file_location("passes_page", FILE)
 assert spec is not None
 assert spec.loader is not None
 passes_page = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(passes_page)
+
+
+@pytest.fixture(autouse=True, params=["1", "2", "4"])
+def threads(monkeypatch, request):
+    """The page does not depend on this machine."""
+    monkeypatch.setenv("TVM_NUM_THREADS", request.param)
 
 
 def test_the_page_is_what_the_tool_writes():

@@ -8,6 +8,7 @@ A test holds the page to the code.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +61,8 @@ def page() -> str:
 
 
 def _phases(target: str) -> Iterator[list[Any]]:
-    """Yield the passes of each phase for a target."""
+    """Yield the passes of each phase for a target, for two threads wherever this runs."""
+    os.environ["TVM_NUM_THREADS"] = "2"
     found = parse_target(target).target
     chooser = Chooser(found, ts.Config(), Decisions())
     yield pipeline.canonicalise({}, 1)
