@@ -53,11 +53,16 @@ def prunable(
     include: Sequence[str],
     ignore: Sequence[str],
 ) -> tuple[nn.Module, Selection]:
-    """Return a plain copy of ``model``, and its layers that run on the data."""
+    """Return a plain copy of ``model``, and its layers that run on the data.
+
+    The first ones read all of the data: what they cannot read is told before anything takes long.
+    """
     network = squashed_copy(model)
     found = select(network, include, ignore)
     with evaluating(network):
-        _, silent = stages_of(network, found.layers, batches[0])
+        stages, silent = stages_of(network, found.layers, batches[0])
+        for stage in stages[:1]:
+            collect(stage, Starts(network, network, batches))
     running = tuple(layer for layer in found if layer not in silent)
     if not running:
         reason = "no layer that may be pruned is called on the calibration data"

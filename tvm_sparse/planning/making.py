@@ -34,9 +34,10 @@ def tables_of(
 ) -> Tables:
     """Return tables of ``networks`` with each of ``candidates`` in each of ``numerics``."""
     network, selection = networks.network, networks.selection
-    found, stitched = losses(network, selection, networks.batches, candidates, progress)
+    # Times first: to compile takes much memory, and so do the pruned layers that losses leave.
     costs = {name: networks.costs(name, candidates, progress) for name in numerics}
     plain = costs[FLOAT] if FLOAT in costs else networks.costs(FLOAT, candidates[:1], progress)
+    found, stitched = losses(network, selection, networks.batches, candidates, progress)
     start = found.sensitivities[:, None] * found.errors
     us = next(iter(costs.values())).us
     factors = evolved(us, start, stitched.drop, trials=trials, seed=seed, progress=progress)
