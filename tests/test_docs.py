@@ -31,7 +31,7 @@ FASTER = {
     "trials=512": "trials=2",
     "seconds=360": "seconds=0.1",
     "range(160)": "range(21)",
-    "speedup=3": "levels=[0.75], max_drop=0.9",
+    "speedup=3": "levels=[0.75], bytes=16000",
 }
 """What a test may not take the time for."""
 

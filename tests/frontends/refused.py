@@ -382,4 +382,4 @@ def open_transform(self, x):
 
 @refused(shapes=({0: Dim("rows")},))
 def open_plane(self, x):
-    return F.interpolate(x[None, None], scale_factor=1.5)
+    return F.interpolate(x[None, None], scale_factor=1.1)
