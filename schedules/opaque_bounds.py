@@ -35,11 +35,11 @@ def _opaque(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` with its extremes of open extents hidden in comparisons."""
     found: list[Any] = []
     tvm_ffi.structural_walk(func.body, (_EXTREMES, found.append))
-    if not any(undefined_vars(node) for node in found):
+    if not any(map(_is_of_extents, found)):
         return func
 
     def whole(node: Any) -> Any:
-        if not undefined_vars(node):
+        if not _is_of_extents(node):
             return node
         return tirx.call_intrin(str(node.ty.dtype), "tirx.reinterpret", node)
 
@@ -49,3 +49,8 @@ def _opaque(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
     body = tvm_ffi.structural_map(func.body, (_COMPARISONS, compared))
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _is_of_extents(node: Any) -> bool:
+    """Whether an extreme may be one of open extents: floats are never indices."""
+    return str(node.ty.dtype) in ("int32", "int64") and bool(undefined_vars(node))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 import tvm
+from torch import nn
 from tvm import s_tir, te, tirx
 
+import tvm_sparse as ts
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
@@ -64,3 +67,20 @@ def test_nothing_is_stored_beyond(extent, count):
 def test_fixed_extents_stay():
     func = _tiled(lambda _: 40)
     tvm.ir.assert_structural_equal(OpaqueBounds()(func), func)
+
+
+def test_numbers_are_left_alone():
+    """TVM mistypes vectors of bfloat16 that are taken for bits and back."""
+    x = torch.linspace(-3, 3, 37).bfloat16()
+    model = Apply(lambda x: torch.expm1(torch.clamp(x, max=0) / 2))
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    torch.testing.assert_close(library(x), model(x))
+
+
+class Apply(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
