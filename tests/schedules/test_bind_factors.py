@@ -84,7 +84,10 @@ def chain(name: str, domain: str):
     ]
 
 
-@pytest.mark.parametrize(("dtype", "scale", "zero"), [("uint16", 2**-10, 30000), ("int8", 0.04, 3)])
+@pytest.mark.parametrize(
+    ("dtype", "scale", "zero"),
+    [pytest.param("uint16", 2**-10, 30000, marks=pytest.mark.slow), ("int8", 0.04, 3)],
+)
 def test_statistics_of_quantised_tensors(tmp_path, dtype, scale, zero):
     domain = "com.microsoft" if dtype.endswith("16") else ""
     nodes_ = quantised("x", "start", domain)
