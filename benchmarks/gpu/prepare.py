@@ -23,7 +23,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-from tvm import tirx
 from tvm.target import Target
 
 from benchmarks.gpu.cases import Case
@@ -31,7 +30,7 @@ from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
-from tvm_sparse.passes.finish.lift_workspaces import with_workspaces, workspaces
+from tvm_sparse.passes.finish.lift_workspaces import without_workspaces
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_scheduled, scheduled
 from tvm_sparse.selection.cuda import depthwise_options, options
@@ -203,16 +202,6 @@ def build(
         with _whole(place / "arrays") as work:
             for i, array in enumerate(kernel.arrays(storage)):
                 np.save(work / f"{i}.npy", np.ascontiguousarray(array))
-
-
-def without_workspaces(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[tuple[list[int], str]]]:
-    """Return ``func`` with its workspaces as last parameters, and their shapes and dtypes.
-
-    Graphs go on writing to them: TVM's pool might have given them away by then.
-    """
-    found = workspaces(func)
-    own = [([int(e) for e in one.ty.shape], str(one.ty.dtype)) for one in found]
-    return (with_workspaces(func, found) if found else func), own
 
 
 def load(

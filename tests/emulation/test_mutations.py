@@ -129,9 +129,9 @@ def test_a_wrong_distance_of_a_shuffle(emulator):
 @pytest.mark.parametrize("layer", ["dense in parts", "balanced in parts"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_partial_sums_that_are_not_stored(layer, dtype, emulator):
-    error, found = kinds(layer, dtype, emulator, Mutation(PARTIAL, 0, drop))
-    # Memory that an earlier program of this process has written counts as written.
-    assert "uninitialised" in found or error > 0
+    kinds(layer, dtype, emulator, str)  # memory that this has written counts as unwritten again
+    _, found = kinds(layer, dtype, emulator, Mutation(PARTIAL, 0, drop))
+    assert "uninitialised" in found
 
 
 @pytest.mark.parametrize("layer", ["dense in parts", "balanced, N = 8, in parts"])

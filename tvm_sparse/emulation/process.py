@@ -18,6 +18,7 @@ from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
 from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import SparseError
+from tvm_sparse.passes.finish.lift_workspaces import without_workspaces
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 
@@ -80,12 +81,15 @@ class Emulator(Closing):
             It does not run; the message says why.
         """
         self._built += 1
+        # Arrays that TVM would take from a pool hold what an earlier call left there.
+        func, own = without_workspaces(module["main"])
+        module = tvm.IRModule({"main": func}, attrs=module.attrs) if own else module
         path = Path(self._place.name, f"library{self._built}.so")
         built = build_scheduled(module, self.target)
         pack = packer(to_ptx(self.target, change))
         built.export_library(str(path), fpack_imports=pack)
         arrays = [[np.ascontiguousarray(a) for a in group] for group in (operands, outputs)]
-        return self._call(worker.run_function, (str(path), *arrays, self.options))
+        return self._call(worker.run_function, (str(path), *arrays, self.options, own))
 
     def run_artifact(
         self, path: Path, calls: Sequence[Sequence[np.ndarray]]

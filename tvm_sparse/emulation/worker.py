@@ -16,9 +16,16 @@ Run = tuple[list[np.ndarray], EmulationReport]
 
 
 def run_function(
-    path: str, operands: Sequence[np.ndarray], outputs: Sequence[np.ndarray], options: dict
+    path: str,
+    operands: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    options: dict,
+    workspaces: Sequence[tuple[Sequence[int], str]] = (),
 ) -> Run:
-    """Call ``main`` of a library with ``operands`` and ``outputs``, which begin as they are."""
+    """Call ``main`` of a library with ``operands`` and ``outputs``, which begin as they are.
+
+    ``workspaces`` are shapes and dtypes of arguments behind them, which begin unwritten.
+    """
     import tvm
 
     device = tvm.cuda(0)
@@ -26,7 +33,7 @@ def run_function(
     executor.report()
     function = tvm.runtime.load_module(path)["main"]
     arrays = [tvm.runtime.tensor(array, device) for array in (*operands, *outputs)]
-    function(*arrays)
+    function(*arrays, *(tvm.runtime.empty(tuple(s), dtype, device) for s, dtype in workspaces))
     device.sync()
     return [array.numpy() for array in arrays[len(operands) :]], executor.report()
 

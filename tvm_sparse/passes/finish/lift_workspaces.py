@@ -43,6 +43,17 @@ def workspaces(func: tirx.PrimFunc) -> list[Any]:
     return [buffer for buffer in body.block.alloc_buffers if _is_workspace(buffer)]
 
 
+def without_workspaces(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[tuple[list[int], str]]]:
+    """Return ``func`` with its workspaces as last parameters, and their shapes and dtypes.
+
+    Callers own them then. From TVM's pool they hold what an earlier call left there, and may be
+    given away while a graph goes on writing to them.
+    """
+    found = workspaces(func)
+    own = [([int(e) for e in one.ty.shape], str(one.ty.dtype)) for one in found]
+    return (with_workspaces(func, found) if found else func), own
+
+
 def with_workspaces(func: tirx.PrimFunc, found: list[Any]) -> tirx.PrimFunc:
     """Return ``func`` with the arrays ``found`` of :func:`workspaces` as its last parameters."""
     realize = func.body
