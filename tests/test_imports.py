@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parent.parent / "tools" / "staged_tree.py"
+from tests import tools
 
 
 @pytest.fixture(scope="module")
 def staged_tree():
-    spec = importlib.util.spec_from_file_location("staged_tree", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tools.load("staged_tree")
 
 
 def test_the_tree_has_the_installed_layout(staged_tree, tmp_path):
@@ -29,7 +24,7 @@ def test_the_tree_has_the_installed_layout(staged_tree, tmp_path):
 
 
 def test_no_room_is_left_out_and_no_import_is_ignored(staged_tree):
-    text = (TOOL.parents[1] / "pyproject.toml").read_text("utf-8")
+    text = (tools.TOOLS.parent / "pyproject.toml").read_text("utf-8")
     rooms, api, *others = staged_tree.tomllib.loads(text)["tool"]["importlinter"]["contracts"]
     named = {room for layer in rooms["layers"] for room in re.findall(r"\w+", layer)}
     sources = {name.split(".")[1] for name in api["source_modules"]}

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-FILE = Path(__file__).resolve().parent.parent / "tools" / "passes_page.py"
-spec = importlib.util.spec_from_file_location("passes_page", FILE)
-assert spec is not None
-assert spec.loader is not None
-passes_page = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(passes_page)
+from tests import tools
+
+passes_page = tools.load("passes_page")
 
 
 @pytest.fixture(autouse=True, params=["1", "2", "4"])

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-FILE = Path(__file__).resolve().parent.parent / "tools" / "prose.py"
-spec = importlib.util.spec_from_file_location("prose", FILE)
-assert spec is not None
-assert spec.loader is not None
-prose = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(prose)
+from tests import tools
+
+prose = tools.load("prose")
 
 LONG = " ".join(["word"] * 31)
 

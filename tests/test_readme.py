@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
@@ -12,6 +11,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests import tools
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,17 +79,13 @@ def test_commands_of_the_documents_parse():
 
 
 def test_the_page_of_commands_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("cli_page", ROOT / "tools" / "cli_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = tools.load("cli_page")
     text = module.PAGE.read_text(encoding="utf-8")
     assert module.page(text, module.commands()) == text, "run tools/cli_page.py"
 
 
 def test_figures_come_from_the_results():
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "tools" / "readme_figures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = tools.load("readme_figures")
     assert module.refreshed(README) == README, "run tools/readme_figures.py"
 
 

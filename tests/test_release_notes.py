@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-TOOL = Path(__file__).resolve().parent.parent / "tools" / "release_notes.py"
+from tests import tools
+
 TEXT = """# Changelog
 
 ## Unreleased
@@ -30,9 +28,7 @@ TEXT = """# Changelog
 
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("release_notes", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = tools.load("release_notes")
     (tmp_path / "CHANGELOG.md").write_text(TEXT, encoding="utf-8")
     monkeypatch.setattr(module, "CHANGELOG", tmp_path / "CHANGELOG.md")
     return module
@@ -49,7 +45,7 @@ def test_the_section_of_a_version(tool, capsys, version, notes):
 
 def test_sections_of_the_changelog_are_short():
     """One line a change, under 60 lines a section: reasons and figures are in the notebook."""
-    text = (TOOL.parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = (tools.TOOLS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
     for part in text.split("\n## ")[1:]:
         heading, *lines = part.splitlines()
         assert len(lines) < 60, heading

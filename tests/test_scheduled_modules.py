@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-TOOL = Path(__file__).resolve().parent.parent / "tools" / "scheduled_modules.py"
+from tests import tools
 
 
 @pytest.fixture(scope="module")
 def tool():
-    spec = importlib.util.spec_from_file_location("scheduled_modules", TOOL)
-    module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TVM_NUM_THREADS", "1")  # the tool sets it for its own process
-        spec.loader.exec_module(module)
-    return module
+        return tools.load("scheduled_modules")
 
 
 def network(width: int, scale: float = 1.0) -> nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -10,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests import tools
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,9 +54,7 @@ def test_the_reference_has_docstrings(site):
 
 
 def test_drawings_come_from_the_code():
-    spec = importlib.util.spec_from_file_location("pages", ROOT / "tools" / "pattern_pages.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = tools.load("pattern_pages")
     drawn = module.drawings()
     files = {path.stem: path.read_text(encoding="utf-8") for path in module.FOLDER.glob("*.svg")}
     assert files == drawn, "run tools/pattern_pages.py"

@@ -15,18 +15,8 @@ from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.emulation.report import Launch
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda.mends import Mends, using
+from tvm_sparse.ops.cuda.mends import OFF, Mends, using
 
-OFF = Mends(
-    step_padding=0.0,
-    held_banks=False,
-    lanes_apart=False,
-    words_beside=False,
-    parts=1,
-    segments=False,
-    clamped_loads=False,
-    true_counts=False,
-)
 CLAMPED = replace(OFF, clamped_loads=True)
 COUNTS = (
     *("instructions", "shared_passes", "bank_conflicts", "barriers", "waits"),

@@ -17,11 +17,11 @@ from typing import Any
 from benchmarks.gpu.cases import grid
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.shrunk import counts
-from benchmarks.gpu.timed import BEFORE, DTYPE, demand_of, rows, storage_of
+from benchmarks.gpu.timed import DTYPE, demand_of, mends_of, rows, storage_of
 from benchmarks.harness.common import environment, load, save
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
-from tvm_sparse.ops.cuda.mends import Mends, in_use, using
+from tvm_sparse.ops.cuda.mends import in_use, using
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda import chip as chips
 from tvm_sparse.selection.cuda.demand import seconds
@@ -71,7 +71,7 @@ def _counted(
     row: Record, record: Record, emulator: Emulator, known: dict[str, dict[str, float]]
 ) -> dict[str, float]:
     """Return the counts of a kernel; what does the same in a step is executed once."""
-    mends = Mends(**record["mends"]) if "mends" in record else BEFORE
+    mends = mends_of(record)
     tile = ThreadBlockTile(*record["tile"]) if "tile" in record else None
     storage, (dtype,) = storage_of(record["storage"]), set(DTYPE.findall(row["case"]))
     height = min(row["rows"], tile.rows) if tile else row["rows"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.harness.common import load
@@ -25,7 +25,7 @@ from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
-from tvm_sparse.ops.cuda.mends import Mends, using
+from tvm_sparse.ops.cuda.mends import OFF, Mends, using
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.demand import Demand
@@ -33,18 +33,6 @@ from tvm_sparse.selection.cuda.stream_demand import banks_demand, dense_demand
 from tvm_sparse.selection.cuda.tile_option import stored_demand
 
 PARTS = ("correct", "papers", "grid", "mend_times")
-
-BEFORE = Mends(
-    step_padding=0.0,
-    held_banks=False,
-    lanes_apart=False,
-    words_beside=False,
-    parts=1,
-    segments=False,
-    clamped_loads=False,
-    true_counts=False,
-)
-"""What kernels were built with before there was a choice."""
 
 TILES = ("tile", "2:4 tile")
 
@@ -118,11 +106,16 @@ def contraction_of(row: dict[str, Any], storage: Any) -> Contraction:
     return Contraction((row["rows"],), storage.cols, storage.rows, numerics=numerics)
 
 
+def mends_of(record: dict[str, Any]) -> Mends:
+    """Return what a kernel was built with: what its record does not know was off."""
+    return replace(OFF, **record.get("mends", {}))
+
+
 def demand_of(row: dict[str, Any], record: dict[str, Any], on: Chip) -> Demand:
     """Return the demand of a kernel as it was built."""
     storage = storage_of(record["storage"])
     c = contraction_of(row, storage)
-    with using(Mends(**record["mends"]) if "mends" in record else BEFORE):
+    with using(mends_of(record)):
         if record["kernel"] != "stream":
             return stored_demand(c, storage, ThreadBlockTile(*record["tile"]), on)
         if isinstance(storage, DenseFormat):

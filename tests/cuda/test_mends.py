@@ -7,18 +7,7 @@ import pytest
 from benchmarks.gpu.executed import execute
 from benchmarks.gpu.operators import OPERATORS
 from tests.cuda.kernels import needs_nvrtc
-from tvm_sparse.ops.cuda.mends import Mends, in_use, using
-
-OFF = Mends(
-    step_padding=0.0,
-    held_banks=False,
-    lanes_apart=False,
-    words_beside=False,
-    parts=1,
-    segments=False,
-    clamped_loads=False,
-    true_counts=False,
-)
+from tvm_sparse.ops.cuda.mends import OFF, Mends, in_use, using
 
 
 def passes(layer, dtype, emulator, mends):

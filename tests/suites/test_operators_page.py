@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests import tools
 from tests.suites.__main__ import SUITES
 from tests.suites.outcomes import REFUSED, RIGHT
 from tests.suites.table import recorded, totals
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "operators_page.py"
-
 
 def _tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("operators_page", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tools.load("operators_page")
 
 
 def test_operators_are_listed_by_how_many_samples_are_right():

@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks.gpu.timed import (
-    BEFORE,
     contraction_of,
     demand_of,
     measured_on,
@@ -14,7 +13,7 @@ from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
-from tvm_sparse.ops.cuda.mends import Mends
+from tvm_sparse.ops.cuda.mends import OFF, Mends
 from tvm_sparse.selection.cuda.chip import load
 
 H200 = load("h200")
@@ -43,7 +42,8 @@ def test_kernels_are_modelled_as_they_were_built():
     record = {"kernel": "tile", "storage": repr(BANKS), "tile": [16, 64, 64]}
     before = demand_of(ROW, record, H200)
     after = demand_of(ROW, {**record, "mends": vars(Mends())}, H200)
-    assert demand_of(ROW, {**record, "mends": vars(BEFORE)}, H200) == before
+    assert demand_of(ROW, {**record, "mends": vars(OFF)}, H200) == before
+    assert demand_of(ROW, {**record, "mends": {"parts": 1}}, H200) == before
     assert before.chain == 8 * after.chain  # each value waited for the one before it
     assert before.passes > after.passes
     assert (before.steps, before.blocks, before.products) == (8, 1, 16 * 64 * 64)

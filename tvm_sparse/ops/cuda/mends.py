@@ -36,6 +36,18 @@ class Mends:
     true_counts: bool = True
 
 
+OFF = Mends(
+    step_padding=0.0,
+    held_banks=False,
+    lanes_apart=False,
+    words_beside=False,
+    parts=1,
+    segments=False,
+    clamped_loads=False,
+    true_counts=False,
+)
+"""What kernels were built with before there was a choice."""
+
 _IN_USE: ContextVar[Mends] = ContextVar("mends", default=Mends())
 
 
