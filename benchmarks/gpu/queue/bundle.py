@@ -69,7 +69,8 @@ for archive, target in (("site", site), ("own", site), ("built", pathlib.Path(".
 (site / ".whole").touch()
 PYTHON
 fi
-export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
+# The installed package, not the folder of its sources here; the benchmarks are only here.
+export PYTHONSAFEPATH=1 PYTHONPATH="$site:$PWD${PYTHONPATH:+:$PYTHONPATH}"
 """
 
 
