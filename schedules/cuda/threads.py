@@ -86,21 +86,23 @@ def is_static(sch: s_tir.Schedule, block: BlockRV) -> bool:
     return all(isinstance(v.dom.extent, tirx.IntImm) for v in sch.get(block).iter_vars)
 
 
-def flatten_rows(sch: s_tir.Schedule, block: BlockRV) -> None:
+def flatten_rows(sch: s_tir.Schedule, block: BlockRV, kept: int = 1) -> None:
     """Give an element-wise block the axes (row, feature) instead of its output's own.
 
     before: ``for b, y, x, o: Y[b, y, x, o]`` --> after: ``for n, o: Y[n // .., n % .., o]``
+
+    The last ``kept`` axes stay: with two of them, that is (item, row, feature).
     """
     extents = [v.dom.extent for v in sch.get(block).iter_vars]
-    if len(extents) == 2:
+    if len(extents) == 1 + kept:
         return
 
     def rows(*axes: Any) -> list[Any]:
-        *lead, feature = axes
+        lead = axes[: len(axes) - kept]
         position = lead[0]
-        for axis, extent in zip(lead[1:], extents[1:-1], strict=True):
+        for axis, extent in zip(lead[1:], extents[1 : len(lead)], strict=True):
             position = position * extent + axis
-        return [position, feature]
+        return [position, *axes[len(lead) :]]
 
     mapping = IndexMap.from_func(rows, ndim=len(extents), index_dtype="int64")
     sch.transform_block_layout(block, mapping)

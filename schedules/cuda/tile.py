@@ -63,10 +63,11 @@ def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) ->
     if anchor is None:
         return None
     rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
-    last = b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own, PARTIAL, TOTAL))
+    sums, last = anchor, b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own, PARTIAL, TOTAL))
     if own:
-        (last,) = sch.get_consumers(last)
-    t.flatten_rows(sch, last)
+        sums, (last,) = last, sch.get_consumers(last)
+    # Those of a batch are (item, row, feature), others (row, feature).
+    t.flatten_rows(sch, last, kept=len(sch.get(sums).writes[0].source.shape) - 1)
     return Parts(sch, anchor, last, (rows, features, columns))
 
 

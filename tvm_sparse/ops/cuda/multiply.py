@@ -55,13 +55,15 @@ class Steps(Protocol):
 class Right:
     """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``.
 
-    With ``apart > 1`` features are ``[block, feature % apart, feature // apart, k]``.
+    With ``apart > 1`` features are ``[block, feature % apart, feature // apart, k]``. Weights of a
+    batch have ``each`` blocks an item, others none.
     """
 
     buffer: Any
     features_first: bool
     apart: int
     steps: Steps
+    each: int = 0
 
     def at(self, block: Any, k: Any, feature: Any) -> Any:
         """Return one element, or a region where features are not apart."""
@@ -93,11 +95,33 @@ class Taken:
         return stack
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Where a product is: ``[row, block * features + feature]``.
+
+    With ``each`` blocks an item it is ``[item, row, feature of the item]``.
+    """
+
+    features: int
+    each: int = 0
+
+    def alloc(self, rows: Any, blocks: Any, dtype: str) -> Any:
+        """Emit the buffer."""
+        if not self.each:
+            return T.sblock_alloc_buffer([rows, blocks * self.features], dtype)
+        shape = [blocks // self.each, rows, *int64((self.each * self.features,))]
+        return T.sblock_alloc_buffer(shape, dtype)
+
+    def item(self, block: Any) -> tuple[list[Any], Any]:
+        """Return the item of a block, if there are items, and the block's number in it."""
+        return ([block // self.each], block % self.each) if self.each else ([], block)
+
+
 class Multiplier(Protocol):
     """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
     def multiply(self, xs: tirx.Buffer, ws: tirx.Buffer, tile: Extents, result: str) -> Any:
-        """Emit the product and return the buffer ``[row, block * features + feature]``.
+        """Emit the product and return its buffer, as :class:`Sums` says.
 
         ``ws`` is what the weights staged. The result's dtype is fp32 or ``result``.
         """
@@ -110,12 +134,13 @@ class Scalar:
         """Emit ``contract``; the result is fp32, whatever is wanted, since it is in registers."""
         del result
         blocks, rows, columns = xs.shape
-        features = tile[1]
-        out = T.sblock_alloc_buffer([rows, blocks * features], FLOAT_SUMS)
+        features, sums = tile[1], Sums(tile[1], ws.each)
+        out = sums.alloc(rows, blocks, FLOAT_SUMS)
         with T.grid(rows, blocks, *int64((features,)), columns) as axes, T.sblock("contract"):
             row, block, feature, k = T.axis.remap("SSSR", axes)
             left, right = xs[block, row, k], ws.at(block, k, feature)
-            place = (row, block * features + feature)
+            item, within = sums.item(block)
+            place = (*item, row, within * features + feature)
             taken = Taken(ws.steps, 1)
             T.reads(left, right, *taken.reads(block))
             T.writes(out[place])
@@ -151,12 +176,14 @@ class Instruction:
         load_weights: Callable[[Any], None],
         tile: Extents,
         result: str,
+        *,
         steps: Steps | None = None,
+        each: int = 0,
     ) -> Any:
         """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds.
 
         ``load_weights`` emits ``load_b``, which fills the fragment that it is given. Only
-        ``steps`` are multiplied, all if there are none.
+        ``steps`` are multiplied, all if there are none. ``each`` is that of :class:`Sums`.
         """
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // self.columns
         across, dtype = tile[1] // self.features, str(xs.dtype)
@@ -164,7 +191,8 @@ class Instruction:
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *lanes[0])), dtype)
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), dtype)
         acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *lanes[2])), FLOAT_SUMS)
-        out = T.sblock_alloc_buffer([rows * EDGE, blocks * tile[1]], result)
+        sums = Sums(tile[1], each)
+        out = sums.alloc(rows * EDGE, blocks, result)
         taken = Taken(steps, self.columns)
 
         def source(at: Any, i: Any, k: Any) -> Any:
@@ -173,7 +201,7 @@ class Instruction:
         load_tile("load_a", source, a, self.load, taken)
         load_weights(b)
         self._contract(a, b, acc, tile, taken)
-        unfold(acc, out, (EDGE, self.features), self.place)
+        unfold(acc, out, (EDGE, self.features), self.place, sums)
         return out
 
     def _contract(self, a: Any, b: Any, acc: tirx.Buffer, tile: Extents, taken: Taken) -> None:
@@ -210,7 +238,7 @@ class TensorCore:
             taken = Taken(ws.steps, EDGE)
             load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, load, taken)
 
-        return mma.multiply(xs, load_weights, tile, result, ws.steps)
+        return mma.multiply(xs, load_weights, tile, result, steps=ws.steps, each=ws.each)
 
 
 def load_tile(name: str, source: Region, fragment: Any, load: Load, taken: Taken) -> None:
@@ -250,7 +278,9 @@ def zero_sums(acc: tirx.Buffer, here: tuple[Any, ...]) -> None:
         T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), [*here, register])
 
 
-def unfold(acc: tirx.Buffer, out: tirx.Buffer, sides: tuple[int, int], place_of: Place) -> None:
+def unfold(
+    acc: tirx.Buffer, out: tirx.Buffer, sides: tuple[int, int], place_of: Place, sums: Sums
+) -> None:
     """Emit the block that gives each register of the sums its row and feature.
 
     ``sides`` are the rows and features of a tile.
@@ -261,7 +291,8 @@ def unfold(acc: tirx.Buffer, out: tirx.Buffer, sides: tuple[int, int], place_of:
         row, block, feature, lane, high, low = T.axis.remap("SSSSSS", axes)
         value = acc[row, block, feature, lane, high * 2 + low]
         down, right = place_of(lane, high, low)
-        place = [row * sides[0] + down, (block * across + feature) * sides[1] + right]
+        item, within = sums.item(block)
+        place = [*item, row * sides[0] + down, (within * across + feature) * sides[1] + right]
         T.reads(value)
         T.writes(out[tuple(place)])
         dtype = str(out.dtype)

@@ -167,6 +167,11 @@ class DenseTiles:
         """Groups of rows of a tile: feature ``f`` is row ``f // apart`` of group ``f % apart``."""
         return 1
 
+    @property
+    def each(self) -> int:
+        """Blocks of an item, if weights are those of a batch."""
+        return 0
+
     def multiplied(self, block: Any, k: Any) -> Any:
         """Return whether a step is multiplied, the same for all of its columns; None: it is."""
         del block, k
@@ -189,4 +194,4 @@ class DenseTiles:
             sides = (self.apart, sides[0] // self.apart, sides[1])
         ws = T.sblock_alloc_buffer(int64((self.blocks, *sides)), dtype, scope=SHARED)
         self.stage(ws)
-        return Right(ws, self.features_first, self.apart, self)
+        return Right(ws, self.features_first, self.apart, self, self.each)

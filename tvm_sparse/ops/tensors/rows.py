@@ -1,4 +1,7 @@
-"""Softmax, its logarithm and layer norm over the last axis, in vectors whatever its extent."""
+"""Softmax, its logarithm and layer norm over the last axis.
+
+A CPU reduces rows in vectors whatever their extent, the threads of a GPU ``together``.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
 
 PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
+
+WHOLE = "row"
+"""Mark of blocks that reduce a row at once."""
 
 RESULT = "normalise"
 """Name of the block that writes the result."""
@@ -35,34 +42,38 @@ SUM: Reducer = (te.sum, lambda a, b: a + b)
 LARGEST: Reducer = (te.max, tirx.max)
 
 
-def softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
+def softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = exp(X - max) / sum(exp(X - max))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), int(shape[-1]))
-    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(dtype), "max")
+    rows = _Rows(tuple(shape[:-1]), int(shape[-1]), together)
+    sums = sums_of(dtype)
+    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
     shifted = rows.map(lambda r, i: tirx.exp(rows.of(x)(r, i) - largest[r]), "exp")
-    total = rows.reduce(_element(shifted), SUM, tirx.const(0, dtype), "sum")
-    inverse = te.compute(total.shape, lambda *r: tirx.const(1, dtype) / total[r], "inverse")
+    total = rows.reduce(_element(shifted), SUM, tirx.const(0, sums), "sum")
+    inverse = te.compute(total.shape, lambda *r: tirx.const(1, sums) / total[r], "inverse")
     y = rows.output(x, lambda r, i: shifted[(*r, i)] * inverse[r])
     return _function([x, y])
 
 
-def log_softmax(shape: tuple[Any, ...], dtype: str) -> tirx.PrimFunc:
+def log_softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = X - max - log(sum(exp(X - max)))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), int(shape[-1]))
-    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(dtype), "max")
+    rows = _Rows(tuple(shape[:-1]), int(shape[-1]), together)
+    sums = sums_of(dtype)
+    largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
 
     def shifted(row: tuple[Any, ...], i: Any) -> Any:
         return rows.of(x)(row, i) - largest[row]
 
-    total = rows.reduce(lambda r, i: tirx.exp(shifted(r, i)), SUM, tirx.const(0, dtype), "sum")
+    total = rows.reduce(lambda r, i: tirx.exp(shifted(r, i)), SUM, tirx.const(0, sums), "sum")
     logarithm = te.compute(total.shape, lambda *r: tirx.log(total[r]), "logarithm")
     y = rows.output(x, lambda r, i: shifted(r, i) - logarithm[r])
     return _function([x, y])
 
 
-def layer_norm(shape: tuple[Any, ...], dtype: str, epsilon: float) -> tirx.PrimFunc:
+def layer_norm(
+    shape: tuple[Any, ...], dtype: str, epsilon: float, *, together: bool = False
+) -> tirx.PrimFunc:
     """Return ``f(X, gamma, beta, Y)``: ``Y = (X - mean) / sqrt(var + epsilon) * gamma + beta``.
 
     ``gamma`` and ``beta`` have the last axis's extent. The variance is that of the centred row:
@@ -72,20 +83,37 @@ def layer_norm(shape: tuple[Any, ...], dtype: str, epsilon: float) -> tirx.PrimF
     x = te.placeholder(int64(shape), dtype, "X")
     gamma = te.placeholder(int64((extent,)), dtype, "gamma")
     beta = te.placeholder(int64((extent,)), dtype, "beta")
-    reciprocal, zero = tirx.const(1.0 / extent, dtype), tirx.const(0, dtype)
-    rows = _Rows(tuple(shape[:-1]), extent)
+    sums = sums_of(dtype)
+    reciprocal, zero = tirx.const(1.0 / extent, sums), tirx.const(0, sums)
+    rows = _Rows(tuple(shape[:-1]), extent, together)
     total = rows.reduce(rows.of(x), SUM, zero, "sum")
     centred = rows.map(lambda r, i: rows.of(x)(r, i) - total[r] * reciprocal, "centre")
     spread = rows.reduce(lambda r, i: centred[(*r, i)] * centred[(*r, i)], SUM, zero, "spread")
     inverse = te.compute(
         spread.shape,
         lambda *r: (
-            tirx.const(1, dtype) / tirx.sqrt(spread[r] * reciprocal + tirx.const(epsilon, dtype))
+            tirx.const(1, sums) / tirx.sqrt(spread[r] * reciprocal + tirx.const(epsilon, sums))
         ),
         "inverse",
     )
-    y = rows.output(x, lambda r, i: centred[(*r, i)] * inverse[r] * gamma[i] + beta[i])
+
+    def affine(row: tuple[Any, ...], i: Any) -> Any:
+        scale, shift = (_as(sums, vector[i]) for vector in (gamma, beta))
+        return centred[(*row, i)] * inverse[row] * scale + shift
+
+    y = rows.output(x, affine)
     return _function([x, gamma, beta, y])
+
+
+def sums_of(dtype: str) -> str:
+    """Return what values of ``dtype`` are computed in."""
+    return FLOAT_SUMS if dtype in HALVES else dtype
+
+
+def _as(dtype: str, value: Any) -> Any:
+    """Return ``value``, which may be an element of a tensor, as ``dtype``."""
+    value = value.asobject() if isinstance(value, te.TensorSlice) else value
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
 Element = Callable[[tuple[Any, ...], Any], Any]
@@ -106,6 +134,7 @@ class _Rows:
 
     lead: tuple[Any, ...]
     extent: int
+    together: bool
 
     @property
     def shape(self) -> list[Any]:
@@ -115,9 +144,10 @@ class _Rows:
 
     def of(self, x: te.Tensor) -> Element:
         """Return the elements of the input ``x``."""
+        sums = sums_of(str(x.dtype))
         if len(self.shape) == len(self.lead):
-            return lambda row, i: x[(*row, i)]
-        return lambda row, i: x[(*unravel(row[0], self.lead), i)]
+            return lambda row, i: _as(sums, x[(*row, i)])
+        return lambda row, i: _as(sums, x[(*unravel(row[0], self.lead), i)])
 
     def map(self, value: Element, name: str) -> Any:
         """Return the tensor of ``value`` of all elements."""
@@ -129,7 +159,7 @@ class _Rows:
         def at(*index: Any) -> Any:
             lead = index[:-1]
             numbered = lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
-            return value(numbered, index[-1])
+            return _as(str(x.dtype), value(numbered, index[-1]))
 
         return te.compute(x.shape, at, name=RESULT)
 
@@ -141,6 +171,12 @@ class _Rows:
         results are reduced by halves: LLVM makes shuffles of that.
         """
         over, both = reducer
+        if self.together:
+            k = te.reduce_axis(tuple(int64((0, self.extent))), "k")
+            attrs = {OPERATOR: WHOLE}
+            return te.compute(
+                self.shape, lambda *row: over(element(row, k.var), axis=[k]), name, attrs=attrs
+            )
         whole, rest = divmod(self.extent, LANES)
         step = te.reduce_axis(tuple(int64((0, whole))), "step")
 

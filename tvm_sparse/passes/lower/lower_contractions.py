@@ -102,7 +102,7 @@ class _Lower:
         if weight is None or len(shape_of(weight) or ()) != 2:
             for name, matrix, reason in constant_operands(sweep, call):
                 self.chooser.leave(name, "linear", matrix, reason)
-            return None if self._on_gpu else self.products.lower(sweep, call)
+            return self.products.lower(sweep, call)
         if x_shape is None:
             return None
         if len(x_shape) == 1:

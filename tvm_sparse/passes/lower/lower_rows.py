@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.ops.tensors.open_rows import open_softmax
 from tvm_sparse.ops.tensors.rows import LANES, layer_norm, log_softmax, softmax
 from tvm_sparse.passes.graph.rewrite import (
@@ -25,36 +25,42 @@ from tvm_sparse.passes.graph.rewrite import (
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
 
-def _lower(sweep: Rewriter, call: relax.Call, *, open_rows: bool) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call, *, open_rows: bool, together: bool) -> Any | None:
     name = op_name(call)
-    if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name):
+    if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
     shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
+    dtype = str(call.ty.dtype)
     if not isinstance(shape[-1], int):
         if not open_rows:
             return None
-        func = open_softmax(shape, FLOAT_SUMS, logarithm=name == "nn.log_softmax")
+        func = open_softmax(shape, dtype, logarithm=name == "nn.log_softmax")
         operands = list(call.args)
     elif name in _SOFTMAX:
-        func, operands = _SOFTMAX[name](shape, FLOAT_SUMS), list(call.args)
+        func, operands = _SOFTMAX[name](shape, dtype, together=together), list(call.args)
     else:
-        ones = constant(np.ones(shape[-1], FLOAT_SUMS))
-        zeros = constant(np.zeros(shape[-1], FLOAT_SUMS))
+        ones, zeros = (constant(fill(shape[-1], np.dtype(dtype))) for fill in (np.ones, np.zeros))
         x, gamma, beta = call.args
         gamma, beta = gamma if call.attrs.scale else ones, beta if call.attrs.center else zeros
-        func, operands = layer_norm(shape, FLOAT_SUMS, float(call.attrs.epsilon)), [x, gamma, beta]
+        func = layer_norm(shape, dtype, float(call.attrs.epsilon), together=together)
+        operands = [x, gamma, beta]
     hint = name.removeprefix("nn.")
     return call_function(sweep, func, operands, call.ty, hint)
 
 
-def _fits(call: relax.Call, name: str) -> bool:
-    """Whether the last axis is the one that is reduced: at least one vector long, or open."""
+def _fits(call: relax.Call, name: str, together: bool) -> bool:
+    """Whether the last axis is the one that is reduced: at least one vector long, or open.
+
+    Halves are computed in fp32 by threads alone: no CPU's vectors were tried with them.
+    """
     shape = shape_of(call) or [0]
     axes = [int(call.attrs.axis)] if name in _SOFTMAX else [int(a) for a in call.attrs.axes]
     last = axes in ([-1], [len(shape) - 1])
     is_open = not isinstance(shape[-1], int)
     long_enough = name in _SOFTMAX if is_open else shape[-1] >= LANES
-    return last and long_enough and len(shape) > 1 and str(call.ty.dtype) == FLOAT_SUMS
+    dtypes = {str(value.ty.dtype) for value in (*call.args, call)}
+    known = len(dtypes) == 1 and dtypes <= {FLOAT_SUMS, *(HALVES if together else ())}
+    return last and long_enough and len(shape) > 1 and known
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerRows")
@@ -63,13 +69,15 @@ class LowerRows:
     """Replace softmax, its logarithm and layer norm.
 
     Other axes and types, and short rows, keep TVM's definition; so do rows of open length unless
-    ``open_rows``, whose function is made of a CPU's vectors.
+    ``open_rows``, whose function is made of a CPU's vectors. Threads reduce rows ``together``.
 
     before: ``nn.softmax(x, axis=-1)`` --> after: ``call_tir(softmax, (x,))``
     """
 
     open_rows: bool = True
+    together: bool = False
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, functools.partial(_lower, open_rows=self.open_rows))
+        rule = functools.partial(_lower, open_rows=self.open_rows, together=self.together)
+        return rewrite(mod, rule)

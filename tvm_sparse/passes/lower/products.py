@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -11,8 +12,9 @@ from tvm import relax, s_tir, tirx
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import Numerics
-from tvm_sparse.machine.engine.registry import supported_singly
+from tvm_sparse.machine.engine.registry import supported, supported_singly
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.cuda.product import product
 from tvm_sparse.passes.bytes.byte_products import byte_product
 from tvm_sparse.passes.canonical.left_products import MATRIX
 from tvm_sparse.passes.graph.convolution import numerics_of
@@ -28,6 +30,7 @@ from tvm_sparse.passes.graph.rewrite import (
 from tvm_sparse.passes.graph.views import seen, step_of
 from tvm_sparse.passes.shrink.group_products import ZEROS
 from tvm_sparse.passes.shrink.unfold_lines import MOST_COLUMNS
+from tvm_sparse.selection.cuda.product_choice import product_tile
 
 LAYOUTS = ("reshape", "permute_dims")
 """What a product of two activations does while it stores, where nothing else reads its result."""
@@ -35,6 +38,9 @@ LAYOUTS = ("reshape", "permute_dims")
 Views: TypeAlias = tuple[View, View, View]
 """How a product of two activations sees its operands, and how its result is seen."""
 
+
+Seen: TypeAlias = tuple[View, Any]
+"""An operand as a view, and what is viewed."""
 
 Made: TypeAlias = tuple[Views, Numerics]
 """A product of ours: its views, and what it computes with."""
@@ -53,20 +59,35 @@ class Products:
         """Lower a product of two activations; transposes before it are read in place."""
         output = tuple(shape_of(call) or ())
         left, right = (seen(sweep, operand, symbols=True) for operand in call.args)
-        if left is None or right is None or not output:
+        least = min(len(shape_of(operand) or ()) for operand in call.args)
+        if left is None or right is None or not output or least < MATRIX:
             return None
         static = all(static_shape(expr) for expr in (*call.args, call))
+        if self.on_gpu:
+            return self._on_gpu(sweep, call, left, right) if static else None
         if static and (integers := byte_product(sweep, call, self.target)) is not None:
             return integers
-        if not static and (self.on_gpu or not _bound(output, left[0], right[0])):
+        if not static and not _bound(output, left[0], right[0]):
             return None
         numerics = numerics_of(call)
         if not supported_singly(numerics, self.target):
             return None
-        if any(len(shape_of(a) or ()) < 2 for a in call.args):
-            return None
         made = (left[0], right[0], View(output)), numerics
         return self._product(sweep, call, made, [left[1], right[1]])
+
+    def _on_gpu(
+        self, sweep: Rewriter, call: relax.Call, left: Seen, right: Seen
+    ) -> relax.Call | None:
+        """Lower a product of static extents to tiles of thread blocks."""
+        numerics, (*lead, rows, features) = numerics_of(call), static_shape(call) or ()
+        size = (rows, features, left[0].shapes[-1][-1])
+        if not supported(numerics, self.target) or not all((*lead, *size)):
+            return None
+        tile = product_tile(size, math.prod(lead), numerics, self.target)
+        if tile is None:
+            return None
+        func = s_tir.renew_defs(product(left[0], right[0], tuple(lead), numerics, tile))
+        return call_function(sweep, func, [left[1], right[1]], call.ty, "matmul")
 
     def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""

@@ -51,17 +51,18 @@ def choose_tile(
     *,
     features: Sequence[int] = FEATURES,
     step: int | None = None,
+    whole: bool = False,
 ) -> ThreadBlockTile:
     """Return the largest tile whose modelled time is near the smallest, of some widths.
 
     ``step`` prescribes the columns of a step. The reduction is cut into parts where that is faster
-    with the kernel that adds them.
+    with the kernel that adds them, unless it must stay ``whole``.
     """
     step = step or choose_step(staging.columns)
     shapes = list(itertools.product(heights(c), features))
     best = _near_fastest(c, staging, on, [ThreadBlockTile(*shape, step) for shape in shapes])
     least, forced = _seconds(c, staging, best, on) / SPLIT, mends.in_use().parts
-    for parts in parts_of(c, staging, step):
+    for parts in () if whole else parts_of(c, staging, step):
         tiles = [ThreadBlockTile(*shape, step, parts) for shape in shapes]
         few = [tile for tile in tiles if forced or _blocks(c, tile) <= PART_BLOCKS * on.sms]
         tile = _near_fastest(c, staging, on, few) if few else best

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+
+import tvm_sparse as ts
+from tests.cuda import kernels
+from tests.cuda.kernels import executed, needs_nvrtc, target, typed
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.ops.contractions.batch_matmul import View
+from tvm_sparse.ops.cuda.product import neighbours, product
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
+from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
+from tvm_sparse.selection.cuda.product_choice import MOST_BLOCKS, product_tile
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def heads(batch, length, count, width, *, transposed=False):
+    """The heads of ``(batch, length, count * width)``, the last two axes swapped or not."""
+    axes = (0, 2, 3, 1) if transposed else (0, 2, 1, 3)
+    steps = (("reshape", (batch, length, count, width)), ("permute_dims", axes))
+    return View((batch, length, count * width), steps)
+
+
+def plain(*shape):
+    return View(shape)
+
+
+CASES = {
+    "whole tiles": (plain(2, 64, 32), plain(2, 32, 64), (2,)),
+    "odd": (plain(2, 3, 37, 41), plain(2, 3, 41, 50), (2, 3)),
+    "one row": (plain(3, 1, 7), plain(3, 7, 5), (3,)),
+    "no batch": (plain(20, 24), plain(24, 40), ()),
+    "scores": (heads(2, 37, 3, 16), heads(2, 50, 3, 16, transposed=True), (2, 3)),
+    "mixed values": (plain(2, 3, 37, 50), heads(2, 50, 3, 16), (2, 3)),
+    "odd heads": (heads(1, 20, 3, 5), heads(1, 17, 3, 5, transposed=True), (1, 3)),
+    "shared by the batch": (plain(4, 2, 20, 16), plain(2, 16, 24), (4, 2)),
+    "shared by heads": (plain(2, 4, 20, 16), plain(2, 1, 16, 24), (2, 4)),
+    "left shared": (plain(1, 20, 16), plain(3, 16, 24), (3,)),
+}
+
+
+def seen(view, array):
+    return array[tuple(view.source(np.indices(view.shapes[-1])))]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_products_are_exact(emulator, case, dtype):
+    left, right, lead = CASES[case]
+    rule = TileScalarRule() if dtype == "float32" else TileTensorCoreRule()
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, view.shape) for view in (left, right))
+    wanted = seen(left, a) @ seen(right, b)
+    func = product(left, right, lead, Numerics.uniform(dtype), ThreadBlockTile(32, 32, 16))
+    operands = [typed(a, dtype), typed(b, dtype)]
+    got = executed(emulator, kernels.scheduled(func, rule), operands, wanted.shape, dtype)
+    np.testing.assert_array_equal(got, typed(wanted, dtype).astype("f4"))
+
+
+def test_loads_are_as_wide_as_neighbours_and_alignment_allow():
+    assert neighbours(heads(2, 8, 3, 16), -1, "float16") == 8
+    assert neighbours(heads(2, 8, 3, 16), -1, "float32") == 4
+    assert neighbours(heads(2, 8, 3, 16), -2, "float16") == 1
+    assert neighbours(heads(2, 8, 3, 12), -1, "float16") == 4
+    assert neighbours(heads(2, 8, 3, 5, transposed=True), -2, "float16") == 1
+    cut = View((2, 8, 48), (("strided_slice", (0, 0, 4, 2, 8, 32)),))
+    assert neighbours(cut, -1, "float16") == 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 20, 197])
+@pytest.mark.parametrize("features", [1, 64, 197])
+def test_tiles_fill_up_few_features(rows, features, dtype):
+    tile = product_tile((rows, features, 64), 24, Numerics.uniform(dtype), target())
+    least = -(-features // 16) * 16
+    assert -(-features // tile.features) * tile.features <= 1.15 * least
+    assert tile.parts == 1
+
+
+def test_more_blocks_than_a_grid_has_stay_apart():
+    numerics = Numerics.uniform("float16")
+    assert product_tile((16, 16, 16), MOST_BLOCKS, numerics, target())
+    assert product_tile((16, 16, 16), MOST_BLOCKS + 1, numerics, target()) is None
+
+
+class Attention(torch.nn.Module):
+    def forward(self, q, k, v):
+        heads = (x.reshape(2, 17, 3, 16).transpose(1, 2) for x in (q, k, v))
+        mixed = torch.nn.functional.scaled_dot_product_attention(*heads)
+        return mixed.transpose(1, 2).reshape(2, 17, 48)
+
+
+def test_attention_is_tiled_and_its_heads_are_read_in_place():
+    inputs = tuple(torch.randn(2, 17, 48).half() for _ in range(3))
+    library = ts.compile(Attention(), inputs, target="cuda:sm_90", config=ts.Config())
+    rules = [kernel.rule for kernel in library.kernels]
+    assert rules.count("TileTensorCore") == 2
+    assert "Rows" in rules
+    assert "Stock" not in rules
+    assert sum("transpose" in kernel.function for kernel in library.kernels) == 1
