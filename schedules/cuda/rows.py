@@ -19,6 +19,10 @@ SHARE = 8
 """Elements of a row for each of its threads, at least, while a warp suffices."""
 
 
+UNKNOWN = 512
+"""Elements that a row of open length counts as."""
+
+
 class RowsRule(ScheduleRule):
     """Schedule what reduces rows and then writes them; a thread block has whole rows.
 
@@ -41,7 +45,7 @@ class RowsRule(ScheduleRule):
         rows, columns = b.extent(sch, row), b.extent(sch, column)
         if any(columns != _length(sch, block) for block in totals):
             return None
-        warps = max(1, min(THREADS // t.WARP, columns // (t.WARP * SHARE)))
+        warps = max(1, min(THREADS // t.WARP, (columns or UNKNOWN) // (t.WARP * SHARE)))
         across = t.WARP * (1 << (warps.bit_length() - 1))
         # Rows past the last one have no room: where their number is open, a block has one.
         down = math.gcd(rows, THREADS // across) if rows else 1
@@ -65,4 +69,5 @@ def _spread(sch: s_tir.Schedule, loop: b.LoopRV, across: int) -> None:
     """Give neighbouring threads neighbouring elements."""
     step, thread = sch.split(loop, [None, across])
     sch.bind(thread, "threadIdx.x")
-    sch.unroll(step)
+    if b.extent(sch, step) is not None:
+        sch.unroll(step)

@@ -31,13 +31,19 @@ class Parts:
     """A tiled contraction taken apart.
 
     ``tile`` is (rows, features, columns) of a thread block, ``last`` the one block behind the
-    product, which stores the result.
+    product, which stores the result. ``batch``: blocks of features are those of several items.
     """
 
     sch: s_tir.Schedule
     anchor: Any
     last: Any
     tile: tuple[int, int, int]
+    batch: bool = False
+
+    @property
+    def grid(self) -> str:
+        """Axes of rows, of blocks of features and of their parts: the first has room for most."""
+        return "yxz" if self.batch else "xyz"
 
     @property
     def copies(self) -> list[str]:
@@ -67,8 +73,9 @@ def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) ->
     if own:
         sums, (last,) = last, sch.get_consumers(last)
     # Those of a batch are (item, row, feature), others (row, feature).
-    t.flatten_rows(sch, last, kept=len(sch.get(sums).writes[0].source.shape) - 1)
-    return Parts(sch, anchor, last, (rows, features, columns))
+    kept = len(sch.get(sums).writes[0].source.shape) - 1
+    t.flatten_rows(sch, last, kept=kept)
+    return Parts(sch, anchor, last, (rows, features, columns), batch=kept > 1)
 
 
 def split_features(parts: Parts, loop: LoopRV, inner: list[int], tunable: bool) -> list[Any]:
@@ -119,7 +126,12 @@ def staged(parts: Parts) -> Any:
 
 
 def pipeline(parts: Parts, loop: LoopRV, target: Target, tunable: bool) -> None:
-    """Overlap the copies of later steps of ``loop`` with the products of this one."""
+    """Overlap the copies of later steps of ``loop`` with the products of this one.
+
+    How many copies may be under way is written into the program: a loop of open extent has none.
+    """
+    if b.extent(parts.sch, loop) is None:
+        return
     rows, features, columns = parts.tile
     size = int(staged(parts).dtype.bits) // 8
     padding = 32 + t.VECTOR_BYTES // size
@@ -140,7 +152,8 @@ def store_tile(parts: Parts, threads: t.Threads) -> None:
     """Write the epilogue's tile to global memory in the widest pieces that its rows allow."""
     sch = parts.sch
     features = sch.get(parts.last).iter_vars[-1].dom.extent
-    vector = t.vector_width(sch, parts.last, math.gcd(int(features), parts.tile[1]))
+    known = math.gcd(int(features), parts.tile[1]) if hasattr(features, "value") else 1
+    vector = t.vector_width(sch, parts.last, known)
     step = t.spread(sch, sch.get_loops(parts.last)[-2:], threads, vector)
     sch.unroll(step)
 

@@ -66,7 +66,7 @@ class TileScalarRule(ScheduleRule):
         threads = (("threadIdx.y", down[1]), ("threadIdx.x", across[1]))
         body = (k_step, k_vector, k_in, row_in, wide, lane)
         sch.reorder(row_block, block, part, row_thread, thread, *body)
-        for loop, axis in zip((row_block, block, part), "xyz", strict=True):
+        for loop, axis in zip((row_block, block, part), parts.grid, strict=True):
             sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((row_thread, thread), threads, strict=True):
             sch.bind(loop, tag)

@@ -102,7 +102,7 @@ class TileTensorCoreRule(ScheduleRule):
         part, warp, feature_in = sch.split(feature, across)
         k_step, k_in = tl.split_columns(parts, k, columns // small[2], tunable)
         sch.reorder(row_block, block, part, warp, row_warp, lane, k_step, k_in, row_in, feature_in)
-        for loop, axis in zip((row_block, block, part), "xyz", strict=True):
+        for loop, axis in zip((row_block, block, part), parts.grid, strict=True):
             sch.bind(loop, f"blockIdx.{axis}")
         for loop, (tag, _) in zip((warp, row_warp, lane), warps.threads, strict=True):
             sch.bind(loop, tag)

@@ -47,7 +47,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         RoundOperands(chooser.config.precision, chooser.target, chooser.note),
         LowerContractions(chooser),
         MergePermutes(),
-        LowerRows(open_rows=False, together=True),
+        LowerRows(together=True),
         LowerLines(ON_THREADS, takes=False),
         *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}),
     ]

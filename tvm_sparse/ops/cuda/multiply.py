@@ -63,7 +63,7 @@ class Right:
     features_first: bool
     apart: int
     steps: Steps
-    each: int = 0
+    each: Any = None
 
     def at(self, block: Any, k: Any, feature: Any) -> Any:
         """Return one element, or a region where features are not apart."""
@@ -103,18 +103,18 @@ class Sums:
     """
 
     features: int
-    each: int = 0
+    each: Any = None
 
     def alloc(self, rows: Any, blocks: Any, dtype: str) -> Any:
         """Emit the buffer."""
-        if not self.each:
+        if self.each is None:
             return T.sblock_alloc_buffer([rows, blocks * self.features], dtype)
         shape = [blocks // self.each, rows, *int64((self.each * self.features,))]
         return T.sblock_alloc_buffer(shape, dtype)
 
     def item(self, block: Any) -> tuple[list[Any], Any]:
         """Return the item of a block, if there are items, and the block's number in it."""
-        return ([block // self.each], block % self.each) if self.each else ([], block)
+        return ([], block) if self.each is None else ([block // self.each], block % self.each)
 
 
 class Multiplier(Protocol):
@@ -178,7 +178,7 @@ class Instruction:
         result: str,
         *,
         steps: Steps | None = None,
-        each: int = 0,
+        each: Any = None,
     ) -> Any:
         """Emit ``load_a``, ``load_b``, ``contract``, ``unfold``; the last one rounds.
 

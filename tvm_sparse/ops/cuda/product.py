@@ -36,29 +36,29 @@ class Matrices(DenseTiles):
     """
 
     view: View
-    lead: tuple[int, ...]
+    lead: tuple[Any, ...]
     tile: ThreadBlockTile
     _base: Any = field(init=False, default=None)
 
     @property
-    def across(self) -> int:
+    def across(self) -> Any:
         """Blocks of ``tile.features`` columns of an item."""
-        return math.ceil(self.view.shapes[-1][-1] / self.tile.features)
+        return round_up(self.view.shapes[-1][-1], self.tile.features) // self.tile.features
 
     @property
-    def each(self) -> int:
-        """Blocks of an item, 0 if there is no batch."""
-        return self.across if self.lead else 0
+    def each(self) -> Any:
+        """Blocks of an item, if there is a batch."""
+        return self.across if self.lead else None
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Any:
         """Blocks of all items, those of an item side by side."""
         return self.across * math.prod(self.lead)
 
     @property
-    def columns(self) -> int:
+    def columns(self) -> Any:
         """Length of the reduction, up to a whole step."""
-        return int(round_up(self.view.shapes[-1][-2], self.tile.columns))
+        return round_up(self.view.shapes[-1][-2], self.tile.columns)
 
     @property
     def features_first(self) -> bool:
@@ -88,13 +88,13 @@ class Matrices(DenseTiles):
 
 
 def product(
-    left: View, right: View, lead: tuple[int, ...], numerics: Numerics, tile: ThreadBlockTile
+    left: View, right: View, lead: tuple[Any, ...], numerics: Numerics, tile: ThreadBlockTile
 ) -> tirx.PrimFunc:
     """Return ``f(A, B, Y)``: ``Y[..., m, n] = sum_k A[..., m, k] * B[..., k, n]``.
 
-    ``A`` and ``B`` have the views' base shapes; their leading axes broadcast to ``lead`` as NumPy's
-    do. Sums are fp32, the result is rounded once. Rows, columns and features are filled up with
-    zeros to whole tiles on chip only.
+    Extents may be symbolic. ``A`` and ``B`` have the views' base shapes; their leading axes
+    broadcast to ``lead`` as NumPy's do. Sums are fp32, the result is rounded once. Rows, columns
+    and features are filled up with zeros to whole tiles on chip only.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _store(out: tirx.Buffer, y: tirx.Buffer) -> None:
 
 def neighbours(view: View, axis: int, dtype: str) -> int:
     """Return how many neighbours along ``axis`` (-1 or -2) one load takes: aligned, 16 bytes."""
-    places = np.moveaxis(view.places(), axis, -1)
+    places = np.moveaxis(view.sample().places(), axis, -1)
     if places.shape[-1] > 1 and (np.diff(places, axis=-1) != 1).any():
         return 1
     first = int(np.gcd.reduce(places[..., 0], axis=None))

@@ -168,9 +168,9 @@ class DenseTiles:
         return 1
 
     @property
-    def each(self) -> int:
+    def each(self) -> Any:
         """Blocks of an item, if weights are those of a batch."""
-        return 0
+        return None
 
     def multiplied(self, block: Any, k: Any) -> Any:
         """Return whether a step is multiplied, the same for all of its columns; None: it is."""

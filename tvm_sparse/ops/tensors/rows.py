@@ -45,7 +45,7 @@ LARGEST: Reducer = (te.max, tirx.max)
 def softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = exp(X - max) / sum(exp(X - max))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), int(shape[-1]), together)
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together)
     sums = sums_of(dtype)
     largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
     shifted = rows.map(lambda r, i: tirx.exp(rows.of(x)(r, i) - largest[r]), "exp")
@@ -58,7 +58,7 @@ def softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> ti
 def log_softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = X - max - log(sum(exp(X - max)))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), int(shape[-1]), together)
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together)
     sums = sums_of(dtype)
     largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
 
@@ -133,7 +133,7 @@ class _Rows:
     """
 
     lead: tuple[Any, ...]
-    extent: int
+    extent: Any
     together: bool
 
     @property

@@ -25,15 +25,18 @@ from tvm_sparse.passes.graph.rewrite import (
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
 
-def _lower(sweep: Rewriter, call: relax.Call, *, open_rows: bool, together: bool) -> Any | None:
+def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
     name = op_name(call)
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
-    shape = tuple(e if isinstance(e, int) else tirx.Var("n", "int64") for e in shape_of(call) or ())
+    # Fresh symbols, one for equal extents: TVM fuses no functions that see one extent as two.
+    fresh: dict[str, tirx.Var] = {}
+    shape = tuple(
+        e if isinstance(e, int) else fresh.setdefault(str(e), tirx.Var("n", "int64"))
+        for e in shape_of(call) or ()
+    )
     dtype = str(call.ty.dtype)
-    if not isinstance(shape[-1], int):
-        if not open_rows:
-            return None
+    if not isinstance(shape[-1], int) and not together:
         func = open_softmax(shape, dtype, logarithm=name == "nn.log_softmax")
         operands = list(call.args)
     elif name in _SOFTMAX:
@@ -68,16 +71,15 @@ def _fits(call: relax.Call, name: str, together: bool) -> bool:
 class LowerRows:
     """Replace softmax, its logarithm and layer norm.
 
-    Other axes and types, and short rows, keep TVM's definition; so do rows of open length unless
-    ``open_rows``, whose function is made of a CPU's vectors. Threads reduce rows ``together``.
+    Other axes and types, and short rows, keep TVM's definition. Threads reduce rows ``together``;
+    a CPU has vectors, of rows of open length other ones.
 
     before: ``nn.softmax(x, axis=-1)`` --> after: ``call_tir(softmax, (x,))``
     """
 
-    open_rows: bool = True
     together: bool = False
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        rule = functools.partial(_lower, open_rows=self.open_rows, together=self.together)
+        rule = functools.partial(_lower, together=self.together)
         return rewrite(mod, rule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -63,12 +62,12 @@ class Products:
         if left is None or right is None or not output or least < MATRIX:
             return None
         static = all(static_shape(expr) for expr in (*call.args, call))
-        if self.on_gpu:
-            return self._on_gpu(sweep, call, left, right) if static else None
-        if static and (integers := byte_product(sweep, call, self.target)) is not None:
-            return integers
         if not static and not _bound(output, left[0], right[0]):
             return None
+        if self.on_gpu:
+            return self._on_gpu(sweep, call, (left, right), output)
+        if static and (integers := byte_product(sweep, call, self.target)) is not None:
+            return integers
         numerics = numerics_of(call)
         if not supported_singly(numerics, self.target):
             return None
@@ -76,14 +75,14 @@ class Products:
         return self._product(sweep, call, made, [left[1], right[1]])
 
     def _on_gpu(
-        self, sweep: Rewriter, call: relax.Call, left: Seen, right: Seen
+        self, sweep: Rewriter, call: relax.Call, both: tuple[Seen, Seen], shape: tuple[Any, ...]
     ) -> relax.Call | None:
-        """Lower a product of static extents to tiles of thread blocks."""
-        numerics, (*lead, rows, features) = numerics_of(call), static_shape(call) or ()
+        """Lower a product to tiles of thread blocks."""
+        numerics, (left, right), (*lead, rows, features) = numerics_of(call), both, shape
         size = (rows, features, left[0].shapes[-1][-1])
-        if not supported(numerics, self.target) or not all((*lead, *size)):
+        if not supported(numerics, self.target) or 0 in {*lead, *size}:
             return None
-        tile = product_tile(size, math.prod(lead), numerics, self.target)
+        tile = product_tile(size, tuple(lead), numerics, self.target)
         if tile is None:
             return None
         func = s_tir.renew_defs(product(left[0], right[0], tuple(lead), numerics, tile))

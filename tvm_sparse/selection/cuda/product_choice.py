@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tvm.target import Target
 
@@ -18,19 +19,23 @@ FILLED = 1.15
 """Features of whole tiles over those that are filled up least, at most."""
 
 MOST_BLOCKS = 65535
-"""Thread blocks along the second axis of a grid, at most."""
+"""Thread blocks along all but the first axis of a grid, at most."""
+
+UNKNOWN = 64
+"""What a symbolic extent counts as."""
 
 
 def product_tile(
-    size: tuple[int, int, int], items: int, numerics: Numerics, target: Target
+    size: tuple[Any, Any, Any], lead: tuple[Any, ...], numerics: Numerics, target: Target
 ) -> ThreadBlockTile | None:
-    """Return the tile of ``items`` products of ``size`` (rows, features, columns).
+    """Return the tile of a product of ``size`` (rows, features, columns) for each item of ``lead``.
 
-    None: there are too many for one grid.
+    None: it has too many rows for one grid.
     """
-    rows, features, columns = size
+    rows, features, columns = (e if isinstance(e, int) else UNKNOWN for e in size)
+    items = math.prod(e for e in lead if isinstance(e, int))
     c = Contraction((rows,), columns, features * items, numerics=numerics)
     most = FILLED * round_up(features, EDGE)
     widths = [width for width in FEATURES if round_up(features, width) <= most]
     tile = choose_tile(c, Staging(columns), chip(target), features=widths, whole=True)
-    return tile if math.ceil(features / tile.features) * items <= MOST_BLOCKS else None
+    return tile if rows <= MOST_BLOCKS * tile.rows else None
