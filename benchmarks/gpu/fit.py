@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -48,6 +49,7 @@ BOUNDS = {
     "pass_": (0.3, 1.5),
     "issue": (0.3, 2.0),
     "feed": (20.0, 128.0),
+    "line": (0.3, 8.0),
     "tensor": (0.3, 0.635),
     "scalar": (0.5, 1.0),
 }
@@ -65,7 +67,7 @@ START = {
         "pass_": 0.6,
         "issue": 0.8,
     },
-    **{"feed": 22.0, "tensor": 0.6, "scalar": 1.0},
+    **{"feed": 22.0, "line": 2.0, "tensor": 0.6, "scalar": 1.0},
 }
 
 
@@ -134,7 +136,12 @@ def write(name: str, found: Sequence[Timed]) -> None:
         **{what: asdict(Residuals.of(errors)) for what, errors in residuals.items() if errors},
         "held_out": {str(rows): asdict(one) for rows, one in held_out(found, on)},
     }
-    (chips.PLACE / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    text = re.sub(
+        r"\[[-\d.,\s]+\]",
+        lambda row: "[" + " ".join(row[0][1:-1].split()) + "]",
+        json.dumps(content, indent=2),
+    )
+    (chips.PLACE / f"{name}.json").write_text(f"{text}\n")
     chips.load.cache_clear()
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from benchmarks.gpu.timed import DTYPE, modelled, rows, storage_of
-from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary
-from tvm_sparse.selection.cuda.library_time import dense_seconds
+from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Table
+from tvm_sparse.selection.cuda.library_time import dense_seconds, modelled_seconds
 
 NAMES = ("cublas", "cublaslt")
 """Exact in fp32: what rounds to TF32 is another product."""
@@ -20,13 +22,24 @@ PARTS = ("papers", "grid", "library")
 BOUNDS = ((1e-6, 1e-5), (0.9, 2.0), (0.5, 1.0), (0.3, 1.0))
 """Of a launch, of memory, and of the parts of the peaks in fp32 and fp16."""
 
+Time = Callable[..., float]
+
 Point = tuple[tuple[int, int, int], str, float]
 """Rows, features and columns of a product, its dtype, and its time in microseconds."""
 
 
 def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
-    """Return the costs of the faster of cuBLAS and cuBLASLt, and the logarithms of their errors."""
-    points = [point for part in PARTS for row in rows(on, part) for point in _points(row)]
+    """Return the costs of the faster of cuBLAS and cuBLASLt, and the logarithms of their errors.
+
+    Times behind written lines in L2 are of another memory: they count where there are no others.
+    """
+    known = {part: rows(on, part) for part in PARTS}
+    clean = {
+        part: [row for row in there if row.get("flush", "dirty") != "dirty"]
+        for part, there in known.items()
+    }
+    known = clean if any(clean.values()) else known
+    points = [point for there in known.values() for row in there for point in _points(row)]
     low, high = (np.array(one) for one in zip(*BOUNDS, strict=True))
 
     def made(scaled: np.ndarray) -> DenseLibrary:
@@ -34,18 +47,35 @@ def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
         parts = {"float32": scalar, "float16": tensor, "bfloat16": tensor}
         return DenseLibrary("cuBLAS", launch, memory, parts)
 
-    def errors(scaled: np.ndarray) -> list[float]:
-        library = made(scaled)
-        return [
-            math.log(dense_seconds(size, dtype, on, library) * 1e6 / us)
-            for size, dtype, us in points
-        ]
+    def errors(library: DenseLibrary, time: Time) -> list[float]:
+        return [math.log(time(size, dtype, on, library) * 1e6 / us) for size, dtype, us in points]
 
-    result = least_squares(errors, np.full(4, 0.5), bounds=(0, 1), loss="soft_l1", f_scale=0.1)
-    found = asdict(made(result.x))
+    result = least_squares(
+        lambda scaled: errors(made(scaled), modelled_seconds),
+        np.full(4, 0.5),
+        bounds=(0, 1),
+        loss="soft_l1",
+        f_scale=0.1,
+    )
+    library = replace(made(result.x), table=table_of(known["library"]))
+    found = asdict(library)
     found["parts"] = {dtype: round(part, 3) for dtype, part in found["parts"].items()}
     rounded = {name: float(f"{found[name]:.4g}") for name in ("launch", "memory")}
-    return {**found, **rounded}, errors(result.x)
+    return {**found, **rounded}, errors(library, dense_seconds)
+
+
+def table_of(measured: Iterable[dict[str, Any]]) -> Table | None:
+    """Return the times of the part ``library``, of the dtypes of which no time is missing."""
+    times = {(dtype, *size): us for row in measured for size, dtype, us in _points(row)}
+    if not times:
+        return None
+    axes = [sorted({key[axis] for key in times}) for axis in (1, 2, 3)]
+    us = {
+        dtype: [[[times[dtype, n, f, c] for c in axes[2]] for f in axes[1]] for n in axes[0]]
+        for dtype in sorted({key[0] for key in times})
+        if all((dtype, *size) in times for size in itertools.product(*axes))
+    }
+    return Table(*axes, us)
 
 
 def _points(row: dict[str, Any]) -> list[Point]:

@@ -40,13 +40,15 @@ class StreamRule(ScheduleRule):
         """Whether a thread block fits an SM, and what a thread holds fits its registers."""
         total = schedule.get(schedule.get_sblock("total"))
         loops = schedule.get_loops(schedule.get_sblock("contract_update"))
-        _, warps, lanes, _, step, at_once, own, j, row = (b.extent(schedule, x) for x in loops)
+        grid, warps, lanes, _, step, at_once, own, j, row = (b.extent(schedule, x) for x in loops)
         held = at_once * own * j * t.item_bytes(schedule, schedule.get_sblock("stage_w"))
         buffers = schedule.get(schedule.get_sblock("root")).alloc_buffers
-        # Of all parts of the reduction, a thread block stages one.
-        staged = sum(_bytes(x) // int(x.shape[0]) for x in buffers if x.scope() == "shared.dyn")
+        shared = [x for x in buffers if x.scope() == "shared.dyn"]
+        # Of all parts of the reduction, a thread block stages one, unless it has rows of two.
+        staged = sum(_bytes(x) // int(x.shape[0]) for x in shared)
         return (
-            warps * lanes <= MOST_THREADS
+            all(grid % int(x.shape[0]) == 0 for x in shared)
+            and warps * lanes <= MOST_THREADS
             and held <= 4 * AHEAD
             and own * row <= MOST_SUMS // 2
             and warps * lanes * own * row <= t.REGISTERS // 4

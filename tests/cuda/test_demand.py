@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from tvm_sparse.selection.cuda.chip import load
-from tvm_sparse.selection.cuda.demand import Demand, memory_and, seconds, slower, sm_clocks
+from tvm_sparse.selection.cuda.demand import (
+    Demand,
+    busy_clocks,
+    memory_and,
+    seconds,
+    slower,
+    sm_clocks,
+)
 
 H200 = load("h200")
 COSTS = H200.costs
@@ -47,9 +54,9 @@ def test_what_comes_from_l2_arrives_while_an_sm_computes():
 
 
 def test_what_is_read_before_the_first_step_counts_once():
-    later = replace(ONE, begun=COSTS.feed * 100, first=3)
+    later = replace(ONE, begun=100, first=3)
     added = sm_clocks(later, H200) - sm_clocks(ONE, H200)
-    assert added == pytest.approx(100 + 3 * COSTS.first)
+    assert added == pytest.approx(100 * COSTS.line + 3 * COSTS.first)
 
 
 def test_the_slower_of_memory_and_sms_decides():
@@ -67,3 +74,30 @@ def test_written_lines_must_be_written_back_up_to_half_of_l2():
         back = COSTS.written * min(nbytes, H200.l2 / 2) / H200.bandwidth
         assert dirty - clean == pytest.approx(COSTS.memory * back)
     assert seconds(ONE, H200, written=True) == seconds(ONE, H200)
+
+
+@pytest.mark.parametrize(("warps", "share"), [(1, 4), (2, 2), (4, 1), (6, 4 / 3), (8, 1)])
+def test_warps_keep_to_their_schedulers(warps, share):
+    """A single block: what all four schedulers would do takes longer on some of them."""
+    of = replace(ONE, threads=32 * warps, issued=1e6)
+    whole = replace(of, threads=128)
+    waits = sm_clocks(replace(of, issued=0.0), H200)
+    work = sm_clocks(whole, H200) - waits
+    assert sm_clocks(of, H200) - waits == pytest.approx(share * work, rel=1e-3)
+
+
+def test_multiply_adds_of_lanes_are_not_counted_twice():
+    """They are issued: in fp32 their own time is that of their instructions."""
+    one = replace(ONE, dtype="float32", products=32.0 * 1000)
+    assert busy_clocks(replace(one, issued=1000.0), H200) == busy_clocks(one, H200)
+    assert busy_clocks(replace(one, issued=2000.0), H200) > busy_clocks(one, H200)
+
+
+def test_the_heaviest_sm_has_more_than_the_mean():
+    """Of one block each the longest decides, of many nearly the mean."""
+    busy = replace(ONE, issued=1e6, steps=10, longest=20)
+    one = sm_clocks(busy, H200)
+    assert one == pytest.approx(sm_clocks(replace(busy, steps=20), H200), rel=0.02)
+    many = replace(busy, blocks=16 * H200.sms)
+    factor = sm_clocks(many, H200) / sm_clocks(replace(many, longest=10), H200)
+    assert factor == pytest.approx(1.25, rel=0.05)

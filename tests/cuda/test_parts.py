@@ -177,6 +177,22 @@ def test_random_schedules_of_streams_in_parts(emulator):
         np.testing.assert_array_equal(found, reference(STREAMED, x, matrix))
 
 
+def test_a_thread_block_with_rows_of_two_parts_is_not_feasible():
+    """It would stage the activations of both: an H200 refused such candidates of fc6."""
+    storage = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
+    func = stream_balanced(STREAMED, storage, Warps(4, 2, 4))
+    found = space(func, StreamRule())
+    (rows, *_), *others = found.default.values
+    assert rows * 4 * 2 == 4 * 64
+
+    def allowed(*values):
+        point = dataclasses.replace(found.default, values=(values, *others))
+        return found.rule.feasible(found.schedule(point))
+
+    assert allowed(4, 16, 4)
+    assert not allowed(2, 32, 4)
+
+
 def test_parts_of_streams_have_equally_many_chunks():
     storage = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
     with pytest.raises(UnsupportedError, match="4 chunks in 3 parts"):

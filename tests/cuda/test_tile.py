@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+import tvm
 from tvm.script.ir_builder import tirx as T
 
-from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, source, typed
+from tests.cuda.kernels import assert_lean, executed, needs_nvrtc, scheduled, target, typed
 from tests.cuda.use import assert_equal_on_gpu
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
@@ -26,6 +27,7 @@ from tvm_sparse.ops.cuda.joint_weights import JointOperand
 from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, Scalar, TensorCore
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled, unflat
 from tvm_sparse.patterns.block import Block
+from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule, default_warps
 
@@ -119,16 +121,24 @@ def test_steps_past_the_end_do_not_make_nan_of_infinities(engine, emulator):
     np.testing.assert_array_equal(found[1:], 32)
 
 
-@pytest.mark.parametrize("columns", [80, 96])
+@pytest.mark.parametrize("step", [48, 64])
+@pytest.mark.parametrize("columns", [80, 96, 1000])
 @pytest.mark.parametrize("across", [16, 32, 64])
-def test_vectors_of_activations_lie_in_one_block(columns, across):
-    """TVM refuses vectors that would look up a block for each of their elements."""
-    c, tile = UNEVEN[columns]
+def test_vectors_of_activations_lie_in_one_block(columns, across, step):
+    """TVM refuses vectors that would look up a block for each of their elements.
+
+    Where it cannot tell that a block begins at a vector, it loads element by element: 1000 columns
+    end within a block, which is moved left to column 984, 968 or 936.
+    """
+    c, tile = Contraction((40,), columns, 33), ThreadBlockTile(32, 32, step)
     half = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
-    matrix = masked(np.random.default_rng(0), "block", half, tile, across)
+    matrix = np.ones(half.matrix_shape, np.float32)
     right = weights("block", half, tile, matrix, across=across)
-    text = source(scheduled(tiled(half, right, tile, TensorCore()), TileTensorCoreRule()))
+    func = scheduled(tiled(half, right, tile, TensorCore()), TileTensorCoreRule())
+    built = build_scheduled(tvm.IRModule({"main": func}), target("sm_90"))
+    text = built.mod.imports[0].inspect_source()
     assert "cp.async" in text
+    assert "X_ptr[" not in text
 
 
 @needs_nvrtc

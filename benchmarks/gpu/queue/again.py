@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from benchmarks.gpu import cases, layers, prepare
 from benchmarks.gpu.cases import Case
@@ -42,13 +41,16 @@ def pieces(plan: Plan) -> Iterator[Piece]:
     key, timer = plan.key(*prepare.KERNEL_CODE), Timer(plan.repeats)
     for part, case in contaminated(plan):
         needs = tuple(prepare.kernels([case]))
-        run = partial(_measured, case, needs, plan.target, timer)
+        run = measured(case, needs, plan.target, timer, tune=True)
         seconds = TUNING if case.pattern.startswith("block") and not plan.small else 15.0
         yield Piece(case.name, part, key, run, needs, seconds=seconds)
 
 
-def _measured(case: Case, needs: tuple[Kernel, ...], target: str, timer: Timer) -> list[Row]:
-    return [layers.measure(case, needs, target, timer, tune_libraries=True)]
+def measured(
+    case: Case, needs: tuple[Kernel, ...], target: str, timer: Timer, *, tune: bool = False
+) -> Callable[[], list[Row]]:
+    """Return what measures ``case``: our kernels and the libraries, tuned where one can be."""
+    return lambda: [layers.measure(case, needs, target, timer, tune_libraries=tune)]
 
 
 def tells(rows: list[Row]) -> str:

@@ -13,7 +13,7 @@ from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.timing import Timer
 
 ROWS = (1, 4, 16, 32, 64, 256, 1024, 4096)
-EDGES = (256, 1024, 4096, 16384)
+EDGES = (256, 1024, 4096, 8192, 16384)
 DTYPES = ("float32", "float16", "bfloat16")
 LIBRARIES = ("cublas", "cublaslt")
 CALLS = 20

@@ -135,9 +135,7 @@ MENDS = (
     Mend("words beside", ON_OFF, (SQUARE, GATES), (1, 8), "words_beside"),
     Mend("split-K", PARTS, (SQUARE, DENSE), (16, 64), "parts", (LONG, 16)),
     Mend("split-K of small layers", PARTS, (GATES,), (16, 64), "parts", (LONG, 16)),
-    Mend(
-        "clamped loads", ON_OFF, (GATES, replace(GATES, dtype="float32")), (1, 8), "clamped_loads"
-    ),
+    Mend("clamped loads", ON_OFF, (GATES, GATES_32, SQUARE, FC6), (1, 8), "clamped_loads"),
     Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
     Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments", (LONG, 8)),
     Mend("true counts of block rows", ON_OFF, (BLOCKS,), (1, 32, 256), "true_counts", (UNEVEN, 16)),

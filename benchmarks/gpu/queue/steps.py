@@ -14,6 +14,7 @@ from benchmarks.gpu.queue import (
     profiles,
     sanity,
     schedules,
+    whole,
 )
 from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.step import Step
@@ -64,6 +65,18 @@ def steps(background: Background) -> tuple[Step, ...]:
             "again",
             *(3.0, "contaminated rows, Triton tuned", "the ratios that were withdrawn"),
             *(again.pieces, again.kernels, again.tells),
+        ),
+        *(
+            Step(
+                part,
+                *(minutes, f"{runs} and libraries", "the public page; the chip's model"),
+                *(partial(whole.pieces, part), partial(whole.kernels, part), again.tells),
+            )
+            for part, minutes, runs in (
+                ("grid", 4.0, "8192 x 8192 over patterns, zeros and rows, ours"),
+                ("papers", 3.0, "layers of the papers, mixed patterns, ours"),
+                ("depthwise", 1.0, "depthwise layers of mobile networks, ours"),
+            )
         ),
         Step(
             "networks",

@@ -1,10 +1,13 @@
 """The dense library's costs follow from all rows that have its times."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.gpu import libraries_fit
 from benchmarks.gpu.libraries_fit import fitted_library
-from tvm_sparse.selection.cuda.chip import DenseLibrary, load
+from tvm_sparse.selection.cuda.chip import DenseLibrary, Table, load
 from tvm_sparse.selection.cuda.library_time import dense_seconds
 
 H200 = load("h200")
@@ -51,3 +54,39 @@ def test_contaminated_times_and_other_products_do_not_count(monkeypatch):
 def test_what_was_committed_is_near_what_was_measured():
     errors = fitted_library(H200)[1]
     assert sorted(map(abs, errors))[len(errors) * 9 // 10] < 0.2
+
+
+def test_between_the_sizes_of_the_table_times_are_near_measured_ones():
+    """A table of three rows says what a library takes for sizes between them, and beyond."""
+    made = modelled_table(H200, TRUE, factor=1.5)
+    for size in ((4, 2048, 2048), (64, 8192, 8192), (8192, 512, 512)):
+        time = dense_seconds(size, "float16", H200, made)
+        assert time == pytest.approx(1.5 * dense_seconds(size, "float16", H200, TRUE), rel=1e-6)
+    assert dense_seconds((4, 2048, 2048), "float32", H200, made) == pytest.approx(
+        dense_seconds((4, 2048, 2048), "float32", H200, TRUE)
+    )
+
+
+def modelled_table(on, library, factor):
+    """A library whose table, of one dtype, is ``factor`` times what its model says."""
+    axes = [[1, 64, 4096], [1024, 16384], [1024, 16384]]
+    us = [
+        [
+            [dense_seconds((n, f, c), "float16", on, library) * 1e6 * factor for c in axes[2]]
+            for f in axes[1]
+        ]
+        for n in axes[0]
+    ]
+    return replace(library, table=Table(*axes, {"float16": us}))
+
+
+def test_sizes_that_the_table_lacks_are_near_what_was_measured():
+    """8192 x 8192 at 256 rows fills the SMs once, which no neighbour in the table does."""
+    found = [
+        abs(math.log(dense_seconds(size, dtype, H200, H200.library) * 1e6 / us))
+        for row in libraries_fit.rows(H200, "grid")
+        if row.get("flush", "dirty") == "clean"
+        for size, dtype, us in libraries_fit._points(row)
+        if size[0] != 256
+    ]
+    assert len(found) >= 8 and max(found) < 0.15

@@ -7,23 +7,24 @@ import pytest
 from benchmarks.gpu.regret import regrets, taken
 from benchmarks.gpu.timed import timed
 from tvm_sparse.selection.cuda.chip import load
+from tvm_sparse.selection.cuda.demand import seconds
 
 H200 = load("h200")
 FOUND = list(timed(H200))
 
-NEAR, MOST = 1.10, 1.27
+NEAR, MOST = 1.10, 1.20
 """Wanted for every case, and reached for all: see :data:`BEYOND`."""
 
 BEYOND = {
     "333x1000, float32, N=1, balanced 75%",
-    "333x1000, float16, N=1, balanced 75%",
-    "333x1000, float16, N=5, 2:4 50%",
-    "8192x8192, float16, N=1, 2:4 50%",
     "8192x8192, float16, N=1, block 64x64 50%",
     "8192x8192, float16, N=1, block 32x32 50%",
+    "16384x8196, float16, N=8, balanced 88%",
 }
-"""Gains of 1.12 to 1.26 that the margin of 1.1 takes for a tie, the model being off by a few per
-cent: about a microsecond of a launch, or a single row of activations at 50 % zeros."""
+"""Gains of 1.12 to 1.18 that the margin of 1.1 takes for a tie, the model being off by a few per
+cent: half a microsecond of a launch; a single row of activations at 50 % zeros; and a stream that
+was timed with the loads of activations of then (``clamped_loads`` off), beside a dense kernel that
+the model takes for 1.10 times slower than it is."""
 
 
 def test_regret():
@@ -46,3 +47,15 @@ def test_a_wrong_model_is_seen():
 def test_ties_go_to_dense(us, name):
     assert taken({"dense": 10.0, "block": us}, H200) == name
     assert taken({"dense": 10.0, "block": us}, load("h100")) == "dense"
+
+
+def test_parts_of_a_reduction_are_chosen_as_they_were_measured():
+    lines = {}
+    for one in timed(H200, ("mend_times",)):
+        if one.case.startswith("split-K"):
+            lines.setdefault(one.case, {})[one.kernel] = one
+    assert len(lines) >= 6
+    for case, ways in lines.items():
+        best = min(one.us for one in ways.values())
+        modelled = min(ways.values(), key=lambda one: seconds(one.demand, H200))
+        assert modelled.us <= NEAR * best, case

@@ -101,12 +101,15 @@ class BlockOperand(InParts, DenseTiles):
         return down * self.slots + slot
 
     def column(self, block: Any, k: Any) -> Any:
-        """Return the column of the matrix that a stored block's column has."""
-        s = self.storage
-        first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * s.block_cols
+        """Return the column of the matrix that a stored block's column has.
+
+        Counted in runs, so that TVM sees that a vector begins at a multiple of its length.
+        """
+        s, run = self.storage, self.run
+        first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * (s.block_cols // run)
         if s.cols % s.block_cols:
-            first = tirx.min(first, tirx.const(s.cols - s.block_cols, "int64"))
-        return first + self._place(self.whole(block, k)[1])[1]
+            first = tirx.min(first, tirx.const((s.cols - s.block_cols) // run, "int64"))
+        return first * run + self._place(self.whole(block, k)[1])[1]
 
     def looked_up(self, block: Any, k: Any) -> list[Any]:
         """Return the block's number, and how many its row has."""

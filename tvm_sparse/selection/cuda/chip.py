@@ -35,8 +35,9 @@ class Costs:
     of a load that must be there before either. ``chain`` are clocks of a value or bank that waits
     for the one before it, ``bank`` those of a bank, ``lookup`` of a column that a table names.
     ``pass_`` is the clocks of a pass over shared memory. ``issue`` is the clocks of an instruction
-    over those of four schedulers. ``feed`` is the bytes a clock that an SM gets from L2. ``tensor``
-    and ``scalar`` are the parts of the peaks of tensor cores and multiply-adds that are reached.
+    over those of four schedulers. ``feed`` is the bytes a clock that an SM gets from L2, ``line``
+    the clocks of a line that scattered loads touch. ``tensor`` and ``scalar`` are the parts of the
+    peaks of tensor cores and multiply-adds that are reached.
     ``strip``, ``taps`` and ``pair`` are ``issue`` of the depthwise kernels: dense ones, those of
     kept taps, and those that are fused with a 1x1 convolution. ``begin`` are the clocks of the
     first two besides, ``pair_step`` those that a fused one waits in a step.
@@ -54,6 +55,7 @@ class Costs:
     pass_: float
     issue: float
     feed: float
+    line: float
     tensor: float
     scalar: float
     strip: float
@@ -64,13 +66,28 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Measured times of a dense library in microseconds: ``us[dtype][rows][features][columns]``."""
+
+    rows: list[int]
+    features: list[int]
+    columns: list[int]
+    us: dict[str, list[list[list[float]]]]
+
+
+@dataclass(frozen=True)
 class DenseLibrary:
-    """What the dense library of a chip takes: as :class:`Costs`, ``parts`` of peaks by dtype."""
+    """What the dense library of a chip takes.
+
+    Numbers are as in :class:`Costs`, ``parts`` those of peaks by dtype. A chip that was measured
+    has a ``table``, too.
+    """
 
     name: str
     launch: float
     memory: float
     parts: dict[str, float]
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +139,9 @@ def load(name: str) -> Chip:
     giver = content.get("costs_of", name)
     costs = read(giver)["costs"]
     facts = {field.name: content[field.name] for field in fields(Chip) if field.name in content}
-    library = DenseLibrary(**costs["library"])
+    table = costs["library"].get("table") if giver == name else None
+    numbers = {**costs["library"], "table": Table(**table) if table else None}
+    library = DenseLibrary(**numbers)
     own = {field.name: costs[field.name] for field in fields(Costs)}
     return Chip(**{**facts, "costs": Costs(**own), "library": library, "measured": giver == name})
 

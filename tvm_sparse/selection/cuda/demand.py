@@ -11,9 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.selection.cuda.assumptions import ISSUED, PASSED_OVER
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.occupancy import WARP, resident_blocks
+
+SCHEDULERS = 4
+"""Of an SM, each with a quarter of its units (data sheet)."""
 
 POWER = 4
 """How sharply the slower of two decides: 1 adds, a large one takes the slower."""
@@ -43,8 +47,8 @@ class Demand:
     added
         Bytes that a second kernel moves, which adds the sums of all parts of the reduction.
     begun, first
-        Bytes that a block reads before its first step, and a thread's loads of them that wait for
-        one another.
+        Lines of L1 that a block's loads touch before its first step, and a thread's loads of them
+        that wait for one another.
     """
 
     blocks: int
@@ -86,26 +90,44 @@ def memory_and(clocks: float, nbytes: float, on: Chip, *, written: bool = False)
 
 
 def sm_clocks(demand: Demand, on: Chip) -> float:
-    """Return the clocks of an SM: all its blocks' work, and each wave's waiting."""
-    costs, busy = on.costs, busy_clocks(demand, on)
+    """Return the clocks of an SM: all its blocks' work, and each wave's waiting.
+
+    Block rows of different lengths fall on SMs by chance: the sum of the heaviest one is as far
+    above the mean as the root of their number says.
+    """
+    costs, warps = on.costs, demand.threads // WARP
     resident = resident_blocks(demand.threads, demand.registers, demand.shared, on)
     each = math.ceil(demand.blocks / on.sms)
-    waves = math.ceil(each / max(1, min(resident, each)))
+    at_once = max(1, min(resident, each))
+    waves = math.ceil(each / at_once)
+    own = busy_clocks(demand, on, _schedulers(warps))
+    busy = busy_clocks(demand, on, _schedulers(warps * at_once))
     waiting = (costs.turn if demand.streams else costs.step) + costs.chain * demand.chain
     waiting += costs.bank * demand.banks + costs.lookup * demand.lookups
-    begun = demand.begun / costs.feed
+    begun = demand.begun * costs.line
     longest, once = max(demand.longest, demand.steps), costs.first * demand.first + begun
     # A block passes over the steps that only the longest has.
-    alone = demand.steps * (waiting + busy) + (longest - demand.steps) * PASSED_OVER + once
-    last = longest * (waiting + busy) + once
-    return max(waves * alone, last, each * (demand.steps * busy + begun))
+    alone = demand.steps * (waiting + own) + (longest - demand.steps) * PASSED_OVER + once
+    last = longest * (waiting + own) + once
+    heaviest = demand.steps + (longest - demand.steps) / math.sqrt(each)
+    return max(waves * alone, last, each * (heaviest * busy + begun))
 
 
-def busy_clocks(demand: Demand, on: Chip) -> float:
-    """Return the clocks that the units of an SM need for a step of one block."""
+def _schedulers(warps: int) -> float:
+    """Return the part of an SM's schedulers, and of what they feed, that so many warps keep busy.
+
+    A warp stays with one of them: two keep half of them busy, six three quarters.
+    """
+    return warps / (SCHEDULERS * math.ceil(warps / SCHEDULERS))
+
+
+def busy_clocks(demand: Demand, on: Chip, part: float = 1.0) -> float:
+    """Return the clocks that a ``part`` of the units of an SM need for a step of one block."""
     costs = on.costs
-    issue = costs.issue * demand.issued * WARP / ISSUED
-    products = demand.products / on.multiply_adds(demand.dtype)
+    # Multiply-adds of lanes are issued, too: their own time counts that.
+    issued = demand.issued - (demand.products / WARP if demand.dtype == FLOAT_SUMS else 0.0)
+    issue = costs.issue * max(0.0, issued) * WARP / ISSUED / part
+    products = demand.products / on.multiply_adds(demand.dtype) / part
     computed = products + costs.pass_ * demand.passes + issue
     return max(computed, demand.fed / costs.feed)
 

@@ -5,7 +5,10 @@ No library is called by what we compile (docs/design/cuda.md).
 
 from __future__ import annotations
 
+import itertools
 import math
+
+import numpy as np
 
 from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.ops.contractions.contraction import Contraction
@@ -20,8 +23,34 @@ FASTER = 1.1
 """How many times faster a library must be modelled to be named."""
 
 
-def dense_seconds(size: tuple[int, int, int], dtype: str, on: Chip, library: DenseLibrary) -> float:
-    """Return the modelled time of a dense product of ``size`` (rows, features, columns)."""
+Size = tuple[int, int, int]
+"""Rows of activations, features and columns."""
+
+
+def dense_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:
+    """Return the time of a dense product: the modelled one, corrected by the library's table.
+
+    What the table's times are over modelled ones is interpolated between its sizes, logarithms over
+    logarithms; beyond its ends it is that of the end.
+    """
+    table, modelled = library.table, modelled_seconds(size, dtype, on, library)
+    if table is None or dtype not in table.us:
+        return modelled
+    axes = (table.rows, table.features, table.columns)
+    known = np.reshape(
+        [modelled_seconds(one, dtype, on, library) for one in itertools.product(*axes)],
+        [len(axis) for axis in axes],
+    )
+    values = np.log(np.array(table.us[dtype]) * 1e-6 / known)
+    for one, axis in zip(size, axes, strict=True):
+        place = float(np.interp(math.log(one), np.log(axis), range(len(axis))))
+        low = min(int(place), len(axis) - 2)
+        values = values[low] * (low + 1 - place) + values[low + 1] * (place - low)
+    return modelled * math.exp(float(values))
+
+
+def modelled_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:
+    """Return the modelled time of a dense product."""
     rows, features, columns = size
     nbytes = (rows * features + rows * columns + features * columns) * bits_of(dtype) / 8
     filled = 1 if rows == 1 else math.ceil(rows / TILE) * TILE

@@ -14,6 +14,9 @@ from tvm_sparse.selection.cuda.assumptions import BANK_LOOKUP, BANK_PRODUCT
 from tvm_sparse.selection.cuda.demand import Demand
 from tvm_sparse.selection.cuda.tile_demand import partial_bytes
 
+LINE = 128
+"""Bytes of a line of L1."""
+
 WIDE = 8
 """Columns must be a multiple of these for loads of activations not to wait for one another, unless
 they are clamped."""
@@ -63,10 +66,18 @@ def banks_demand(c: Contraction, s: LaneBanksFormat, warps: Warps) -> Demand:
         fed=nbytes / blocks / cut.chunks,
         issued=slots * (BANK_LOOKUP + BANK_PRODUCT * rows) / cut.chunks,
         first=0.0 if loaded_plainly else max(0.0, columns * rows / threads - AT_ONCE),
-        begun=columns * rows * item,
+        begun=_lines(c, s, columns * rows),
         added=written,
         streams=True,
     )
+
+
+def _lines(c: Contraction, s: LaneBanksFormat, values: int) -> float:
+    """Return the lines of L1 that loads of so many activations touch: lanes are a bank apart."""
+    item = bits_of(c.dtype) // 8
+    plain = c.columns % WIDE == 0 or item == 4 or mends.in_use().clamped_loads
+    vector = math.gcd(c.columns, VECTOR_BYTES // item) if plain else 1
+    return values / vector * min(1.0, s.bank * item / LINE)
 
 
 def registers(rows: int, warps: Warps) -> int:

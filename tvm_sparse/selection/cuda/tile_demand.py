@@ -214,8 +214,12 @@ def _shared(tile: ThreadBlockTile, item: int, on: Chip, staging: Staging) -> int
 
 
 def _lookups(tile: ThreadBlockTile, item: int, threads: int, staging: Staging) -> float:
-    """Return the entries of a table that a thread reads in a step, for its copies."""
+    """Return the entries of a table that a thread reads in a step, for its copies.
+
+    All threads read the same one where a block is as wide as a step.
+    """
     if not staging.run:
         return 0.0
-    copies = max(1.0, tile.rows * tile.columns * item / BYTES / threads)
-    return copies
+    if staging.run >= tile.columns:
+        return 1.0
+    return max(1.0, tile.rows * tile.columns * item / BYTES / threads)

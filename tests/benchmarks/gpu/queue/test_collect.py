@@ -70,3 +70,33 @@ def test_the_chip_is_fitted_again_and_an_unknown_one_is_named(tmp_path, monkeypa
     told = capsys.readouterr().out
     assert "H200: fitted" in told
     assert "NVIDIA A1: no chip of the cost model" in told
+
+
+def test_tuned_times_of_a_library_outlive_a_run_that_does_not_tune():
+    tuned = {"median_us": 2.0}
+    old = {
+        "case": "c",
+        "flush": "clean",
+        "times": {collect.TUNED: tuned, "ours block": {"median_us": 3.0}},
+        "errors": {collect.TUNED: 0.1},
+        "environment": {**HERE, "date": "2026-11-01"},
+    }
+    row = {
+        "case": "c",
+        "flush": "clean",
+        "times": {"ours block": {"median_us": 1.0}},
+        "libraries_sparse": ["cusparse csr"],
+    }
+    found = collect.with_tuned(row, [old], HERE)
+    assert found["times"] == {"ours block": {"median_us": 1.0}, collect.TUNED: tuned}
+    assert found["libraries_sparse"] == ["cusparse csr", collect.TUNED]
+    assert found["kept"] == {collect.TUNED: "2026-11-01"}
+    later = collect.with_tuned(row, [{**found, "environment": HERE}], HERE)
+    assert later["kept"] == {collect.TUNED: "2026-11-01"}
+    for other in (
+        {"environment": {**HERE, "gpu": "NVIDIA A2"}},
+        {"flush": "dirty"},
+        {"contaminated": {collect.TUNED: "why"}},
+        {"case": "d"},
+    ):
+        assert collect.with_tuned(row, [{**old, **other}], HERE) == row

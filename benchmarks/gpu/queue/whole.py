@@ -1,0 +1,42 @@
+"""The parts of the benchmark as a whole: every row again, with the kernels that are chosen now.
+
+Triton's block kernel is not tuned here: that takes ten seconds a case, and step 6 did it where it
+decided. ``collect`` keeps its tuned times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.gpu import prepare
+from benchmarks.gpu.cases import Case
+from benchmarks.gpu.prepare import Kernel
+from benchmarks.gpu.queue import again, mends
+from benchmarks.gpu.queue.again import measured
+from benchmarks.gpu.queue.step import Piece, Plan
+from benchmarks.gpu.timing import Timer
+
+SMALL = {
+    "grid": lambda: [mends.TINY.case(16)],
+    "papers": lambda: [mends.TINY.case(1)],
+    "depthwise": lambda: [],
+}
+"""What shows on a CPU whether a part runs; step 0 has depthwise layers."""
+
+
+def cases(part: str, plan: Plan) -> list[Case]:
+    """Return the cases of a part, those of a weight after each other: it is made once for them."""
+    return SMALL[part]() if plan.small else list(again.PARTS[part]())
+
+
+def kernels(part: str, plan: Plan) -> list[Kernel]:
+    """Return the kernels of a part."""
+    return prepare.kernels(cases(part, plan))
+
+
+def pieces(part: str, plan: Plan) -> Iterator[Piece]:
+    """Yield a piece for each case."""
+    key, timer = plan.key(*prepare.KERNEL_CODE), Timer(plan.repeats)
+    for case in cases(part, plan):
+        needs = tuple(prepare.kernels([case]))
+        yield Piece(case.name, part, key, measured(case, needs, plan.target, timer), needs)
