@@ -117,14 +117,15 @@ def build(name: str, batch: int = 1) -> tuple[nn.Module, torch.Tensor]:
 def prune_balanced(model: nn.Module, keep: int, bank: int = 16) -> None:
     """Project every large weight to ``keep`` of ``bank`` in place, magnitudes rescaled.
 
-    First convolutions and depthwise ones (fewer input channels than a bank) stay dense. The
-    square root of ``bank / keep`` keeps activations of random networks in range.
+    First convolutions and depthwise ones (fewer input channels than a bank) stay dense. A weight's
+    norm stays as it was, which keeps activations of random networks in range, in fp16 too.
     """
     pattern = Balanced(bank, keep)
     for parameter in _prunable(model):
         weight = parameter.detach().numpy()
         matrix = lower(weight, "hwi")
-        kept = matrix * pattern.project(np.abs(matrix)) * (bank / keep) ** 0.5
+        kept = matrix * pattern.project(np.abs(matrix))
+        kept *= np.linalg.norm(matrix) / np.linalg.norm(kept)
         parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
 
 

@@ -131,6 +131,8 @@ def _measured(
     name: str, model: torch.nn.Module, x: torch.Tensor, timer: Timer, mode: str
 ) -> dict[str, Any]:
     expected = model(x)
+    if not bool(expected.isfinite().all()):
+        raise ArithmeticError(f"{name}: what PyTorch itself computes is not finite in {x.dtype}")
     programs: dict[str, Callable[[], object]] = {"torch eager": lambda: model(x)}
     errors = {}
     for level in ("sparse", "dense"):

@@ -31,8 +31,12 @@ class Results:
 
         ``where`` it was measured: here and now if not given.
         """
-        self.rows = [one for one in self.rows if one["case"] != row["case"]]
-        self.rows.append({**row, "environment": where or environment()})
+        own = {**row, "environment": where or environment()}
+        cases = [one["case"] for one in self.rows]
+        if row["case"] in cases:
+            self.rows[cases.index(row["case"])] = own
+        else:
+            self.rows.append(own)
         self.failed.pop(row["case"], None)
         self._save()
         tell(f"{self.name}: {row['case']}")

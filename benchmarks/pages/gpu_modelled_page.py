@@ -31,7 +31,7 @@ def _grid(grid: Content) -> list[str]:
         "",
         "**Modelled, not measured**, but for the first column. *Before*: the kernel that an",
         f"{grid['chip']} measured. *Today*: the kernel that is chosen for the same weight now,",
-        "which nobody has timed. Times are those of",
+        "when this was counted; the tables above have its time where a GPU took it. Times are of",
         "[the fitted model](../design/cuda.md#which-way-is-chosen), behind the same flush as the",
         f"measured ones; half of {fit['count']} kernels are within {fit['median']:.2f} of what was",
         f"measured, nine of ten within {fit['p90']:.2f}. Counts are those of the executor, of a",

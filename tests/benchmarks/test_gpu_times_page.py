@@ -37,3 +37,16 @@ def test_how_rows_were_measured_is_said():
     shown = text(tuned)
     assert "flush that left" not in shown
     assert "default parameters" not in shown
+
+
+def test_how_near_the_model_came_is_said():
+    rows = [
+        row(n, 20.0, flush="clean", kernels={"block": {"kernel": "tile", "modelled_us": us}})
+        for n, us in ((1, 10.0), (2, 12.5), (3, 5.0))
+    ]
+    old = row(4, 20.0, kernels={"block": {"kernel": "tile", "modelled_us": 1.0}})
+    shown = text(*rows, old)
+    assert "what the model gave 3 kernels" in shown.replace("The results say ", "")
+    assert "Half are within 1.25 of what" in shown
+    assert "the worst within 2.00" in shown.replace("\n", " ")
+    assert "How well times were predicted" not in text(old)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import contaminated
 from benchmarks.gpu.fit import refitted
 from benchmarks.gpu.queue.step import Row
 from benchmarks.gpu.queue.store import FILE, Line, read
@@ -48,6 +49,8 @@ def main(folder: Path) -> int:
         return 1
     counts = collect(list(found.values()))
     print(", ".join(f"{count} rows of {part}" for part, count in counts.items()))
+    # New times show which of the old ones hold some of the host's.
+    contaminated.main()
     for line in refitted():
         print(line)
     for name in sorted({line["environment"]["gpu"] for line in found.values()}):

@@ -26,9 +26,9 @@ def test_rows_replace_older_ones_and_say_where_they_were_measured(tmp_path, resu
     store.add("again", piece("e"), HERE, failed="why")
     assert collect.main(tmp_path) == 0
     rows = common.load("gpu_grid")["rows"]
-    assert {row["case"]: row["us"] for row in rows} == {"d": 2, "c": 3}
-    assert rows[-1]["environment"] == HERE
-    assert "contaminated" not in rows[-1]
+    assert [(row["case"], row["us"]) for row in rows] == [("c", 3), ("d", 2)]
+    assert rows[0]["environment"] == HERE
+    assert "contaminated" not in rows[0]
 
 
 def test_what_was_collected_is_not_run_again(tmp_path):
