@@ -14,7 +14,8 @@ from tvm_sparse.selection.cuda.demand import (
     sm_clocks,
 )
 
-H200 = load("h200")
+MEASURED = load("h200")
+H200 = replace(MEASURED, costs=replace(MEASURED.costs, block=0.0))
 COSTS = H200.costs
 ONE = Demand(132, 128, 64, 1024, steps=10, dtype="float16", nbytes=0)
 
@@ -101,3 +102,12 @@ def test_the_heaviest_sm_has_more_than_the_mean():
     many = replace(busy, blocks=16 * H200.sms)
     factor = sm_clocks(many, H200) / sm_clocks(replace(many, longest=10), H200)
     assert factor == pytest.approx(1.25, rel=0.05)
+
+
+def test_each_block_of_an_sm_costs_something():
+    added = [
+        sm_clocks(replace(ONE, blocks=blocks), MEASURED)
+        - sm_clocks(replace(ONE, blocks=blocks), H200)
+        for blocks in (132, 1320)
+    ]
+    assert added == pytest.approx([MEASURED.costs.block, 10 * MEASURED.costs.block])

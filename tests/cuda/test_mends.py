@@ -29,7 +29,7 @@ def test_what_is_off_is_on_again_behind_it():
     ("layer", "dtype", "mends", "least"),
     [
         ("joint", "float32", Mends(step_padding=0.0, held_banks=False), 1.6),
-        ("balanced", "float16", Mends(step_padding=0.0, lanes_apart=False), 1.1),
+        ("balanced convolution", "float16", Mends(step_padding=0.0, lanes_apart=False), 1.1),
     ],
     ids=["lanes apart", "held banks"],
 )

@@ -32,8 +32,9 @@ class Costs:
     ``launch`` are seconds of a kernel that does nothing. ``memory`` is the time of a byte over that
     of a plain copy. ``written`` is the part of a flush's written lines that a kernel waits for.
     ``step`` are clocks of a step of a tile, ``turn`` those of a chunk of a stream, ``first`` those
-    of a load that must be there before either. ``chain`` are clocks of a value or bank that waits
-    for the one before it, ``bank`` those of a bank, ``lookup`` of a column that a table names.
+    of a load that must be there before either. ``block`` are those of a thread block besides, which
+    no other one hides. ``chain`` are clocks of a value or bank that waits for the one before it,
+    ``bank`` those of a bank, ``lookup`` of a column that a table names.
     ``pass_`` is the clocks of a pass over shared memory. ``issue`` is the clocks of an instruction
     over those of four schedulers. ``feed`` is the bytes a clock that an SM gets from L2, ``line``
     the clocks of a line that scattered loads touch. ``tensor`` and ``scalar`` are the parts of the
@@ -49,6 +50,7 @@ class Costs:
     step: float
     turn: float
     first: float
+    block: float
     chain: float
     bank: float
     lookup: float

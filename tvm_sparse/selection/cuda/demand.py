@@ -110,7 +110,8 @@ def sm_clocks(demand: Demand, on: Chip) -> float:
     alone = demand.steps * (waiting + own) + (longest - demand.steps) * PASSED_OVER + once
     last = longest * (waiting + own) + once
     heaviest = demand.steps + (longest - demand.steps) / math.sqrt(each)
-    return max(waves * alone, last, each * (heaviest * busy + begun))
+    computing = max(waves * alone, last, each * (heaviest * busy + begun))
+    return computing + each * costs.block
 
 
 def _schedulers(warps: int) -> float:
