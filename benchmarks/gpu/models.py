@@ -18,6 +18,7 @@ from benchmarks.gpu.libraries import reason
 from benchmarks.gpu.timing import OwnGraphs, Timer
 from tvm_sparse.demo.separable import build_separable
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.block import Block
 from tvm_sparse.pruning import deprune
 
 BATCH = 32
@@ -29,6 +30,7 @@ CODE = (*prepare.KERNEL_CODE, "passes", "patterns", "pruning", "frontends", "art
 
 Built = tuple[torch.nn.Module, torch.Tensor]
 Maker = Callable[[], Built]
+Prune = Callable[[torch.nn.Module], None]
 
 
 def digits() -> Built:
@@ -55,8 +57,11 @@ def perceptron() -> Built:
     return model, torch.randn(BATCH, 784)
 
 
-def zoo(name: str, batch: int) -> Maker:
-    """Return a maker of a pruned network in half precision: by DEPrune-BH, or 4 of 16 kept."""
+def zoo(name: str, batch: int, prune: Prune | None = None) -> Maker:
+    """Return a maker of a network in half precision.
+
+    It is pruned by ``prune``, or by DEPrune-BH, or to 4 of 16.
+    """
 
     def make() -> Built:
         for package in ("torchvision", "pytest"):
@@ -65,13 +70,31 @@ def zoo(name: str, batch: int) -> Maker:
         from benchmarks.cases.networks import DEPRUNE, build, prune_balanced, prune_deprune
 
         model, x = build(name, batch)
-        if name in DEPRUNE:
+        if prune is not None:
+            prune(model)
+        elif name in DEPRUNE:
             prune_deprune(model, name)
         else:
             prune_balanced(model, keep=4)
         return model.half(), x.half()
 
     return make
+
+
+def blocks(model: torch.nn.Module) -> None:
+    """Prune linear layers to a tenth of their 64 x 64 blocks, in place."""
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            weight = layer.weight.detach()
+            kept = Block(64, 64).project(weight.abs().numpy(), 0.9)
+            weight *= torch.from_numpy(kept * (1 - 0.9) ** -0.5)
+
+
+def gates(model: torch.nn.Module) -> None:
+    """Prune recurrent layers as the papers do: a fifth is kept, balanced."""
+    from benchmarks.cases.networks import prune_balanced
+
+    prune_balanced(model, keep=5, bank=25)
 
 
 def tiny() -> Built:
@@ -93,6 +116,11 @@ NETWORKS: dict[str, Maker] = {
         for name in ("mobilenet_v2", "efficientnet_b0", "resnet50", "bert_base")
         for batch in (1, BATCH)
     },
+    **{
+        f"bert_base blocks fp16, batch {batch}": zoo("bert_base", batch, blocks)
+        for batch in (1, BATCH)
+    },
+    "lstm_ptb, 35 steps, fp16, batch 1": zoo("lstm_ptb_35", 1, gates),
 }
 TINY = {"tiny": tiny}
 """For the stand-in."""

@@ -22,7 +22,11 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Without a mask no row can be masked entirely, which PyTorch's form checks every score for."""
+    """Without a mask no row can be masked entirely, which PyTorch's form checks every score for.
+
+    Halves stay halves, as in PyTorch's fused kernels; its form would compute in fp32.
+    """
+    causal = is_causal
     if is_causal:  # PyTorch's form has a constant here that its own exporter loses
         length, keys = query.shape[-2], key.shape[-2]
         attn_mask, is_causal = query.new_ones((length, keys), dtype=torch.bool).tril(), False
@@ -30,9 +34,19 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
         # The operator below adds any mask as it is.
         zero = query.new_zeros(())
         attn_mask = torch.where(attn_mask, zero, zero - math.inf)
-    if attn_mask is not None or dropout_p or is_causal or enable_gqa:
+    special = attn_mask is not None or enable_gqa
+    if dropout_p or (special and query.dtype not in (torch.float16, torch.bfloat16)):
         return aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]
+    if enable_gqa:
+        shared = query.shape[-3] // key.shape[-3]
+        key, value = (x.repeat_interleave(shared, -3) for x in (key, value))
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return torch.softmax((query * factor) @ key.transpose(-2, -1), dim=-1) @ value
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if attn_mask is None:
+        return torch.softmax(scores, dim=-1) @ value
+    scores = scores + attn_mask
+    # The diagonal is never masked: each row of a causal mask has a score.
+    shares = torch.softmax(scores, dim=-1) if causal else aten._safe_softmax(scores, -1)
+    return shares @ value

@@ -49,6 +49,9 @@ may fuse it as if it were element-wise."""
 ELEMENT_WISE = 0
 """Relax's ``kElemWise``: may be fused behind what makes its operand."""
 
+REDUCTION = 3
+"""Relax's ``kCommReduce``: element-wise producers may be fused before the function."""
+
 OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
 

@@ -21,6 +21,7 @@ from tvm_sparse.passes.lower.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_T
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
 from tvm_sparse.passes.lower.fuse import fused
 from tvm_sparse.passes.lower.fuse_depthwise import FuseDepthwise
+from tvm_sparse.passes.lower.fuse_widening import AnnotateReductions, CopyWidening
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower.lower_lines import LowerLines
 from tvm_sparse.passes.lower.lower_rows import LowerRows
@@ -49,7 +50,8 @@ def _lower(chooser: Chooser) -> list[Any]:
         MergePermutes(),
         LowerRows(together=True),
         LowerLines(ON_THREADS, takes=False),
-        *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}),
+        CopyWidening(),
+        *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}, AnnotateReductions()),
     ]
 
 

@@ -42,10 +42,12 @@ SUM: Reducer = (te.sum, lambda a, b: a + b)
 LARGEST: Reducer = (te.max, tirx.max)
 
 
-def softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
+def softmax(
+    shape: tuple[Any, ...], dtype: str, *, together: bool = False, out_dtype: str = ""
+) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = exp(X - max) / sum(exp(X - max))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), shape[-1], together)
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together, out_dtype)
     sums = sums_of(dtype)
     largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
     shifted = rows.map(lambda r, i: tirx.exp(rows.of(x)(r, i) - largest[r]), "exp")
@@ -55,10 +57,12 @@ def softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> ti
     return _function([x, y])
 
 
-def log_softmax(shape: tuple[Any, ...], dtype: str, *, together: bool = False) -> tirx.PrimFunc:
+def log_softmax(
+    shape: tuple[Any, ...], dtype: str, *, together: bool = False, out_dtype: str = ""
+) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: ``Y = X - max - log(sum(exp(X - max)))`` along the last axis."""
     x = te.placeholder(int64(shape), dtype, "X")
-    rows = _Rows(tuple(shape[:-1]), shape[-1], together)
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together, out_dtype)
     sums = sums_of(dtype)
     largest = rows.reduce(rows.of(x), LARGEST, tirx.min_value(sums), "max")
 
@@ -135,6 +139,7 @@ class _Rows:
     lead: tuple[Any, ...]
     extent: Any
     together: bool
+    out_dtype: str = ""
 
     @property
     def shape(self) -> list[Any]:
@@ -159,7 +164,7 @@ class _Rows:
         def at(*index: Any) -> Any:
             lead = index[:-1]
             numbered = lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
-            return _as(str(x.dtype), value(numbered, index[-1]))
+            return _as(self.out_dtype or str(x.dtype), value(numbered, index[-1]))
 
         return te.compute(x.shape, at, name=RESULT)
 

@@ -11,10 +11,14 @@ from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
 from tvm_sparse.passes.lower.legalise import Legalise
 
 
-def fused(definitions: Mapping[str, Any]) -> list[Any]:
-    """Return the passes; ``definitions`` of operators go before TVM's own."""
+def fused(definitions: Mapping[str, Any], *annotations: Any) -> list[Any]:
+    """Return the passes; ``definitions`` of operators go before TVM's own.
+
+    ``annotations`` say how functions may be fused, where TVM does not know better.
+    """
     return [
         Legalise(definitions),
+        *annotations,
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr

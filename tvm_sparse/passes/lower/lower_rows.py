@@ -21,6 +21,7 @@ from tvm_sparse.passes.graph.rewrite import (
     rewrite,
     shape_of,
 )
+from tvm_sparse.passes.lower.fuse_widening import widened
 
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
@@ -40,7 +41,11 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
         func = open_softmax(shape, dtype, logarithm=name == "nn.log_softmax")
         operands = list(call.args)
     elif name in _SOFTMAX:
-        func, operands = _SOFTMAX[name](shape, dtype, together=together), list(call.args)
+        # Threads read halves as they are: what widens them would be a kernel of its own.
+        halves = widened(sweep, call.args[0]) if together else None
+        x = call.args[0] if halves is None else halves
+        func = _SOFTMAX[name](shape, str(x.ty.dtype), together=together, out_dtype=dtype)
+        operands = [x]
     else:
         ones, zeros = (constant(fill(shape[-1], np.dtype(dtype))) for fill in (np.ones, np.zeros))
         x, gamma, beta = call.args

@@ -1,0 +1,86 @@
+"""Reductions of halves read halves: what widens them is part of the kernel that reduces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, s_tir, tirx
+
+from tvm_sparse.base.numerics import HALVES
+from tvm_sparse.ops.marks import REDUCTION
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
+from tvm_sparse.schedules import blocks as b
+
+REDUCTIONS = (
+    *("mean", "sum", "max", "min", "prod", "variance", "argmax", "argmin"),
+    *(f"nn.{kind}avg_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)),
+)
+"""Operators that are a function which reduces, and nothing else."""
+
+SMALLER = 4
+"""Elements of all inputs over those of the output from which a function counts as a reduction."""
+
+
+def widened(sweep: Rewriter, value: Any) -> Any | None:
+    """Return the halves that ``value`` is in fp32, if that is what it is."""
+    source = sweep.resolve(value)
+    if op_name(source) != "astype" or str(source.args[0].ty.dtype) not in HALVES:
+        return None
+    return source.args[0]
+
+
+def _own(sweep: Rewriter, call: relax.Call) -> Any | None:
+    if op_name(call) not in REDUCTIONS:
+        return None
+    halves = widened(sweep, call.args[0])
+    if halves is None:
+        return None
+    own = sweep.emit(relax.op.astype(halves, call.args[0].ty.dtype))
+    return relax.Call(call.op, [own, *call.args[1:]], call.attrs, call.ty_args)
+
+
+@tvm.transform.module_pass(opt_level=0, name="CopyWidening")
+@dataclass(frozen=True)
+class CopyWidening:
+    """Give reductions of widened halves a conversion of their own, which their kernel can hold.
+
+    before: ``y = astype(x); mean(y); multiply(y, z)``
+    after:  ``y = astype(x); mean(astype(x)); multiply(y, z)``
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with more conversions."""
+        return rewrite(mod, _own)
+
+
+@tvm.transform.module_pass(opt_level=0, name="AnnotateReductions")
+@dataclass(frozen=True)
+class AnnotateReductions:
+    """Say of functions with small results that they reduce: TVM fuses what comes before, not after.
+
+    Threads would write what comes before in full, in fp32, and read it again.
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return ``mod`` with annotations."""
+        return b.map_functions(mod, _annotated)
+
+
+def _annotated(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    shapes = [shape_of_type(param.ty) or ["?"] for param in func.params]
+    static = all(isinstance(extent, int) for shape in shapes for extent in shape)
+    if "op_pattern" in (func.attrs or {}) or len(shapes) < 2 or not static:
+        return func
+    *inputs, output = map(math.prod, shapes)
+    if sum(inputs) < SMALLER * output or not _reduces(func):
+        return func
+    return func.with_attr("op_pattern", REDUCTION)
+
+
+def _reduces(func: tirx.PrimFunc) -> bool:
+    """Whether a block of ``func`` is a reduction."""
+    sch = s_tir.Schedule(func)
+    return any(b.is_reduction(sch, block) for block in b.all_blocks(sch))
