@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 using CUresult = int;
 using cudaError_t = int;
@@ -45,6 +46,10 @@ void ts_graph_free(Handle graph);
 // Do a copy or a fill now, or when the captured graph runs.
 int ts_copy(void* to, const void* from, size_t bytes, int to_device);
 int ts_fill(void* to, int value, size_t bytes);
+// Do anything else now, or when the captured graph runs.
+int ts_do(const std::function<int()>& work);
+// "captured" if a graph is being captured, else "at once".
+const char* ts_capturing();
 const char* ts_problem();        // what the last failure was
 void ts_note(const char* line);  // write a line to the log, if there is one
 }

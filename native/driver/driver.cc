@@ -109,6 +109,13 @@ int ts_graph_run(Handle graph) {
 
 void ts_graph_free(Handle graph) { delete static_cast<Graph*>(graph); }
 
+int ts_do(const std::function<int()>& work) {
+  const int status = Do(work);
+  return status ? Failed(status, "a product reads what nobody wrote, or beyond a buffer") : status;
+}
+
+const char* ts_capturing() { return capture ? "captured" : "at once"; }
+
 int ts_copy(void* to, const void* from, size_t bytes, int to_device) {
   return Do([=] {
     std::memcpy(to, from, bytes);

@@ -137,6 +137,14 @@ void ts_ptx_wrote(const void* memory, uint64_t bytes) {
   TheSession().device.Wrote(reinterpret_cast<uint64_t>(memory), bytes);
 }
 
+int ts_ptx_holds(const void* memory, uint64_t bytes, int written) {
+  std::lock_guard<std::mutex> lock(TheSession().mutex);
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  const ptx::Allocation* found = TheSession().device.Find(address);
+  if (found == nullptr || address + bytes > found->base + found->bytes) return 0;
+  return !written || ptx::IsWritten(*found, address, bytes);
+}
+
 void ts_ptx_options(int sanitize, uint64_t most_blocks) {
   std::lock_guard<std::mutex> lock(TheSession().mutex);
   TheSession().device.sanitize = sanitize != 0;

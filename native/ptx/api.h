@@ -20,6 +20,8 @@ int ts_ptx_launch(const void* module, const void* kernel, const uint32_t* grid,
 void* ts_ptx_allocate(uint64_t bytes);
 void ts_ptx_free(void* memory);
 void ts_ptx_wrote(const void* memory, uint64_t bytes);
+// Whether bytes lie in one piece of such memory; if `written`, whether all of them were written.
+int ts_ptx_holds(const void* memory, uint64_t bytes, int written);
 
 // Look for errors or not; execute at most so many blocks of a grid (0: all), spread over it.
 void ts_ptx_options(int sanitize, uint64_t most_blocks);

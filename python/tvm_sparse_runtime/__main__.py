@@ -71,6 +71,7 @@ def _run(options: argparse.Namespace) -> str:
         "inputs": [spec.to_json() for spec in library.inputs],
         "outputs": [spec.to_json() for spec in library.outputs],
         "threads": library.threads or engine.function("tvm_sparse.threads_used")(),
+        "libraries": [*library.libraries],
         "load_ms": (time.perf_counter() - begin) * 1e3,
     }
     if options.output and len(options.output) != len(library.outputs):
@@ -79,6 +80,7 @@ def _run(options: argparse.Namespace) -> str:
         )
     lines = [f"{library.path}", *(f"  input  {spec}" for spec in library.inputs)]
     lines += [f"  output {spec}" for spec in library.outputs]
+    lines += [f"  {line}" for line in library.libraries]
     if options.input:
         results, times = _timed(
             library, [read_array(name) for name in options.input], options.repeat

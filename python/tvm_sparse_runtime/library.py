@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, gpu, trust, verification
+from . import engine, gpu, libraries, trust, verification
 from .errors import RuntimeArtifactError, SparseRuntimeError, shown
 from .fields import DAMAGED
 from .manifest import FILE_NAME, WEIGHTS_SYMBOL, Manifest, Weight
@@ -31,6 +31,9 @@ class Library(Session):
         The artifact's directory.
     manifest
         What it says about itself.
+    libraries
+        A line for each library of the GPU's maker that layers ask: its version and file, or why our
+        own kernels run instead.
     place
         The temporary folder that the artifact lies in, if it came from another process.
 
@@ -55,6 +58,7 @@ class Library(Session):
             unaligned=manifest.unaligned,
         )
         self.path, self.manifest = path, manifest
+        self.libraries = libraries.used(manifest.decisions)
         self.place: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ def test_decisions_say_so():
     torch.manual_seed(0)
     model = torch.nn.Linear(2048, 2048).eval().half()
     model.weight.data *= torch.from_numpy(np.random.default_rng(0).random((2048, 2048)) > 0.5)
-    found = ts.compile(model, example_inputs=(torch.zeros(256, 2048).half(),), target="cuda:sm_90")
-    (decision,) = found.decisions
+    x, alone = torch.zeros(256, 2048).half(), ts.Config(libraries=False)
+    (decision,) = ts.compile(model, (x,), target="cuda:sm_90", config=alone).decisions
     assert decision.chosen == "dense"
     assert "a dense library would be faster by the model: cuBLAS" in decision.reason

@@ -36,12 +36,16 @@ class Config:
     precision
         What linear layers and convolutions multiply: ``"bfloat16"`` rounds their inputs and weights
         to eight bits, where the chip multiplies such numbers. Sums and all else are float32.
+    libraries
+        Let NVIDIA's cuBLASLt compute dense layers on GPUs where it is modelled faster and is there
+        at run time; our own kernels run otherwise. ``False`` always takes our own: they need no
+        library, and give the same bits with any version of it.
     ignore
         Layers that stay dense: globs on fully qualified names.
     force
-        Layer glob to ``"dense"`` (the direct sum), ``"winograd"`` (3x3 convolutions) or a format
-        name (``"balanced"``, ``"block"``, …), stronger than any measurement; what does not fit the
-        layer is an error.
+        Layer glob to ``"dense"`` (the direct sum), ``"winograd"`` (3x3 convolutions),
+        ``"cublaslt"`` (on GPUs) or a format name (``"balanced"``, ``"block"``, …), stronger than
+        any measurement; what does not fit the layer is an error.
     refreshable
         Export the model's graph, too, so that ``tvm-sparse refresh`` can give the artifact other
         values later. The graph tells how the network is built.
@@ -60,6 +64,7 @@ class Config:
     cache: bool = True
     tuned: bool = True
     precision: Precision = "float32"
+    libraries: bool = True
     ignore: tuple[str, ...] = ()
     force: Mapping[str, str] = field(default_factory=dict)
     refreshable: bool = False

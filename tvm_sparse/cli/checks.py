@@ -118,6 +118,20 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("NVRTC", "note", "not installed", todo)
 
 
+def _libraries() -> Iterator[Finding]:
+    """Say which library computes dense layers on this machine's GPU."""
+    from tvm_sparse_runtime.libraries import cublaslt
+
+    found = cublaslt()
+    if not found.problem:
+        yield Finding("cuBLASLt", "ok", f"{found.version}, {found.path}")
+    else:
+        todo = (
+            "dense layers run by our own kernels on GPUs; pip install 'tvm-sparse[cuda-libraries]'"
+        )
+        yield Finding("cuBLASLt", "note", found.problem, todo)
+
+
 def _caches() -> Iterator[Finding]:
     from tvm_sparse.base.cache_directory import cache_directory
     from tvm_sparse.tuning.database import default_path
@@ -138,7 +152,7 @@ def _existing(path: Path) -> Path:
 
 def _settings() -> Iterator[Finding]:
     """Name the variables that change what is compiled or how it runs."""
-    for name in ("TVM_NUM_THREADS", "TVM_SPARSE_DUMP"):
+    for name in ("TVM_NUM_THREADS", "TVM_SPARSE_DUMP", "TVM_SPARSE_CUBLASLT"):
         if value := os.environ.get(name):
             yield Finding(name, "ok", value)
 
@@ -150,6 +164,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _cpu,
     _compiler,
     _gpu,
+    _libraries,
     _caches,
     _settings,
 )

@@ -83,6 +83,10 @@ def compile_command(
         bool,
         typer.Option(help="Use, and keep, what was measured and fitted on this machine before."),
     ] = True,
+    libraries: Annotated[
+        bool,
+        typer.Option(help="On GPUs, let cuBLASLt compute dense layers where it is faster."),
+    ] = True,
     database: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Tuning records to use; your own by default."),
@@ -142,6 +146,7 @@ def compile_command(
                     precision=cast("Any", precision),
                     measure=measure,
                     cache=cache,
+                    libraries=libraries,
                     refreshable=refreshable,
                 ),
                 database=database,

@@ -23,7 +23,9 @@ class Emulation:
     report: EmulationReport
 
 
-def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -> Emulation:
+def emulate(
+    library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True, libraries: bool = True
+) -> Emulation:
     """Execute a model that was compiled for CUDA on this CPU: its PTX, under a sanitizer.
 
     Host code, weights and CUDA graphs are those of an artifact. A CPU takes thousands of times as
@@ -39,6 +41,8 @@ def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -
         Calls with the same inputs: from the second on, kernels run in a captured CUDA graph.
     sanitize
         Look for errors in what kernels do to memory.
+    libraries
+        Layers that ask cuBLASLt get its answer from a stand-in; ``False``: our own kernels run.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def emulate(library: Any, *inputs: Any, calls: int = 2, sanitize: bool = True) -
     arrays = [np.asarray(value) for value in inputs]
     with (
         tempfile.TemporaryDirectory() as place,
-        Emulator(library.target, sanitize=sanitize) as emulator,
+        Emulator(library.target, sanitize=sanitize, libraries=libraries) as emulator,
     ):
         path = library.export(Path(place, "model.tvms"), ptx=True, sign=own_key())
         runs = emulator.run_artifact(path, [arrays] * calls)

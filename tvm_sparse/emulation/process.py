@@ -25,13 +25,23 @@ from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
 
+CUBLASLT = "libcublasLt.so.13"
+"""The stand-in for NVIDIA's library of products, beside the emulated driver."""
+
 Change = Callable[[str], str]
 
 
-def environment(target: Target) -> dict[str, str]:
-    """Return the variables of a process whose driver stands in for the newest GPU of ``target``."""
-    newest = newest_arch(target).removeprefix("sm_")
-    return {"LD_LIBRARY_PATH": str(directory()), "FAKE_CUDA_CAPABILITY": newest}
+def environment(target: Target, *, libraries: bool = True) -> dict[str, str]:
+    """Return the variables of a process whose driver stands in for the newest GPU of ``target``.
+
+    With ``libraries`` there is a stand-in for cuBLASLt, too; the real one needs a GPU.
+    """
+    newest, place = newest_arch(target).removeprefix("sm_"), directory()
+    return {
+        "LD_LIBRARY_PATH": str(place),
+        "FAKE_CUDA_CAPABILITY": newest,
+        "TVM_SPARSE_CUBLASLT": str(place / CUBLASLT) if libraries else "off",
+    }
 
 
 class Emulator(Closing):
@@ -45,12 +55,16 @@ class Emulator(Closing):
         Look for errors in what kernels do to memory.
     blocks
         Execute at most so many blocks of a grid, spread over it; 0 for all.
+    libraries
+        Let a stand-in for cuBLASLt compute the layers that ask for it.
     """
 
-    def __init__(self, target: Target, *, sanitize: bool = True, blocks: int = 0) -> None:
+    def __init__(
+        self, target: Target, *, sanitize: bool = True, blocks: int = 0, libraries: bool = True
+    ) -> None:
         self.target = target
         self.options = {"sanitize": sanitize, "blocks": blocks}
-        self._pool = WorkerPool(1, SECONDS, environment=environment(target))
+        self._pool = WorkerPool(1, SECONDS, environment=environment(target, libraries=libraries))
         self._place = tempfile.TemporaryDirectory(prefix="tvm-sparse-ptx-")
         self._built = 0
 

@@ -42,6 +42,10 @@ STEP = "ts.step"
 """Block annotation: the block's body is a function's, which rules schedule as if it were alone. Its
 parameters are what the block reads and writes."""
 
+LIBRARY = "ts.library"
+"""Block annotation: rows, features, columns and pitch of weights of a plain product, whose result
+the block stores. A library may compute it. Function attribute: how (``PlanLibraryCalls``)."""
+
 LOOKED_UP = "ts.looked_up"
 """Function attribute: the function looks up each byte of its first argument in its second, and TVM
 may fuse it as if it were element-wise."""

@@ -10,6 +10,7 @@ from tvm.target import Target
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.device import DevicePasses, Scheduling
 from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
+from tvm_sparse.passes.finish.call_libraries import CallLibraries
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.lift_workspaces import LiftWorkspaces
@@ -26,6 +27,7 @@ from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower.lower_lines import LowerLines
 from tvm_sparse.passes.lower.lower_rows import LowerRows
 from tvm_sparse.passes.lower.merge_permutes import MergePermutes
+from tvm_sparse.passes.lower.plan_library_calls import PlanLibraryCalls
 from tvm_sparse.passes.lower.round_operands import RoundOperands
 from tvm_sparse.passes.lower.threaded_lines import ON_THREADS
 from tvm_sparse.passes.lower.unroll_recurrences import UnrollRecurrences
@@ -52,6 +54,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerLines(ON_THREADS, takes=False),
         CopyWidening(),
         *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}, AnnotateReductions()),
+        PlanLibraryCalls(),
     ]
 
 
@@ -71,6 +74,7 @@ def _schedule(s: Scheduling, target: Target) -> list[Any]:
 def _finalise(target: Target) -> list[Any]:
     return [
         RaiseAssertions(apart=True),
+        CallLibraries(),
         LiftWorkspaces(),
         ReturnTensor(),
         *device_of(target).after_scheduling(target),

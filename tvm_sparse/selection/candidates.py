@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tvm.target import Target
 
@@ -22,16 +22,21 @@ from tvm_sparse.selection.operators import OPERATORS
 
 
 def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate]:
-    """Return the ways that do not care for zeros: the direct sum, and cheaper ones if any."""
-    found = [dense_candidate(contraction, target)]
+    """Return the ways that do not care for zeros: the direct sum, and others if any."""
+    return list(_DENSE[target.kind.name](contraction, target))
+
+
+def _on_cpus(contraction: Contraction, target: Target) -> Iterator[Candidate]:
+    """Yield the direct sum, and Winograd's if that has fewer products."""
+    yield _direct(contraction, target)
     if fits(contraction, target):
         storage = WinogradFormat(contraction.features, contraction.columns)
         func = winograd(contraction, storage, target)
         fewer = Candidate(
             "winograd", storage, func, work(contraction), winograd_penalty(contraction, target)
         )
-        found += [fewer] if fewer.cost < 1 else []
-    return found
+        if fewer.cost < 1:
+            yield fewer
 
 
 def winograd_penalty(contraction: Contraction, target: Target) -> float:
@@ -47,8 +52,11 @@ def winograd_penalty(contraction: Contraction, target: Target) -> float:
 
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     """Return the direct sum; it always exists."""
-    if target.kind.name == "cuda":
-        return cuda.dense_candidate(contraction, target)
+    return next(iter(_DENSE[target.kind.name](contraction, target)))
+
+
+def _direct(contraction: Contraction, target: Target) -> Candidate:
+    """Return the direct sum on a CPU."""
     if contraction.depthwise:
         return _dense_depthwise(contraction, target)
     storage = dense_format(contraction, target)
@@ -78,3 +86,10 @@ def sparse_candidates(
     for operators in OPERATORS:
         if target.kind.name in operators:
             yield from operators[target.kind.name](contraction, scan, target)
+
+
+_DENSE: Mapping[str, Callable[[Contraction, Target], Iterator[Candidate]]] = {
+    "llvm": _on_cpus,
+    "cuda": cuda.dense_candidates,
+}
+"""By TVM's name for the kind of target; the first candidate is the direct sum."""

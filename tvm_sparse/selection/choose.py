@@ -34,6 +34,7 @@ from tvm_sparse.selection.mask_picture import mask_picture
 from tvm_sparse.selection.measure import Data, Measured, measure
 from tvm_sparse.selection.shortlist import shortlist
 from tvm_sparse.selection.times import Times
+from tvm_sparse_runtime.libraries import CUBLASLT
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a storage is not even measured."""
@@ -148,11 +149,20 @@ class Chooser:
 
     def _dense(self, layer: Layer) -> list[Candidate]:
         """Return the ways that do not care for zeros, or the one that the configuration forces."""
-        found = dense_candidates(layer.contraction, self.target)
         forced = self.config.forced(layer.name)
+        found = [
+            c
+            for c in dense_candidates(layer.contraction, self.target)
+            if c.name != CUBLASLT or self._asks(c, forced)
+        ]
         if forced not in DENSE or self.config.ignored(layer.name):
             return found
         return _only(forced, found, layer, [])
+
+    def _asks(self, library: Candidate, forced: str | None) -> bool:
+        """Whether a library may compute a layer: it is clearly faster than our dense kernel."""
+        worth = library.margin * library.cost <= 1
+        return self.config.libraries and (worth or forced == CUBLASLT)
 
     def _candidates(self, layer: Layer, scan: Scan) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
@@ -179,6 +189,8 @@ class Chooser:
         Layers whose storages are alike share times: compiling each of them takes a second.
         """
         static = layer.static()
+        if any(c.name == CUBLASLT for c in candidates):
+            return Measured()  # what is timed here is our own code
         if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()
         key = (static, layer.planes, layer.spared, *((c.name, form(c.storage)) for c in candidates))

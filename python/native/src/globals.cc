@@ -1,6 +1,7 @@
 // What Python takes from this library: functions of TVM's registry.
 #include <tvm/ffi/function.h>
 
+#include "blas.h"
 #include "crew.h"
 #include "engine.h"
 #include "team.h"
@@ -18,6 +19,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   ffi::Function::SetGlobal("tvm_sparse.use_threads", ffi::Function::FromTyped(use_threads),
                            kOverride);
   ffi::Function::SetGlobal("tvm_sparse.threads_used", ffi::Function::FromTyped(threads_used),
+                           kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.blas.linear", ffi::Function::FromTyped(linear), kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.blas.library", ffi::Function::FromTyped(blas_library),
                            kOverride);
 }
 

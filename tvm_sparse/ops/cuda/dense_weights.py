@@ -16,7 +16,7 @@ from tvm_sparse.ops.marks import VECTOR, int64
 
 @dataclass
 class DenseOperand(AllColumns, DenseTiles):
-    """Dense weights, ``tile.features`` rows side by side (``storage.lanes``)."""
+    """Dense weights, ``storage.lanes`` rows side by side: those of one tile, or of several."""
 
     storage: DenseFormat
     tile: ThreadBlockTile
@@ -25,7 +25,12 @@ class DenseOperand(AllColumns, DenseTiles):
     @property
     def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
-        return self.storage.row_blocks
+        return self.storage.row_blocks * self._tiles
+
+    @property
+    def _tiles(self) -> int:
+        """Tiles of rows that lie side by side."""
+        return self.storage.lanes // self.tile.features
 
     @property
     def features_first(self) -> bool:
@@ -48,7 +53,7 @@ class DenseOperand(AllColumns, DenseTiles):
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
             down, column = self.whole(block, k)
-            value = self._values[down, column, feature]
+            value = self._values[self._place(down, column, feature)]
             T.reads(value)
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: self.tile.features})
@@ -56,3 +61,10 @@ class DenseOperand(AllColumns, DenseTiles):
                 zero = tirx.const(0, str(ws.dtype))
                 value = tirx.if_then_else(column < self.storage.cols, value, zero)
             T.buffer_store(ws, value, [block, k, feature])
+
+    def _place(self, block: Any, column: Any, feature: Any) -> tuple[Any, Any, Any]:
+        """Return where a feature of a block of rows is stored."""
+        if self._tiles == 1:
+            return block, column, feature
+        side = block % self._tiles * self.tile.features
+        return block // self._tiles, column, side + feature

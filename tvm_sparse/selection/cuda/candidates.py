@@ -11,7 +11,12 @@ from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.cuda import bank_options, depthwise_options, options
+from tvm_sparse.selection.cuda import (
+    bank_options,
+    depthwise_options,
+    library_options,
+    options,
+)
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.library_time import faster_library
 from tvm_sparse.selection.cuda.option import Option
@@ -19,10 +24,13 @@ from tvm_sparse.selection.cuda.option import Option
 Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
 
 
-def dense_candidate(c: Contraction, target: Target) -> Candidate:
-    """Return the dense candidate; it always exists."""
-    option = options.dense(c, target)
-    return _candidate(c, option, option.seconds, chip(target))
+def dense_candidates(c: Contraction, target: Target) -> Iterator[Candidate]:
+    """Yield our dense operator, which always exists, and a library's where it is faster."""
+    own = options.dense(c, target)
+    yield _candidate(c, own, own.seconds, chip(target))
+    library = library_options.product(c, target)
+    if library is not None:
+        yield library_options.candidate(c, library, own.seconds, chip(target))
 
 
 def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:

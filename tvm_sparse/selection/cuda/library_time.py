@@ -1,7 +1,4 @@
-"""What a dense library would take for a layer: to tell a user, who may call it himself.
-
-No library is called by what we compile (docs/design/cuda.md).
-"""
+"""What a dense library would take for a layer: to call it, or to tell a user who may."""
 
 from __future__ import annotations
 

@@ -1,0 +1,198 @@
+"""Dense layers by cuBLASLt: its stand-in and our own kernels both give what PyTorch does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import tvm_sparse as ts
+from tests.cuda.kernels import needs_nvrtc
+from tests.emulation.networks import Attention
+from tvm_sparse.testing import emulate
+
+pytestmark = needs_nvrtc
+
+LIBRARY = {"*": "cublaslt"}
+BOUNDS = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}
+"""CUDA's numbers of the types."""
+
+NONE, BIAS = 1, 4
+"""Epilogues, as cuBLASLt numbers them."""
+
+
+class Perceptron(nn.Module):
+    """A bias and GELU, a bias and a residual, ReLU without a bias, a bias alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(48, 72), nn.Linear(72, 48)
+        self.third, self.last = nn.Linear(48, 24, bias=False), nn.Linear(24, 40)
+
+    def forward(self, x):
+        y = self.second(functional.gelu(self.first(x))) + x
+        return self.last(torch.relu(self.third(y)))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the stand-in, as it writes it into its log."""
+
+    size: tuple[int, int, int]
+    types: tuple[int, int]
+    epilogue: int
+    residual: bool
+    captured: bool
+
+
+LINE = re.compile(r"cublaslt (\d+) (\d+) (\d+) types (\d+) (\d+) epilogue (\d+) beta (\d) (.*)")
+
+
+def calls(log):
+    """Return the calls in a log, in order."""
+    found = [line.groups() for line in map(LINE.fullmatch, log.read_text().splitlines()) if line]
+    return [
+        Call(
+            *((int(n), int(m), int(k)), (int(a), int(d)), int(epilogue)),
+            *(beta == "1", state == "captured"),
+        )
+        for n, m, k, a, d, epilogue, beta, state in found
+    ]
+
+
+def arrays(*tensors):
+    return [
+        x.view(torch.int16).numpy().view("bfloat16") if x.dtype == torch.bfloat16 else x.numpy()
+        for x in tensors
+    ]
+
+
+def equal_to_eager(model, x, **options):
+    """Compile ``model``, all layers by the library, and compare; return what was launched."""
+    library = ts.compile(model, (x,), target="cuda:sm_90", config=ts.Config(force=LIBRARY))
+    assert {d.chosen for d in library.decisions} == {"cublaslt"}
+    emulation = emulate(library, *arrays(x), **options)
+    assert not emulation.report.findings, emulation.report.findings
+    with torch.no_grad():
+        wanted = model(x).float().numpy()
+    bound = BOUNDS[x.dtype]
+    np.testing.assert_allclose(emulation.outputs[0].astype("f4"), wanted, rtol=bound, atol=bound)
+    return [launch.kernel for launch in emulation.report.launches]
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    monkeypatch.setenv("FAKE_CUDA_LOG", str(path))
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_what_a_library_has_goes_into_its_call(dtype, log):
+    torch.manual_seed(0)
+    launched = equal_to_eager(Perceptron().to(dtype), torch.randn(2, 17, 48).to(dtype))
+    # What is left for kernels of ours: GELU and ReLU.
+    assert len(launched) == 2, launched
+    wanted = [
+        ((34, 72, 48), BIAS, False),
+        ((34, 48, 72), BIAS, True),
+        ((34, 24, 48), NONE, False),
+        ((34, 40, 24), BIAS, False),
+    ]
+    found = [((c.size, c.epilogue, c.residual), c.captured) for c in calls(log)]
+    first, second, third, last = ((call, False) for call in wanted)
+    # What reads inputs or writes outputs runs at each call; the third layer runs once, then into a
+    # graph, which the second call runs.
+    captured = (wanted[2], True)
+    assert found == [first, second, third, captured, last, first, second, last]
+    assert {c.types for c in calls(log)} == {(TYPES[dtype],) * 2}
+
+
+def test_our_own_kernels_run_without_the_library(log):
+    torch.manual_seed(0)
+    x = torch.randn(2, 17, 48).bfloat16()
+    launched = equal_to_eager(Perceptron().bfloat16(), x, libraries=False)
+    assert len(launched) == 4, launched  # with all that is behind them
+    assert not calls(log)
+
+
+@pytest.mark.parametrize("how", ["find", "multiply"])
+def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
+    monkeypatch.setenv("FAKE_CUBLASLT", how)
+    torch.manual_seed(0)
+    launched = equal_to_eager(Perceptron().half(), torch.randn(2, 17, 48).half())
+    assert len(launched) == 4, launched
+    assert not calls(log)
+
+
+@pytest.mark.parametrize(("dtype", "libraries"), [(torch.float16, True), (torch.float32, False)])
+def test_a_transformer_block(dtype, libraries, log):
+    torch.manual_seed(0)
+    model, x = Attention().to(dtype), torch.randn(2, 12, 64).to(dtype)
+    equal_to_eager(model, x, libraries=libraries)
+    assert len({c.size for c in calls(log)}) == (4 if libraries else 0)
+
+
+def test_pointwise_convolutions_are_products_too(log):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(16, 32, 1), nn.ReLU(), nn.Conv2d(32, 24, 1))
+    equal_to_eager(model.half(), torch.randn(2, 16, 5, 5).half())
+    assert {c.size for c in calls(log)} == {(50, 32, 16), (50, 24, 32)}
+
+
+def test_features_that_fill_no_tile_have_a_pitch(log):
+    torch.manual_seed(0)
+    equal_to_eager(nn.Linear(24, 72).half(), torch.randn(40, 24).half())
+    assert calls(log)[0].size == (40, 72, 24)
+
+
+def test_a_bias_that_is_not_exact_in_the_result_stays_behind(log):
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(32, 48, bias=False).half()
+            self.bias = nn.Parameter(torch.rand(48) + 2**-20)
+
+        def forward(self, x):
+            return (self.layer(x).float() + self.bias).half()
+
+    torch.manual_seed(0)
+    equal_to_eager(Wide(), torch.randn(40, 32).half())
+    assert {c.epilogue for c in calls(log)} == {NONE}
+
+
+def test_a_result_that_is_read_twice_is_kept(log):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(32, 48)
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y * torch.sigmoid(y) + y
+
+    torch.manual_seed(0)
+    launched = equal_to_eager(Twice().half(), torch.randn(40, 32).half())
+    assert len(launched) == 1
+    assert {c.epilogue for c in calls(log)} == {BIAS}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_special_values_pass_through_relu(value):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 48), nn.ReLU()).half()
+    x = torch.randn(40, 32).half()
+    x[3, 5] = value
+    library = ts.compile(model, (x,), target="cuda:sm_90", config=ts.Config(force=LIBRARY))
+    with torch.no_grad():
+        wanted = model(x).numpy()
+    got = emulate(library, x.numpy()).outputs[0]
+    assert np.array_equal(np.isnan(got), np.isnan(wanted))
+    assert np.array_equal(np.isinf(got), np.isinf(wanted))

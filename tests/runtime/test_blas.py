@@ -1,0 +1,80 @@
+"""Products by cuBLASLt, found in the process, and computed by its stand-in."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.runtime import blas_cases
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.emulation.process import environment
+
+TYPES = (
+    *(("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16")),
+    *(("float16", "float32"), ("bfloat16", "float32")),
+)
+CASE = {
+    "size": (20, 24, 16),
+    "padding": 0,
+    "dtype": "float16",
+    "out_dtype": "float16",
+    "epilogue": 0,
+    "workspace": blas_cases.WORKSPACE,
+}
+
+
+def run(cases, **variables):
+    """Return what the program prints, and what it says on the standard error stream."""
+    own = environment(parse_target("cuda:sm_90").target)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.blas_cases", json.dumps(cases)],
+        env={**os.environ, **own, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [tuple(one) for one in json.loads(done.stdout)], done.stderr
+
+
+def test_products_are_exact_on_small_integers():
+    sizes = ((20, 24, 16), (1, 8, 8), (33, 8, 40))
+    cases = [
+        {**CASE, "size": size, "padding": padding, "dtype": dtype, "out_dtype": out, "epilogue": e}
+        for size, padding, (dtype, out), e in itertools.product(sizes, (0, 8), TYPES, range(8))
+    ]
+    results, told = run([*cases, *cases[:10]])
+    assert set(results) == {(0, True)}
+    assert not told
+
+
+def test_no_workspace_is_no_failure():
+    assert run([{**CASE, "workspace": 0}])[0] == [(0, True)]
+
+
+@pytest.mark.parametrize(
+    ("how", "why"), [("find", "CUBLAS_STATUS_NOT_SUPPORTED"), ("multiply", "EXECUTION_FAILED")]
+)
+def test_what_is_not_computed_is_said_once_and_leaves_the_output_alone(how, why):
+    results, told = run([CASE] * 3, FAKE_CUBLASLT=how)
+    assert results == [(1, True)] * 3
+    (line,) = told.splitlines()
+    assert line.startswith("tvm-sparse: cuBLASLt does not compute 20 x 24 x 16")
+    assert why in line and line.endswith("our own kernel runs")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"FAKE_CUBLASLT": "old"},
+        {"FAKE_CUBLASLT": "start"},
+        {"TVM_SPARSE_CUBLASLT": "off"},
+        {"TVM_SPARSE_CUBLASLT": "/nowhere/libcublasLt.so.13"},
+    ],
+)
+def test_without_a_library_nothing_is_computed(variables):
+    assert run([CASE], **variables) == ([(1, True)], "")

@@ -1,0 +1,56 @@
+"""Plain dense products that a library may compute instead: stored as both it and ours read them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand
+from tvm_sparse.ops.cuda.multiply import multiplier
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up, tiled
+from tvm_sparse.ops.marks import LIBRARY
+
+STORE = "store"
+"""Name of the block that writes the result of a tiled product."""
+
+
+def one_matrix(c: Contraction, tile: ThreadBlockTile) -> DenseFormat:
+    """Return the storage whose array is one matrix ``(columns, features)``, rows filled up."""
+    return DenseFormat(*c.matrix_shape, lanes=int(round_up(c.features, tile.features)))
+
+
+def product(c: Contraction, storage: DenseFormat, tile: ThreadBlockTile) -> tirx.PrimFunc:
+    """Return our tiled product ``f(X, V, Y)`` with a mark that says what a library needs to know.
+
+    ``c`` has known extents, and each output row reads one input row.
+    """
+    func = tiled(c, DenseOperand(storage, tile), tile, multiplier(c.numerics))
+    size = [math.prod(c.lead), c.features, c.columns, storage.lanes]
+
+    def marked(block: s_tir.SBlock) -> s_tir.SBlock:
+        if block.name_hint != STORE:
+            return block
+        return _annotated(block, {**dict(block.annotations), LIBRARY: size})
+
+    body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, marked))
+    return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _annotated(block: Any, annotations: dict[str, Any]) -> Any:
+    """Return ``block`` with other annotations."""
+    return s_tir.SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        block.body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        annotations,
+    )

@@ -1,0 +1,133 @@
+"""What a library computes of a fused function: the product, and how much of what is behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import tirx
+
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.ops.marks import LIBRARY
+from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """A call of a library, and what is left for a kernel of ours behind it.
+
+    ``size`` is rows, features, columns and the pitch of the weights; ``x``, ``w``, ``bias`` and
+    ``residual`` are parameters of the function (the last two: or None), ``out`` is what the call
+    writes: the function's result, or an array that the nests ``behind`` read. Sums are rounded once
+    to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``.
+    """
+
+    size: tuple[int, ...]
+    x: Any
+    w: Any
+    out: Any
+    behind: tuple[Nest, ...]
+    bias: Any = None
+    residual: Any = None
+
+    @property
+    def dtype(self) -> str:
+        """The result's dtype."""
+        return str(self.out.dtype)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the bias is of more digits than the result."""
+        return self.bias is not None and str(self.bias.dtype) != self.dtype
+
+
+def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall | None:
+    """Return what a library computes of ``func``; None if it has no product for one.
+
+    What is behind the product goes into the call where a library computes the same: a bias, the
+    conversion to the type of the input, a tensor that is added. A ReLU does not: what one makes of
+    NaN is nowhere promised.
+    """
+    nests = nests_of(func)
+    stores = [i for i, nest in enumerate(nests or ()) if LIBRARY in nest.block.annotations]
+    if nests is None or len(stores) != 1:
+        return None
+    (at,) = stores
+    staged = {nest.block.name_hint: nest.block.reads[0].source for nest in nests[:at]}
+    size = tuple(int(n) for n in nests[at].block.annotations[LIBRARY])
+    call = LibraryCall(
+        size, staged["stage_x"], staged["stage_w"], nests[at].written, tuple(nests[at + 1 :])
+    )
+    if not (_is_param(func, call.x) and _is_param(func, call.w)):
+        return None
+    while (longer := _absorbed(func, call, with_bias)) is not None:
+        call = longer
+    return replace(call, behind=_with_sources(nests, call))
+
+
+def _with_sources(nests: list[Nest], call: LibraryCall) -> tuple[Nest, ...]:
+    """Return the nests behind, and those before the product that compute what they read."""
+    needed = list(call.behind)
+    for nest in reversed(nests[: len(nests) - len(needed)]):
+        wanted = any(other.reads(nest.written) for other in needed)
+        if wanted and not nest.written.same_as(call.out):
+            needed.insert(0, nest)
+    return tuple(needed)
+
+
+def _absorbed(func: tirx.PrimFunc, call: LibraryCall, with_bias: bool) -> LibraryCall | None:
+    """Return ``call`` with the next nest in it, if the library computes that.
+
+    Nobody else may read what is between, which is not stored any more then.
+    """
+    if not call.behind or _is_param(func, call.out):
+        return None
+    nest, *rest = call.behind
+    if any(other.reads(call.out) for other in rest) or not _same_shape(nest.written, call.out):
+        return None
+    value, field = nest.result, dict[str, Any]()
+    if not _is_rounding(nest, value, call):
+        field = _added(func, nest, value, call, with_bias)
+        if not field:
+            return None
+    return replace(call, out=nest.written, behind=tuple(rest), **field)
+
+
+def _is_rounding(nest: Nest, value: Any, call: LibraryCall) -> bool:
+    """Whether the sums, and a bias with them, are rounded to the type of the input."""
+    free = call.residual is None and call.dtype == FLOAT_SUMS
+    wanted = free and str(nest.written.dtype) == str(call.x.dtype)
+    return wanted and isinstance(value, tirx.Cast) and nest.loads(value.value, call.out)
+
+
+def _added(
+    func: tirx.PrimFunc, nest: Nest, value: Any, call: LibraryCall, with_bias: bool
+) -> dict[str, Any]:
+    """Return which field a parameter is that is added to the result; none if nothing is."""
+    other = _addend(nest, value, call)
+    if other is None or not _is_param(func, other.source) or call.residual is not None:
+        return {}
+    if nest.last(other):
+        return {"bias": other.source} if with_bias and call.bias is None else {}
+    whole = nest.whole(other) and _same_shape(other.source, call.out)
+    same = str(other.source.dtype) == str(call.x.dtype) == call.dtype
+    return {"residual": other.source} if whole and same else {}
+
+
+def _addend(nest: Nest, value: Any, call: LibraryCall) -> Any | None:
+    """Return the load that is added to the result of ``call``, if ``value`` is such a sum."""
+    if not isinstance(value, tirx.Add):
+        return None
+    for mine, other in ((value.a, value.b), (value.b, value.a)):
+        if nest.loads(mine, call.out) and is_load(other) and not other.source.same_as(call.out):
+            return other
+    return None
+
+
+def _is_param(func: tirx.PrimFunc, buffer: Any) -> bool:
+    return any(param.same_as(buffer) for param in func.params)
+
+
+def _same_shape(a: Any, b: Any) -> bool:
+    extents = [[int(e) if isinstance(e, tirx.IntImm) else str(e) for e in x.shape] for x in (a, b)]
+    return bool(extents[0] == extents[1])
