@@ -84,7 +84,12 @@ def _build(options: argparse.Namespace) -> int:
             failed += 1
             tell(f"network {name}: {type(error).__name__}: {error}")
     if options.build:
-        size = sum(file.stat().st_size for file in prepare.code_files()) / 2**20
+        size = (
+            sum(
+                file.stat().st_size for file in prepare.code_files(prepare.KERNEL_CODE, models.CODE)
+            )
+            / 2**20
+        )
         tell(f"built in {prepare.BUILT}: {size:.1f} MiB of machine code")
     return failed
 

@@ -221,9 +221,14 @@ def packed(place: Path, *, ptx: bool = False) -> tuple[list[np.ndarray], dict[st
     return arrays, {**record, "weight_bytes": sum(a.nbytes for a in arrays)}
 
 
-def code_files() -> list[Path]:
-    """Return the files of everything built, without packed weights: what a GPU machine needs."""
-    return [f for f in BUILT.rglob("*") if f.is_file() and f.parent.name != "arrays"]
+def code_files(*folders: tuple[str, ...]) -> list[Path]:
+    """Return the files that the present code in ``folders`` built, without packed weights.
+
+    Those of the kernels if none are given. A GPU machine needs nothing of other code.
+    """
+    places = {BUILT / code_version(*one) for one in folders or (KERNEL_CODE,)}
+    files = (file for place in sorted(places) for file in place.rglob("*"))
+    return [file for file in files if file.is_file() and file.parent.name != "arrays"]
 
 
 @contextlib.contextmanager

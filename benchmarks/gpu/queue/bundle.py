@@ -17,7 +17,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.gpu import prepare
+from benchmarks.gpu import models, prepare
 from benchmarks.gpu.results import tell
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,7 +80,8 @@ def write(place: Path, megabytes: int) -> list[Path]:
     for old in place.glob("part*"):
         shutil.rmtree(old)
     cache = place / "cache"
-    built = _archive(cache / "built.tar.xz", ROOT, prepare.code_files(), preset=6)
+    files = prepare.code_files(prepare.KERNEL_CODE, models.CODE)
+    built = _archive(cache / "built.tar.xz", ROOT, files, preset=6)
     parts = list(split([_packages(cache), _own(cache), built], place, megabytes << 20))
     names = "".join(f"{part.relative_to(place)}\n" for part in parts)
     (place / "parts.txt").write_text(names)

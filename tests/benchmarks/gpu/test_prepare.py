@@ -54,6 +54,9 @@ def test_what_is_built_is_not_built_again(monkeypatch):
     assert list(prepare.build_all([kernel], TARGET, 0, pack=True)) == [(kernel, "")]
     names = {path.name for path in prepare.code_files()}
     assert names == {"kernel.so", "kernel.json", "storage"}
+    with monkeypatch.context() as patched:
+        patched.setattr(prepare, "code_version", lambda *folders: "of other code")
+        assert prepare.code_files() == []
 
 
 def test_other_code_has_another_place(monkeypatch):
