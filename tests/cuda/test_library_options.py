@@ -57,7 +57,9 @@ def test_windows_are_no_products():
 @needs_nvrtc
 def test_decisions_say_who_computes():
     model, x = nn.Linear(768, 3072).half(), torch.zeros(4096, 768).half()
-    (decision,) = ts.compile(model, (x,), target="cuda:sm_90").decisions
+    decisions = ts.compile(model, (x,), target="cuda:sm_90").decisions
+    assert decisions.verdict() == "0 of 1 layers sparse; 1 dense by cuBLASLt where it is there"
+    (decision,) = decisions
     assert decision.chosen == "cublaslt"
     assert "by cuBLASLt where it is there" in decision.reason
     assert "by our own kernel elsewhere" in decision.reason

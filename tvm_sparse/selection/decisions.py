@@ -111,9 +111,11 @@ class Decisions:
         return sum(times) if times else None
 
     def verdict(self) -> str:
-        """Return in one phrase how many layers run sparse, their gain, and what rounding costs."""
-        gained = self._gain()
-        return gained if self.rounding is None else f"{gained}; {self.rounding.phrase()}"
+        """Return how many layers run sparse, their gain, who else computes, what rounding costs."""
+        asked = sum(record.chosen == CUBLASLT for record in self.records)
+        phrases = [self._gain(), f"{asked} dense by cuBLASLt where it is there" if asked else ""]
+        phrases += [] if self.rounding is None else [self.rounding.phrase()]
+        return "; ".join(filter(None, phrases))
 
     def _gain(self) -> str:
         sparse = [d for d in self.records if d.chosen not in DENSE]

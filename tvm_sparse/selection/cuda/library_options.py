@@ -51,7 +51,8 @@ def product(c: Contraction, target: Target) -> Option | None:
 
 def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
     """Return a library's product as a candidate; ``ours`` are the seconds of our own."""
-    told = f"{on.library.name} {option.seconds * 1e6:.1f} us, ours {ours * 1e6:.1f} us"
+    theirs = f"{on.library.name} and a kernel behind it {option.seconds * 1e6:.1f} us"
+    told = f"{theirs}, ours {ours * 1e6:.1f} us"
     return Candidate(
         option.name,
         option.storage,
