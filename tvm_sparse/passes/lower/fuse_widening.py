@@ -82,5 +82,5 @@ def _annotated(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _reduces(func: tirx.PrimFunc) -> bool:
     """Whether a block of ``func`` is a reduction."""
-    sch = s_tir.Schedule(func)
-    return any(b.is_reduction(sch, block) for block in b.all_blocks(sch))
+    axes = (axis for block in b.nodes(func.body, s_tir.SBlock) for axis in block.iter_vars)
+    return any(int(axis.iter_type) == b.REDUCTION for axis in axes)
