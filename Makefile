@@ -9,7 +9,8 @@ ARGS   ?=
 QUICK  := $(addprefix tests/,base formats machine patterns pruning inspection)
 
 BIN := $(VENV)/bin
-NATIVE := $(shell find native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp')
+NATIVE := $(shell find native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp') \
+          $(wildcard benchmarks/gpu/hopper/kernels/*)
 # Reinstall when the package list or anything the native library is built from changes.
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(shell find native -type f) \
            python/pyproject.toml python/CMakeLists.txt python/tvm_sparse_runtime/version.py \

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
 from benchmarks.harness.common import load
-from benchmarks.pages import gpu_modelled_page, gpu_times_page, gpu_verdict
+from benchmarks.pages import gpu_hopper_page, gpu_modelled_page, gpu_times_page, gpu_verdict
 from benchmarks.pages.gpu_times_page import NOT_YET, table
 
 PARTS = {
@@ -23,7 +23,7 @@ PARTS = {
     "flush": "what programs find in L2: written lines, read ones, their own",
     "library": "dense libraries over rows, columns, features and dtypes",
     "mend_times": "changes of the kernels, on and off",
-    "hopper": "tiles for Hopper's tensor cores, on and off",
+    "hopper": "kernels for Hopper, written by hand",
     "schedules": "random schedules, for the model of a chip",
 }
 """Part of the GPU benchmark -> what it measures."""
@@ -57,6 +57,7 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
     ]
     lines += _usage()
     lines += gpu_times_page.lines(measured, PARTS)
+    lines += gpu_hopper_page.lines(measured["hopper"], measured["grid"])
     lines += _operators(compiled, _measured_kernels(measured))
     lines += _code(compiled)
     if regimes is not None:

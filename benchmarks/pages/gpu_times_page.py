@@ -12,7 +12,7 @@ from benchmarks.gpu.ratios import ratio_of
 NOT_YET = "not yet"
 
 TIMED = ("grid", "papers", "depthwise", "models")
-SWITCHED = ("flush", "mend_times", "hopper")
+SWITCHED = ("flush", "mend_times")
 """Parts whose rows compare contenders that are all ours, or one with itself."""
 
 FORETOLD, MODELLED = ("correct", "papers", "grid", "mend_times"), ("tile", "2:4 tile", "stream")

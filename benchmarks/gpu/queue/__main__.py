@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.gpu import device, prepare, stand_in
-from benchmarks.gpu.queue import bundle, networks
+from benchmarks.gpu.queue import bundle, hopper, networks
 from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.collect import LEDGER
 from benchmarks.gpu.queue.run import Queue
@@ -86,6 +86,10 @@ def _build(plan: Plan, table: list, *, pack: bool) -> bool:
     for position, (kernel, error) in enumerate(built, 1):
         failed |= bool(error)
         tell(f"[{position}/{len(wanted)}] {kernel.name}" + (f": {error}" if error else ""))
+    if not plan.small and any(step.name == "hopper" for step in table):
+        error = hopper.build()
+        failed |= bool(error)
+        tell(f"kernels by hand: {error or 'compiled'}")
     if plan.small and any(step.name == "networks" for step in table):
         for name in networks.names(plan):
             networks.build(name, plan.target, ptx=True)

@@ -1,4 +1,4 @@
-"""Steps 4 and 5: each change of a kernel, on and off, on the layers that it is for.
+"""Step 4: each change of a kernel, on and off, on the layers that it is for.
 
 A mend is a field of ``tvm_sparse.ops.cuda.mends.Mends``, which that module's ``using`` sets while a
 kernel is chosen, scheduled and built. Whoever lands one names its field in :data:`MENDS`. Until
@@ -29,7 +29,6 @@ SWITCHES = "tvm_sparse.ops.cuda.mends"
 NOT_BUILT = "not built yet"
 
 BATCHES = (1, 8, 16, 32, 64)
-LARGE = (64, 256, 4096)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ GATES = Weight("LSTM-PTB gates", (6000, 1500), "float16", "balanced", 0.8)
 GATES_32 = replace(GATES, dtype="float32")
 BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
 DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
-QUADS = replace(SQUARE, pattern="2:4", sparsity=0.5)
 TINY = Weight("64x80", (64, 80), "float16", "balanced", 0.75)
 LONG = Weight("32x2048", (32, 2048), "float16", "balanced", 0.75)
 UNEVEN = Weight("128x512", (128, 512), "float16", "block 32x32", 0.75)
@@ -142,14 +140,6 @@ MENDS = (
     Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
 )
 """Changes on ``mma.sync`` and multiply-adds."""
-
-HOPPER = (
-    Mend("wgmma, dense", ON_OFF, (DENSE,), LARGE),
-    Mend("wgmma, blocks", ON_OFF, (BLOCKS,), LARGE),
-    Mend("wgmma, banks", ON_OFF, (SQUARE,), (16, 32, 64)),
-    Mend("wgmma, 2:4", ON_OFF, (QUADS,), LARGE),
-)
-"""Tiles for Hopper's tensor cores."""
 
 
 def kernels(mends: Iterable[Mend], plan: Plan) -> list[Kernel]:
