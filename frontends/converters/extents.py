@@ -144,6 +144,12 @@ def _smaller(importer: Any, node: torch.fx.Node) -> Any:
     return _chosen(importer, node, tirx.min, min)
 
 
+@converter("sym_numel.default")
+def _size(importer: Any, node: torch.fx.Node) -> Any:
+    """Return how many elements a tensor has."""
+    return functools.reduce(operator.mul, importer.env[node.args[0]].ty.shape, 1)
+
+
 @converter("neg")
 def _negated(importer: Any, node: torch.fx.Node) -> Any:
     return -importer.retrieve_args(node)[0] if isinstance(node.meta["val"], torch.SymInt) else None

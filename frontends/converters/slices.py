@@ -45,7 +45,8 @@ def _end(importer: Any, given: Any, extent: Any, whole: Any) -> tuple[Any, Any]:
     ``extent`` is that of the operand in PyTorch, ``whole`` in the program.
     """
     if isinstance(given, torch.fx.Node):
-        return given.meta["val"], importer.env[given]
+        end, own = given.meta["val"], importer.env[given]
+        return (extent + end, whole + own) if end < 0 else (end, own)
     if given == sys.maxsize:
         return extent, whole
     return (extent + given, whole + given) if given < 0 else (given, given)

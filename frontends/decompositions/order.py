@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tvm_sparse.frontends.decompositions.extents import largest_size
 from tvm_sparse.frontends.decompositions.table import aten, rule
 
 
@@ -118,12 +119,13 @@ def _searchsorted(
     if sorter is not None:
         sequence = torch.gather(sequence, -1, sorter)
     count, dtype = sequence.shape[-1], torch.int32 if out_int32 else torch.int64
+    most = largest_size(count)
     place = torch.zeros_like(values, dtype=torch.int64)
-    if count == 0:
+    if most == 0:
         return place.to(dtype)
     common = torch.promote_types(sequence.dtype, values.dtype)
     sequence, values = sequence.to(common), values.to(common)
-    for step in (1 << i for i in reversed(range(count.bit_length()))):
+    for step in (1 << i for i in reversed(range(most.bit_length()))):
         reached = place + step
         last = (reached - 1).clamp(max=count - 1)
         if sequence.dim() == 1:

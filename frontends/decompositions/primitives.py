@@ -125,11 +125,23 @@ def _empty(shape: Sequence[int], stride: Sequence[int], *, dtype: torch.dtype, *
 @rule(aten.arange.start_step)
 def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Any:
     """TVM counts the elements of a negative or broken step wrongly."""
-    if not all(isinstance(v, int | float) for v in (start, end, step)) or step == 1:
+    if not isinstance(step, int | float) or step == 1:
         return NotImplemented
-    whole = all(isinstance(v, int) for v in (start, end, step))
+    whole = all(isinstance(v, int | torch.SymInt) for v in (start, end, step))
     dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
-    count = max(0, math.ceil((end - start) / step))
-    places = torch.arange(count)
+    places = torch.arange(_count(start, end, step) if whole else _counted(start, end, step))
     wide = places if whole else places.to(torch.float64)
     return (wide * step + start).to(dtype)
+
+
+def _count(start: Any, end: Any, step: Any) -> Any:
+    """Return how many whole steps there are before ``end``."""
+    span, size = (end - start, step) if step > 0 else (start - end, -step)
+    count = (span + size - 1) // size
+    return max(0, count) if isinstance(count, int) else count
+
+
+def _counted(start: Any, end: Any, step: float) -> Any:
+    """Return how many steps there are before ``end``, of real numbers."""
+    count = torch.sym_int(math.ceil((end - start) / step))
+    return max(0, count) if isinstance(count, int) else count

@@ -20,6 +20,10 @@ _STEPS = {
 """The cell of each operator."""
 
 
+RECURRENT: dict[str, Any] = {}
+"""By cell: the function that writes its layers with the operator that has all steps."""
+
+
 def _enter(operator: Any, cell: str) -> None:
     @rule(operator)
     def layers(  # noqa: PLR0917 (as many as the operators have)
@@ -34,7 +38,7 @@ def _enter(operator: Any, cell: str) -> None:
         batch_first: bool,
     ) -> Any:
         every = [states] if isinstance(states, Tensor) else list(states)
-        if not _is_whole(x, every, weights, batch_first):
+        if not _is_whole(x, every, weights):
             options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
             return decomposition_table[operator](x, states, weights, *options)
         directions = 1 + bidirectional
@@ -53,15 +57,14 @@ def _enter(operator: Any, cell: str) -> None:
             x = rows[0] if len(rows) == 1 else torch.cat(rows, -1)
         return (x, *map(torch.stack, finals))
 
+    RECURRENT[cell] = layers
 
-def _is_whole(
-    x: Tensor, states: list[Tensor], weights: Sequence[Tensor], batch_first: bool
-) -> bool:
-    """Whether a layer is one of single precision, a fixed number of steps and no projection."""
+
+def _is_whole(x: Tensor, states: list[Tensor], weights: Sequence[Tensor]) -> bool:
+    """Whether a layer is one of single precision and no projection."""
     dtypes = {tensor.dtype for tensor in (x, *states, *weights)}
     projected = len({state.shape[-1] for state in states}) > 1
-    fixed = isinstance(x.shape[int(batch_first)], int)
-    return dtypes == {torch.float32} and not projected and fixed
+    return dtypes == {torch.float32} and not projected
 
 
 def direction_of(

@@ -13,12 +13,14 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.modules.asked_sizes import Call, exported_at_sizes
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
 from tvm_sparse.frontends.program.exported import from_exported
+from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import structure_of
@@ -69,15 +71,30 @@ def from_module(
     else:
         dynamic_shapes = checked(dynamic_shapes, module, given)
     copy = inference_copy(module)
-    with quiet(), torch.no_grad(), TensorPlaces():
+    with quiet(), torch.no_grad():
+        program = exported(copy, (args, named), dynamic_shapes)
+    return from_exported(program, names_of(program, dynamic_shapes))
+
+
+def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.ExportedProgram:
+    """Export ``module`` for ``call``, of which ``shapes`` says what stays open.
+
+    Raises
+    ------
+    InputError
+        PyTorch cannot trace it, or not with these extents open.
+    """
+    with TensorPlaces(), OpenForms():
         try:
-            program = torch.export.export(copy, args, named, dynamic_shapes=dynamic_shapes)
+            return torch.export.export(module, *call, dynamic_shapes=shapes)
         except Exception as error:
-            raise not_traced(copy, (args, named), error) from error
-    return from_exported(program, _symbols(program, dynamic_shapes))
+            found = exported_at_sizes(module, call, shapes)
+            if found is None:
+                raise not_traced(module, call, error) from error
+            return found
 
 
-def _symbols(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
+def names_of(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
     """Return the names that ``shapes`` gives to extents of each input, by their axes.
 
     Names are known for inputs that are arguments of their own.

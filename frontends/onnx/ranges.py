@@ -17,10 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from tvm_sparse.frontends.onnx.inputs import Range
+from tvm_sparse.frontends.program.decided_extents import value_of
 
 LARGEST = 1 << 24
 """A size at which an extent counts as unlimited."""
@@ -53,7 +52,7 @@ def size_at(extent: Any, values: Mapping[Any, int]) -> int:
     found = settled(extent)
     if isinstance(found, int):
         return found
-    return int(sympy_interp(PythonReferenceAnalysis, dict(values), found))
+    return int(value_of(found, values))
 
 
 def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
@@ -110,7 +109,7 @@ def _is_int(extent: Any) -> bool:
 
 
 def _holds(guards: Sequence[Any], values: Mapping[Any, int]) -> bool:
-    return all(bool(sympy_interp(PythonReferenceAnalysis, dict(values), g)) for g in guards)
+    return all(bool(value_of(g, values)) for g in guards)
 
 
 def _holds_at(guards: Sequence[Any], symbol: Any, size: int) -> bool:

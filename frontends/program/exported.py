@@ -24,6 +24,7 @@ from tvm_sparse.frontends.modules.untraced import meaning
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
+from tvm_sparse.frontends.program.decided_extents import OpenExtents, layouts_undecided
 from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
 from tvm_sparse.frontends.program.half_precision import widen_halves
 from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_indices
@@ -46,6 +47,9 @@ from tvm_sparse.frontends.structure import is_flat, structure_of, without_struct
 from tvm_sparse.passes.graph.builders import blocks_ended
 from tvm_sparse_runtime.structure import paths
 
+OPEN_EXTENTS = "tvm_sparse.open_extents"
+"""Where a program that is ours has the names of its open extents: the ``meta`` of its module."""
+
 _REMEDY = (
     "a program of operators that the page 'Supported operators' lists",
     "compile parts of it to find the one that fails",
@@ -60,14 +64,16 @@ def from_exported(
     """Import ``program``; parameters, buffers and constants become weights by their names.
 
     ``symbols`` names the symbolic extents of each input by their axes. Without it a symbol that is
-    alone in the leading extents is called ``batch``. ``steps`` says of which number a symbol of the
-    program is a multiple, by its name; the multiple is then called by the name of the axis.
+    alone in the leading extents is called ``batch``; what :func:`tvm_sparse.quantize` makes has
+    the names itself. ``steps`` says of which number a symbol of the program is a multiple, by its
+    name; the multiple is then called by the name of the axis.
 
     Raises
     ------
     InputError
         An operator cannot be imported (the message names its layer), or an output is no tensor.
     """
+    symbols = symbols or program.graph_module.meta.get(OPEN_EXTENTS)
     try:
         return _imported(program, symbols, steps)
     except SparseError:
@@ -86,15 +92,16 @@ def _imported(
     refuse_state(program)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
-    table = decompositions(known_operators())
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     names = tuple(_output_names(structure.output))
     if not names:
         raise InputError("model", "returns no tensor", "at least one")
     notes = left_float(program)
-    with quiet():
+    with quiet(), layouts_undecided():
         program = _without_sparse_tensors(program)
-        program = _without_views(without_structure(program)).run_decompositions(table)
+        opened = OpenExtents(program)
+        table = opened.watched(decompositions(known_operators()))
+        program = _decomposed(_without_views(without_structure(program)), table)
         refuse_zero_divisors(program)
         compute_weights(program)
     widen_float8_weights(program)
@@ -116,6 +123,7 @@ def _imported(
     if importer.multiples:
         main = module["main"].with_attr(MULTIPLES, importer.multiples)
         module.update_func(module.get_global_var("main"), main)
+    opened.check("an operator")
     module = bound_indices(_rename_symbols(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
@@ -127,6 +135,15 @@ def _imported(
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model
     return replace(model, structure=structure, output_spec=output_spec)
+
+
+def _decomposed(
+    program: torch.export.ExportedProgram, table: Mapping[Any, Any]
+) -> torch.export.ExportedProgram:
+    try:
+        return program.run_decompositions(table)
+    except SparseError as error:  # PyTorch appends the node to its text
+        raise type(error)(error.where, error.found, error.expected, error.todo) from error
 
 
 def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

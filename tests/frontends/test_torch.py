@@ -223,11 +223,16 @@ def test_what_cannot_be_traced_is_one_clear_error(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+class Halves(nn.Module):
+    def forward(self, x):
+        return x.unflatten(2, (-1, 2)) if x.shape[2] % 2 == 0 else x
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "told"),
     [
-        (nn.GRU(4, 4, batch_first=True), (2, 16, 4), r"constant \(16\).*pass n = 16"),
-        (nn.Conv1d(4, 4, 5), (2, 4, 16), "!= 1.*raise `min` or lower `max`"),
+        (nn.LSTM(4, 4, batch_first=True, proj_size=2), (2, 16, 4), r"constant \(16\).*n = 16"),
+        (Halves(), (2, 4, 16), r"% 2.*pass _n = Dim\('_n', .*; n = 2\*_n"),
     ],
 )
 def test_extents_that_cannot_stay_open_are_refused_with_what_to_pass(layer, shape, told):

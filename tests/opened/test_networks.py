@@ -151,7 +151,7 @@ def test_bytes(network, seed):
     inputs = [case.inputs(case.example, seed) for seed in range(3)]
     program = ts.quantize(case.model, inputs, dynamic_shapes=case.dynamic())
     library = ts.compile(program, config=CONFIG)
-    module = program.module()
+    module = program.module(check_guards=False)
 
     def wrong(x: tuple[Tensor, ...], found: Tensor) -> bool:
         """Whether more than some bytes fell to another side, or any far away."""

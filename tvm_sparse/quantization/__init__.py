@@ -15,6 +15,8 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import Examples, arguments
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.quantised_layers import traced_in
+from tvm_sparse.frontends.modules.torch import exported, names_of
+from tvm_sparse.frontends.program.exported import OPEN_EXTENTS
 from tvm_sparse.frontends.program.left_float import keep_left_float
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.quantization.converting import converted
@@ -111,7 +113,8 @@ def quantize(
         _name_weights(result)
         if dynamic:
             quantise_rows(result, ignore)
-        program = torch.export.export(result, *calls[0], dynamic_shapes=dynamic_shapes)
+        program = exported(result, calls[0], dynamic_shapes)
+        program.graph_module.meta[OPEN_EXTENTS] = names_of(program, dynamic_shapes)
         keep_left_float(program, left, tolerance)
         return program
 

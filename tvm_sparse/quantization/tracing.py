@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.modules.torch import exported
 from tvm_sparse.quantization.linear_products import linear_products
 
 aten = torch.ops.aten
@@ -51,14 +52,16 @@ def traced(
     parameter. It traces the few models that the other one cannot.
     """
     try:
-        graph = torch.export.export(model, *call, dynamic_shapes=shapes).module()
-    except Exception:
+        program = exported(model, call, shapes)
+    except InputError as refused:
         try:
             program = torch.export.export(model, *call, dynamic_shapes=shapes, strict=True)
-            graph = program.module()
         except Exception as error:
+            if shapes is not None:
+                raise refused from error
             found = f"the model cannot be traced{aside(said(error))}"
             raise InputError(where, found) from error
+    graph = program.module(check_guards=False)
     linear_products(graph)
     name_sources(graph)
     return graph

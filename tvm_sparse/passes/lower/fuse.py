@@ -9,6 +9,7 @@ from tvm import relax
 
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
 from tvm_sparse.passes.lower.legalise import Legalise
+from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents
 
 
 def fused(definitions: Mapping[str, Any], *annotations: Any) -> list[Any]:
@@ -18,6 +19,7 @@ def fused(definitions: Mapping[str, Any], *annotations: Any) -> list[Any]:
     """
     return [
         Legalise(definitions),
+        SimplifyExtents(),
         *annotations,
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),

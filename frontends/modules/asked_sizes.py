@@ -1,0 +1,186 @@
+"""Export of what PyTorch cannot prove for every size: its conditions are asked at the sizes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from tvm_sparse.frontends.program.decided_extents import (
+    OpenExtents,
+    layouts_undecided,
+    size_of,
+    solutions,
+)
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_LOWEST = 3
+"""So many of the smallest sizes are always run."""
+
+
+def exported_at_sizes(
+    module: nn.Module, call: Call, shapes: Any
+) -> torch.export.ExportedProgram | None:
+    """Export with the extents that ``shapes`` opens, or return None where a size is an exception.
+
+    PyTorch refuses a model where it cannot prove a condition: ``n // 2 <= n``. It refuses sizes
+    with which an extent inside the model is one, since it would lay out memory in another way. Here
+    every condition is asked at the sizes of its range, and the program is compared with the model
+    at those sizes that make some extent one.
+
+    Parameters
+    ----------
+    module
+        What :func:`torch.export.export` refuses.
+    call
+        Its positional and keyword arguments, all tensors.
+    shapes
+        By argument: axes and their :class:`torch.export.Dim`.
+    """
+    tensors = [*call[0], *call[1].values()]
+    axes = _axes(shapes, call)
+    if axes is None or not all(isinstance(x, torch.Tensor) for x in tensors):
+        return None
+    automatic = pytree.tree_map_only(Dim, lambda _: Dim.AUTO, shapes, is_leaf=_is_dim)
+    with layouts_undecided():
+        try:
+            program = torch.export.export(module, *call, dynamic_shapes=automatic)
+        except Exception:
+            return None
+    dims = _dims(program, axes)
+    if dims is None:
+        return None
+    for symbol, dim in dims.items():
+        high = int_oo if dim.max >= int_oo else dim.max
+        program.range_constraints[symbol] = ValueRanges(max(1, dim.min), high)
+    whole = OpenExtents(program, read=False)
+    if not whole.holds() or not _same(module, program, call, axes, dims):
+        return None
+    return program
+
+
+def _is_dim(value: Any) -> bool:
+    return isinstance(value, Dim)
+
+
+def _axes(shapes: Any, call: Call) -> list[Mapping[int, Any]] | None:
+    """Return the open axes of each argument, None if they are no plain dimensions of tensors."""
+    count = len(call[0])
+    names = list(call[1])
+    if isinstance(shapes, Mapping):
+        return None if not shapes else _by_name(shapes, call)
+    if not isinstance(shapes, tuple | list) or len(shapes) != count + len(names):
+        return None
+    return _plain(list(shapes), [*call[0], *call[1].values()])
+
+
+def _by_name(shapes: Mapping[str, Any], call: Call) -> list[Mapping[int, Any]] | None:
+    given = list(shapes.values())
+    tensors = [*call[0], *call[1].values()]
+    ordered = list(shapes)[len(call[0]) :] == list(call[1])
+    return _plain(given, tensors) if len(given) == len(tensors) and ordered else None
+
+
+def _plain(given: list[Any], tensors: list[Any]) -> list[Mapping[int, Any]] | None:
+    found: list[Mapping[int, Any]] = []
+    for axes, x in zip(given, tensors, strict=True):
+        if axes is not None and not isinstance(axes, Mapping | tuple | list):
+            return None
+        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes or ())
+        own = {axis % x.dim(): dim for axis, dim in pairs if dim is not None}
+        if not all(_is_dim(dim) and not hasattr(dim, "root") for dim in own.values()):
+            return None
+        found.append(own)
+    return found
+
+
+def _dims(program: Any, axes: list[Mapping[int, Any]]) -> dict[Any, Any] | None:
+    """Return the dimension of each symbol; None where an extent became a number, or two are one."""
+    names = set(program.graph_signature.user_inputs)
+    nodes = [n for n in program.graph.find_nodes(op="placeholder") if n.name in names]
+    if len(nodes) != len(axes):
+        return None
+    found: dict[Any, Any] = {}
+    for node, own in zip(nodes, axes, strict=True):
+        for axis, dim in own.items():
+            extent = node.meta["val"].shape[axis]
+            expr = getattr(getattr(extent, "node", None), "expr", None)
+            if expr is None or not expr.is_Symbol:
+                return None
+            if found.setdefault(expr, dim).__name__ != dim.__name__:
+                return None
+    return found
+
+
+def _same(
+    module: nn.Module, program: Any, call: Call, axes: list[Mapping[int, Any]], dims: Any
+) -> bool:
+    """Whether ``program`` gives what ``module`` gives where an extent inside of it is one."""
+    traced = program.module(check_guards=False)
+    for sizes in _telling(program, dims):
+        inputs = [
+            _resized(x, {a: sizes[d.__name__] for a, d in own.items()})
+            for x, own in zip([*call[0], *call[1].values()], axes, strict=True)
+        ]
+        args, named = (
+            inputs[: len(call[0])],
+            dict(zip(call[1], inputs[len(call[0]) :], strict=True)),
+        )
+        try:
+            values = {symbol: sizes[dim.__name__] for symbol, dim in dims.items()}
+            wanted, found = module(*args, **named), _run(traced, values, (args, named))
+            torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
+        except Exception:
+            return False
+    return True
+
+
+class _Shapes(fx.Interpreter):
+    """Runs a program, and asserts that each tensor has the shape that was traced."""
+
+    def __init__(self, module: fx.GraphModule, values: Mapping[Any, int]) -> None:
+        super().__init__(module)
+        self._values = values
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run ``n``."""
+        result, traced = super().run_node(n), n.meta.get("val")
+        if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
+            wanted = tuple(size_of(extent, self._values) for extent in traced.shape)
+            if tuple(result.shape) != wanted:
+                raise ValueError(f"{n} has the shape {tuple(result.shape)}, not {wanted}")
+        return result
+
+
+def _run(traced: fx.GraphModule, values: Mapping[Any, int], call: Any) -> Any:
+    placed = pytree.tree_leaves(call)
+    return traced.graph.process_outputs(
+        _Shapes(traced, values).run(*placed, enable_io_processing=False)
+    )
+
+
+def _telling(program: Any, dims: Mapping[Any, Any]) -> Iterator[dict[str, int]]:
+    """Yield sizes by the names of dimensions: the smallest ones, those that make an extent one."""
+    columns = {}
+    for symbol, dim in dims.items():
+        low = max(1, dim.min)
+        lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
+        columns[dim.__name__] = [*lowest, *solutions(program, symbol, 1)]
+    for row in itertools.zip_longest(*columns.values()):
+        pairs = zip(columns, row, strict=True)
+        yield {n: columns[n][-1] if size is None else size for n, size in pairs}
+
+
+def _resized(x: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
+    """Return a tensor of values of ``x``, repeated or cut to ``sizes`` by axis."""
+    for axis, size in sizes.items():
+        x = x.index_select(axis, torch.arange(size, device=x.device) % x.shape[axis])
+    return x

@@ -1,0 +1,158 @@
+"""Open extents that an operator makes a number of, after PyTorch found that they may stay open."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx.experimental import _config as fx_config
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.program.operator_names import operator_name
+
+_NEAR = 40
+"""Sizes at each end of a range that a condition is asked with."""
+
+_DRAWN = 60
+"""Combinations of sizes that a condition of several extents is asked with."""
+
+_FAR = 1 << 20
+"""The largest size that is asked of an extent without an upper bound."""
+
+
+def layouts_undecided() -> Any:
+    """Return a context in which an open extent is taken for another one than one.
+
+    PyTorch asks that when it lays out memory, which no result depends on.
+    """
+    return fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+
+
+class OpenExtents:
+    """The open extents of a program, and the conditions on them that it was traced under.
+
+    What is done with the program afterwards may ask how large an extent is. PyTorch then answers
+    with the size of the example, and notes a condition that nobody reads. This class reads it.
+    """
+
+    def __init__(self, program: torch.export.ExportedProgram, *, read: bool = True) -> None:
+        """Take the conditions that ``program`` was traced under as ``read``, or as new ones."""
+        nodes = program.graph.find_nodes(op="placeholder")
+        extents = [n for node in nodes for n in getattr(node.meta.get("val"), "shape", ())]
+        opened = [n for n in extents if isinstance(n, torch.SymInt)]
+        self._environments = list({id(n.node.shape_env): n.node.shape_env for n in opened}.values())
+        self._extents = _extents(program)
+        self._ranges = dict(program.range_constraints)
+        self._read = [len(e.guards) if read else 0 for e in self._environments]
+
+    def watched(self, table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+        """Return a table of decompositions of which each is followed by :meth:`check`."""
+        if not self._environments:
+            return dict(table)
+        return {operator: self._watched(operator, one) for operator, one in table.items()}
+
+    def _watched(self, operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            self.check(f"operator '{operator_name(operator)}'")
+            return result
+
+        return wrapped
+
+    def check(self, where: str) -> None:
+        """Refuse conditions that are new and do not hold at every size.
+
+        Raises
+        ------
+        UnsupportedError
+            There is one. The message names ``where``.
+        """
+        if not self.holds():
+            raise UnsupportedError(
+                "model",
+                f"{where} makes a number of an extent that is open",
+                "operators whose number of steps does not follow from an open extent",
+                "give this extent one size, or write the layer with other operators",
+            )
+
+    def holds(self) -> bool:
+        """Whether the conditions that are new hold at every size; they are not new any more.
+
+        Sizes that make an extent inside of the program one are left out: PyTorch asks for those
+        when it lays out memory.
+        """
+        every = zip(self._environments, self._read, strict=True)
+        new = [guard.expr for environment, read in every for guard in environment.guards[read:]]
+        self._read = [len(environment.guards) for environment in self._environments]
+        return all(self._holds(condition) for condition in dict.fromkeys(new))
+
+    def _holds(self, condition: Any) -> bool:
+        symbols = sorted(condition.free_symbols, key=str)
+        sizes = [_sizes(self._ranges.get(symbol)) for symbol in symbols]
+        rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
+        return all(bool(value_of(condition, row)) or self._has_one(row) for row in rows)
+
+    def _has_one(self, sizes: dict[Any, int]) -> bool:
+        known = (e for e in self._extents if e.free_symbols <= sizes.keys())
+        return any(value_of(extent, sizes) <= 1 for extent in known)
+
+
+def value_of(expression: Any, sizes: Mapping[Any, int]) -> Any:
+    """Return an extent, or a condition on extents, for ``sizes`` of the symbols."""
+    try:
+        return sympy_interp(PythonReferenceAnalysis, dict(sizes), expression)
+    except AssertionError:  # of a largest number of which one is a constant
+        return expression.subs(sizes)
+
+
+def _extents(program: torch.export.ExportedProgram) -> list[Any]:
+    """Return every open extent of a tensor of ``program``, each once."""
+    values = (node.meta.get("val") for node in program.graph.nodes)
+    shapes = (v.shape for v in values if isinstance(v, torch.Tensor))
+    every: Iterable[Any] = itertools.chain.from_iterable(shapes)
+    opened = (extent.node.expr for extent in every if isinstance(extent, torch.SymInt))
+    return list(dict.fromkeys(opened))
+
+
+def _rows(sizes: Sequence[Sequence[int]]) -> Any:
+    """Return combinations of sizes: each size of a lone extent, some of several ones."""
+    if len(sizes) == 1:
+        return ((size,) for size in sizes[0])
+    draw = random.Random(0)
+    ends = itertools.product(*((row[0], row[-1]) for row in sizes))
+    drawn = (tuple(draw.choice(row) for row in sizes) for _ in range(_DRAWN))
+    return itertools.chain(ends, drawn)
+
+
+def _sizes(limits: Any) -> list[int]:
+    """Return sizes in a range as PyTorch notes it: all near its ends, powers of two between."""
+    low = 1 if limits is None else max(1, int(limits.lower))
+    bounded = limits is not None and limits.upper.is_Integer
+    high = min(int(limits.upper), _FAR) if bounded else _FAR
+    near = {*range(low, low + _NEAR), *range(high - _NEAR, high + 1), *(1 << k for k in range(20))}
+    return sorted(size for size in near if low <= size <= high)
+
+
+def solutions(program: torch.export.ExportedProgram, symbol: Any, wanted: int) -> list[int]:
+    """Return sizes of ``symbol`` with which an extent inside of ``program`` is ``wanted``.
+
+    Extents of several symbols are left out.
+    """
+    alone = [extent for extent in _extents(program) if extent.free_symbols == {symbol}]
+    return [
+        size
+        for size in _sizes(program.range_constraints.get(symbol))
+        if any(value_of(extent, {symbol: size}) == wanted for extent in alone)
+    ]
+
+
+def size_of(extent: Any, sizes: Mapping[Any, int]) -> int:
+    """Return an extent of a traced tensor for ``sizes`` of the symbols."""
+    return extent if isinstance(extent, int) else int(value_of(extent.node.expr, sizes))

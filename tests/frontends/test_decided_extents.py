@@ -1,0 +1,81 @@
+"""Open extents stay open when operators are taken apart, or the operator is named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import tvm_sparse as ts
+from tvm_sparse.frontends.program.decided_extents import OpenExtents, solutions
+from tvm_sparse.frontends.quiet import quiet
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+
+
+class Calls(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def program_of(function, rows: Dim | None = None) -> torch.export.ExportedProgram:
+    shapes = ({0: rows or Dim("n", min=2, max=61)},)
+    return torch.export.export(Calls(function), (torch.rand(9, 4),), dynamic_shapes=shapes)
+
+
+def row_by_row(x):
+    for _ in range(x.shape[0]):
+        x = x + 1
+    return x
+
+
+def unlike_nine(x):
+    return x + 1 if x.shape[0] < 40 else x
+
+
+@pytest.mark.parametrize("rule", [row_by_row, unlike_nine])
+def test_what_decides_an_extent_is_named(rule):
+    program = program_of(torch.sin)
+    table = OpenExtents(program).watched({torch.ops.aten.sin.default: rule})
+    told = r"operator .torch.sin. makes a number of an extent"
+    with quiet(), pytest.raises(ts.SparseError, match=told):
+        program.run_decompositions(table)
+
+
+def test_conditions_that_hold_at_every_size_are_fine():
+    program = program_of(torch.sin)
+    opened = OpenExtents(program)
+    table = opened.watched({torch.ops.aten.sin.default: lambda x: x + 1 if x.shape[0] < 62 else x})
+    with quiet():
+        program.run_decompositions(table)
+    opened.check("nothing")
+
+
+def test_sizes_that_make_an_extent_one():
+    program = program_of(lambda x: (x[2:], x[: x.shape[0] - 3]), Dim("n", min=6, max=61))
+    (symbol,) = program.range_constraints
+    assert solutions(program, symbol, 7) == [7, 9, 10]
+
+
+class Searched(nn.Module):
+    def forward(self, x):
+        return torch.searchsorted(x.sort(1)[0], x[:, :2], right=True)
+
+
+class Bucketed(nn.Module):
+    def forward(self, x):
+        return torch.bucketize(x, torch.arange(x.shape[1]).float() / 10)
+
+
+@pytest.mark.parametrize("model", [Searched(), Bucketed()])
+def test_positions_in_lists_of_open_length(model):
+    shapes = ({1: Dim("n", min=2, max=61)},)
+    library = ts.compile(model, (torch.rand(2, 9),), dynamic_shapes=shapes, config=CONFIG)
+    for length in (2, 8, 9, 10, 31, 61):
+        x = torch.rand(2, length)
+        torch.testing.assert_close(library(x), model(x), rtol=0, atol=0)

@@ -1,0 +1,62 @@
+"""Functions that make numbers of open extents leave them open."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+import tvm_sparse as ts
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+LENGTHS = (1, 2, 7, 16, 31, 61)
+
+
+class Layers(nn.Module):
+    def __init__(self, kind, **options) -> None:
+        super().__init__()
+        self.layers = kind(5, 8, batch_first=True, **options)
+
+    def forward(self, x):
+        rows, states = self.layers(x)
+        last = states[0] if isinstance(states, tuple) else states
+        return rows, last[-1] + rows[:, -1, :8]
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_recurrent_layers_of_open_length(kind):
+    torch.manual_seed(0)
+    model = Layers(kind, num_layers=2, bidirectional=kind is nn.GRU).eval().requires_grad_(False)
+    shapes = ({1: Dim("n", min=1, max=61)},)
+    library = ts.compile(model, (torch.rand(2, 9, 5),), dynamic_shapes=shapes, config=CONFIG)
+    for length in LENGTHS:
+        x = torch.rand(2, length, 5)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+class Forms(nn.Module):
+    def forward(self, x):
+        n = x.shape[2]
+        return (
+            torch.linspace(-1, 2, n) + x[0, 0, 0, 0],
+            F.one_hot(x.argmax(2), n),
+            F.avg_pool2d(x, x.shape[2:]),
+            F.max_pool2d(x, (n, x.shape[3])),
+            F.max_pool2d(x, (n, 1)),
+        )
+
+
+def test_forms_are_right_at_every_size():
+    shapes = ({2: Dim("h", min=2, max=61), 3: Dim("w", min=2, max=61)},)
+    library = ts.compile(Forms(), (torch.rand(1, 2, 9, 8),), dynamic_shapes=shapes, config=CONFIG)
+    for height, width in zip((2, 3, 7, 16, 31, 61), (61, 2, 13, 16, 5, 3), strict=True):
+        x = torch.rand(1, 2, height, width)
+        torch.testing.assert_close(library(x), Forms()(x))
+
+
+def test_closed_extents_keep_their_operators():
+    program = ts.load(Forms(), (torch.rand(1, 2, 9, 8),))
+    x = torch.rand(1, 2, 9, 8)
+    torch.testing.assert_close(ts.compile(program, config=CONFIG)(x), Forms()(x))
