@@ -94,6 +94,8 @@ class OpenExtents:
         return all(self._holds(condition) for condition in dict.fromkeys(new))
 
     def _holds(self, condition: Any) -> bool:
+        if _is_unlike_one(condition):
+            return True
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [_sizes(self._ranges.get(symbol)) for symbol in symbols]
         rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
@@ -102,6 +104,15 @@ class OpenExtents:
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())
         return any(value_of(extent, sizes) <= 1 for extent in known)
+
+
+def _is_unlike_one(condition: Any) -> bool:
+    """Whether it says that a number is not zero, or not one: what is written serves these too.
+
+    PyTorch leaves out a factor of one: ``if alpha != 1: y = alpha * y``.
+    """
+    unequal = type(condition).__name__ == "Unequality"
+    return unequal and any(part.is_number and float(part) in {0.0, 1.0} for part in condition.args)
 
 
 def value_of(expression: Any, sizes: Mapping[Any, int]) -> Any:

@@ -203,8 +203,45 @@ def _scalar_tensor(emit: Emit, node: fx.Node, number: fx.Node, **_: Any) -> fx.N
     return _cast(emit, number, node.meta["val"].dtype)
 
 
+def _leaky(emit: Emit, node: fx.Node, x: fx.Node, slope: Any = 0.01) -> Any:
+    dtype = node.meta["val"].dtype
+    if dtype not in _WIDE:
+        return None
+    below = emit(aten.mul.Tensor, x, _in_type(emit, slope, dtype))
+    return emit(aten.where.self, emit(aten.gt.Scalar, x, 0), x, below)
+
+
+def _scaled_sum(product: Any) -> Callable[..., Any]:
+    """Return what writes ``beta * bias + alpha * product(a, b)``."""
+
+    def write(
+        emit: Emit,
+        node: fx.Node,
+        bias: fx.Node,
+        a: fx.Node,
+        b: fx.Node,
+        *,
+        beta: Any = 1,
+        alpha: Any = 1,
+    ) -> Any:
+        dtype = node.meta["val"].dtype
+        if dtype not in _WIDE:
+            return None
+        factors = [_in_type(emit, factor, dtype) for factor in (beta, alpha)]
+        terms = [bias, emit(product, a, b)]
+        scaled = [emit(aten.mul.Tensor, x, f) for x, f in zip(terms, factors, strict=True)]
+        return emit(aten.add.Tensor, *scaled)
+
+    return write
+
+
+_WIDE = (torch.float32, torch.float64)
+"""Types in which a factor of its own does not round once more."""
+
 USERS: dict[Any, Callable[..., Any]] = {
     **{scalar: _elementwise(other) for scalar, other in _SCALAR_FORMS.items()},
+    aten.leaky_relu.default: _leaky,
+    aten.addmm.default: _scaled_sum(aten.mm.default),
     aten.select.int: _select,
     aten.where.self: _chosen,
     aten.slice.Tensor: _slice,
@@ -218,5 +255,7 @@ USERS: dict[Any, Callable[..., Any]] = {
 """By operator: what writes it, of its arguments with tensors in the place of numbers; it returns
 nothing where that cannot be."""
 
-OPERANDS = frozenset(_SCALAR_FORMS) | {aten.full_like.default, aten.fill.Scalar}
+OPERANDS = frozenset(_SCALAR_FORMS) | {
+    *(aten.full_like.default, aten.fill.Scalar, aten.leaky_relu.default, aten.addmm.default),
+}
 """Operators whose numbers are values: those of others are places and extents of shapes."""

@@ -56,6 +56,15 @@ def test_conditions_that_hold_at_every_size_are_fine():
     opened.check("nothing")
 
 
+def test_a_factor_of_one_may_be_left_out():
+    program = program_of(torch.sin)
+    rule = OpenExtents(program).watched(
+        {torch.ops.aten.sin.default: lambda x: x * x.shape[0] if x.shape[0] / 2 != 1 else x}
+    )
+    with quiet():
+        program.run_decompositions(rule)
+
+
 def test_sizes_that_make_an_extent_one():
     program = program_of(lambda x: (x[2:], x[: x.shape[0] - 3]), Dim("n", min=6, max=61))
     (symbol,) = program.range_constraints

@@ -156,6 +156,11 @@ OF_EXTENTS = {
         torch.sub(x, x, alpha=n / 2),
         torch.lerp(x, x * 2, 1 / n),
     ),
+    "slopes": lambda x, n: (
+        nn.functional.leaky_relu(x - 0.5, 1 / n),
+        nn.functional.leaky_relu(x - 0.5, n),
+        torch.addmm(x[0], x, x[:1].T @ x[:1], alpha=n, beta=1 / n),
+    ),
     "filled": lambda x, n: (
         torch.full((3,), n / 2),
         torch.full((n, 2), n),
