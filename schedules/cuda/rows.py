@@ -71,8 +71,6 @@ def take_apart(func: tirx.PrimFunc) -> Rows | None:
     sch = s_tir.Schedule(func)
     b.inline(sch)
     *totals, last = b.all_blocks(sch)
-    if b.is_reduction(sch, last) and len(sch.get(last).writes) == 1:
-        totals, last = [*totals, last], sch.cache_write(last, 0, "local")
     reduces = [b.is_reduction(sch, block) for block in (*totals, last)]
     if not totals or reduces != [True] * len(totals) + [False]:
         return None

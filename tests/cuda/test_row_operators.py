@@ -21,7 +21,6 @@ class Call(nn.Module):
 
 SHORT = {
     "average pool": (nn.AvgPool2d(3, 2, 1), (3, 5, 20, 22)),
-    "max pool": (nn.MaxPool2d(3, 2, 1), (3, 5, 21, 22)),
     "softmax of channels": (nn.Softmax(1), (2, 19, 13, 17)),
     "largest channel": (Call(lambda x: x.argmax(1)), (2, 19, 13, 57)),
     "least of a line": (Call(lambda x: x.argmin(-1)), (2, 19, 43, 57)),
