@@ -6,6 +6,7 @@ SIDE = {"tile": [16, 64, 64], "us": 40.06, "counts": {**COUNTS, "load_bytes": 16
 STREAM = {"us": 20.0, "counts": {**COUNTS, "load_bytes": 99.0}}
 GRID = {
     "chip": "H200",
+    "environment": {"date": "2026-11-22"},
     "rows": [{"case": "N=16", "measured_us": 50.0, "before": SIDE, "today": STREAM}],
 }
 MODELLED = {
