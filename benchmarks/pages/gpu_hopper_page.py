@@ -27,7 +27,7 @@ def lines(content: Content, grid: Content) -> list[str]:
         "compiler's kernel of today (where one was measured alike) / cuBLAS on the dense weight,",
         f"in us: 8192 x 8192, fp16, {'; '.join(where)}. No bias, no activation function.",
         "`registers` (each value by a bit of a mask) and `bitmap` (scattered by a mask) lost:",
-        "their sources are not kept.",
+        "their sources are not kept, and their times are those of a first form of the kernels.",
         "",
         *_times(rows, (grid or {"rows": []})["rows"]),
         *_binds(rows),
@@ -76,8 +76,8 @@ def _binds(rows: list[Row]) -> list[str]:
         return []
     head = ["weight", "design", "whole", *(f"without {what}" for what in LEFT_OUT)]
     return [
-        "What binds: the same kernels at N = 32 with a part left out (in us, wrong results; some",
-        "in another shape than the fastest).",
+        "What binds: a first form of the kernels at N = 32 with a part left out (in us, wrong",
+        "results; some in another shape than the fastest).",
         "",
         *table(head, cells),
     ]

@@ -8,7 +8,13 @@ from typing import Any
 from benchmarks.gpu.jobs import buildable
 from benchmarks.gpu.operators import LISTED, OPERATORS
 from benchmarks.harness.common import load
-from benchmarks.pages import gpu_hopper_page, gpu_modelled_page, gpu_times_page, gpu_verdict
+from benchmarks.pages import (
+    gpu_hopper_page,
+    gpu_modelled_page,
+    gpu_operators_page,
+    gpu_times_page,
+    gpu_verdict,
+)
 from benchmarks.pages.gpu_times_page import NOT_YET, table
 
 PARTS = {
@@ -58,6 +64,7 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
     lines += _usage()
     lines += gpu_times_page.lines(measured, PARTS)
     lines += gpu_hopper_page.lines(measured["hopper"], measured["grid"])
+    lines += gpu_operators_page.lines(_read("gpu_operators_alone"))
     lines += _operators(compiled, _measured_kernels(measured))
     lines += _code(compiled)
     if regimes is not None:

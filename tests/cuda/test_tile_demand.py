@@ -59,3 +59,12 @@ def test_steps_waves_and_the_rest_follow_from_the_tile():
     assert (demand.blocks, demand.steps, demand.threads) == (7 * 8, STEPS, 128)
     assert (demand.banks, demand.chain, demand.lookups) == (1, 1, 0)
     assert demand.products == 16 * 64 * 64
+
+
+@pytest.mark.parametrize(("keep", "chain"), [(16, 1), (24, 24)])
+def test_values_of_full_banks_wait_for_one_another(keep, chain):
+    """A thread holds 16 values of a bank at most: more are loaded and stored in turns."""
+    storage = TileBanksFormat(*SIZE, keep=keep, bank=32, lanes=64, step=64)
+    tile = ThreadBlockTile(16, 64, 64)
+    demand = tile_demand((100, 512), staging_of(storage, "float16"), tile, "float16", H200)
+    assert demand.chain == chain

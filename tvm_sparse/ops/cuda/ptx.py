@@ -130,6 +130,11 @@ _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
 
 
+def is_held(keep: int) -> bool:
+    """Whether a thread loads all ``keep`` values of a bank before it stores any."""
+    return mends.in_use().held_banks and keep <= MOST_HELD
+
+
 @dataclass(frozen=True)
 class BankDecoder:
     """A bank of ``bank`` columns that stores ``keep`` values and indices of ``bits``."""
@@ -147,8 +152,7 @@ class BankDecoder:
     def source(self) -> str:
         """Return the function's source."""
         numbers = {"per_word": 32 // self.bits, "mask": (1 << self.bits) - 1}
-        held = mends.in_use().held_banks and self.keep <= MOST_HELD
-        template = _DECODE_HELD if held else _DECODE
+        template = _DECODE_HELD if is_held(self.keep) else _DECODE
         return template.format(name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers)
 
 

@@ -17,8 +17,8 @@ from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.kept_tiles import KeptTilesFormat
 from tvm_sparse.formats.tile_banks import TileBanksFormat
 from tvm_sparse.formats.two_four import TwoFourFormat
-from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.ops.cuda.ptx import is_held
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile
 from tvm_sparse.schedules.cuda.threads import WARP
 from tvm_sparse.schedules.cuda.tile import STAGES
@@ -146,7 +146,7 @@ def tile_demand(
         issued = warps * WARP_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products / FRAGMENT
         read = tile.features * tile.columns * item * (staging.share if staging.halves else 1)
         passes = (copied[0] * across + read * down) / BANKS_BYTES
-    held = mends.in_use().held_banks
+    held = is_held(staging.keep)
     each = math.ceil(banks / threads)
     place = BANK_CLEAR * staging.bank * item / BYTES + BANK_PLACE * staging.keep
     passed = PLACE_PASSES + (0.0 if held else CHAIN_PASSES * staging.keep)
