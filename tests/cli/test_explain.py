@@ -55,7 +55,7 @@ def test_the_table_and_the_reasons(call, uneven):
 
 
 def test_a_gpu_that_is_not_here_is_told_by_its_model(call_json, here):
-    """Dense libraries that are faster are named; nothing runs, so nothing is measured."""
+    """A dense library that is faster is chosen; nothing runs, so nothing is measured."""
     torch.manual_seed(0)
     model = nn.Linear(2048, 1024).eval().half()
     model.weight.data *= torch.rand(1024, 2048) > 0.5
@@ -64,5 +64,5 @@ def test_a_gpu_that_is_not_here_is_told_by_its_model(call_json, here):
     found = call_json("explain", here / "wide.pt2", "--target", "cuda:h200")
     assert found["whole"] == []
     (layer,) = found["layers"]
-    assert layer["chosen"] == "dense" and layer["us"] is None
-    assert "a dense library would be faster by the model: cuBLAS" in layer["reason"]
+    assert layer["chosen"] == "cublaslt" and layer["us"] is None
+    assert "by cuBLASLt where it is there (cuBLAS and a kernel behind it" in layer["reason"]
