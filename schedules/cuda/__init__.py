@@ -26,8 +26,8 @@ RULES: tuple[ScheduleRule, ...] = (
     TileTwoFourRule(),
     DepthwiseStripRule(),
     DepthwiseTapsLaneRule(),
-    ResultsRule(),
     RowsRule(),
+    ResultsRule(),
     *REST,
 )
 
