@@ -80,7 +80,11 @@ def test_corrected_operators_give_the_values_of_pytorch():
     assert wrong_outputs(model, module, x) == []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# Numbers take a minute; their operators are in PyTorch's own suite, too (tests/suites).
+MARKED = [pytest.param(f, marks=pytest.mark.slow) if f == "numbers" else f for f in FAMILIES]
+
+
+@pytest.mark.parametrize("family", MARKED)
 def test_families_of_operators_give_the_values_of_pytorch(family):
     module, x = Uses(FAMILIES[family]), torch.randn(SHAPES[family])
     model = from_exported(torch.export.export(module, (x,)))
