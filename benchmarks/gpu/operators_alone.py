@@ -16,23 +16,10 @@ from torch.nn import functional as F
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as rt
+from benchmarks.cases.layer_modules import Apply, First
 from benchmarks.gpu import device, prepare
 from benchmarks.gpu.models import CODE, TOLERANCE
 from benchmarks.gpu.timing import Timer
-
-Function = Callable[[torch.Tensor], Any]
-
-
-class Call(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> Any:
-        """Call it."""
-        return self.function(x)
 
 
 class RootMeanSquareNorm(nn.Module):
@@ -69,21 +56,8 @@ def attention(x: torch.Tensor, *, heads: int, shared: int = 1, causal: bool = Fa
 
 
 def _channels_last_norm(width: int) -> nn.Module:
-    first, last = Call(lambda x: x.permute(0, 2, 3, 1)), Call(lambda x: x.permute(0, 3, 1, 2))
+    first, last = Apply(lambda x: x.permute(0, 2, 3, 1)), Apply(lambda x: x.permute(0, 3, 1, 2))
     return nn.Sequential(first, nn.LayerNorm(width), last)
-
-
-def _only_output(width: int) -> nn.Module:
-    return _First(nn.LSTM(width, width, batch_first=True))
-
-
-class _First(nn.Module):
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer(x)[0]
 
 
 IMAGE, TOKENS = (8, 64, 56, 56), (8, 512, 768)
@@ -106,22 +80,22 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "max pool": (lambda: nn.MaxPool2d(3, 2, 1), (8, 64, 112, 112)),
     "average pool": (lambda: nn.AvgPool2d(2), IMAGE),
     "adaptive pool": (lambda: nn.AdaptiveAvgPool2d(7), IMAGE),
-    "mean of planes": (lambda: Call(lambda x: x.mean((2, 3))), (32, 64, 112, 112)),
+    "mean of planes": (lambda: Apply(lambda x: x.mean((2, 3))), (32, 64, 112, 112)),
     "softmax of channels": (lambda: nn.Softmax(1), (8, 19, 256, 256)),
     "softmax of rows": (lambda: nn.Softmax(-1), (8, 12, 512, 512)),
     "log softmax, long": (lambda: nn.LogSoftmax(-1), (64, 32000)),
-    "cumulative sum": (lambda: Call(lambda x: x.cumsum(1)), TOKENS),
-    "largest place": (lambda: Call(lambda x: x.argmax(1)), (8, 19, 256, 256)),
-    "five largest": (lambda: Call(lambda x: x.topk(5).values), (64, 1000)),
+    "cumulative sum": (lambda: Apply(lambda x: x.cumsum(1)), TOKENS),
+    "largest place": (lambda: Apply(lambda x: x.argmax(1)), (8, 19, 256, 256)),
+    "five largest": (lambda: Apply(lambda x: x.topk(5).values), (64, 1000)),
     "GELU": (nn.GELU, TOKENS),
-    "concatenation": (lambda: Call(lambda x: torch.cat([x, x * 2, x], 1)), IMAGE),
+    "concatenation": (lambda: Apply(lambda x: torch.cat([x, x * 2, x], 1)), IMAGE),
     "pixel shuffle": (lambda: nn.PixelShuffle(2), IMAGE),
     "reflection": (lambda: nn.ReflectionPad2d(3), IMAGE),
-    "attention": (lambda: Call(partial(attention, heads=12)), TOKENS),
-    "attention, causal": (lambda: Call(partial(attention, heads=12, causal=True)), TOKENS),
-    "attention, shared heads": (lambda: Call(partial(attention, heads=12, shared=4)), TOKENS),
+    "attention": (lambda: Apply(partial(attention, heads=12)), TOKENS),
+    "attention, causal": (lambda: Apply(partial(attention, heads=12, causal=True)), TOKENS),
+    "attention, shared heads": (lambda: Apply(partial(attention, heads=12, shared=4)), TOKENS),
     "experts": (lambda: Experts(8, 768), TOKENS),
-    "LSTM": (lambda: _only_output(256), (8, 50, 256)),
+    "LSTM": (lambda: First(nn.LSTM(256, 256, batch_first=True)), (8, 50, 256)),
 }
 
 

@@ -26,10 +26,9 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
 
     Halves stay halves, as in PyTorch's fused kernels; its form would compute in fp32.
     """
-    causal = is_causal
     if is_causal:  # PyTorch's form has a constant here that its own exporter loses
         length, keys = query.shape[-2], key.shape[-2]
-        attn_mask, is_causal = query.new_ones((length, keys), dtype=torch.bool).tril(), False
+        attn_mask = query.new_ones((length, keys), dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         # The operator below adds any mask as it is.
         zero = query.new_zeros(())
@@ -37,7 +36,7 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
     special = attn_mask is not None or enable_gqa
     if dropout_p or (special and query.dtype not in (torch.float16, torch.bfloat16)):
         return aten._scaled_dot_product_attention_math(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            query, key, value, attn_mask, dropout_p, scale=scale, enable_gqa=enable_gqa
         )[0]
     if enable_gqa:
         shared = query.shape[-3] // key.shape[-3]
@@ -48,5 +47,5 @@ def _attention(  # noqa: PLR0917 (the operator's own signature)
         return torch.softmax(scores, dim=-1) @ value
     scores = scores + attn_mask
     # The diagonal is never masked: each row of a causal mask has a score.
-    shares = torch.softmax(scores, dim=-1) if causal else aten._safe_softmax(scores, -1)
+    shares = torch.softmax(scores, dim=-1) if is_causal else aten._safe_softmax(scores, -1)
     return shares @ value

@@ -8,6 +8,8 @@ from typing import Any
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from tvm_sparse.ops.emit import changed_block
+
 MANY, FEW = "many", "few"
 """Names of the blocks that hold the two."""
 
@@ -49,16 +51,5 @@ def _same(params: Sequence[Any], others: Sequence[Any]) -> dict[Any, Any]:
 
 def _named(realize: Any, name: str) -> Any:
     """Return a function's root block under another name."""
-    root = realize.block
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        name,
-        root.body,
-        root.init,
-        root.alloc_buffers,
-        root.match_buffers,
-        root.annotations,
-    )
+    block = changed_block(realize.block, name_hint=name)
     return s_tir.SBlockRealize(realize.iter_values, realize.predicate, block)

@@ -8,7 +8,8 @@ from tvm_sparse.schedules.cuda.depthwise import DepthwiseStripRule
 from tvm_sparse.schedules.cuda.depthwise_taps import DepthwiseTapsLaneRule
 from tvm_sparse.schedules.cuda.generic import REST
 from tvm_sparse.schedules.cuda.machine_code import our_compiler
-from tvm_sparse.schedules.cuda.rows import ResultsRule, RowsRule
+from tvm_sparse.schedules.cuda.results import ResultsRule
+from tvm_sparse.schedules.cuda.rows import RowsRule
 from tvm_sparse.schedules.cuda.separable import SeparableRule
 from tvm_sparse.schedules.cuda.stream import StreamRule
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule

@@ -7,26 +7,17 @@ from torch import nn
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import array
+from tests.modules import Apply
 from tvm_sparse.testing import emulate
-
-
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
 
 SHORT = {
     "average pool": (nn.AvgPool2d(3, 2, 1), (3, 5, 20, 22)),
     "softmax of channels": (nn.Softmax(1), (2, 19, 13, 17)),
-    "largest channel": (Call(lambda x: x.argmax(1)), (2, 19, 13, 57)),
-    "least of a line": (Call(lambda x: x.argmin(-1)), (2, 19, 43, 57)),
+    "largest channel": (Apply(lambda x: x.argmax(1)), (2, 19, 13, 57)),
+    "least of a line": (Apply(lambda x: x.argmin(-1)), (2, 19, 43, 57)),
     "groups": (nn.Conv2d(24, 32, 3, 1, 1, groups=4), (2, 24, 13, 14)),
     "depthwise, a line": (nn.Conv1d(24, 24, 7, 1, 3, groups=24), (3, 24, 101)),
-    "variance": (Call(lambda x: x.var(1)), (2, 19, 13, 57)),
+    "variance": (Apply(lambda x: x.var(1)), (2, 19, 13, 57)),
 }
 LONG = {
     "group norm": (nn.GroupNorm(4, 24), (2, 24, 9, 11)),

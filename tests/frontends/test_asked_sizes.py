@@ -5,25 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.modules import Apply
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 SIZES = (2, 3, 7, 16, 31, 61)
 
 
-class Calls(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-class Pairs(Calls):
+class Pairs(Apply):
     def forward(self, x, y):
         return self.function(x, y)
 
@@ -51,7 +42,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_are_right_at_every_size(name):
-    model, shapes = Calls(FORMS[name]), ({1: Dim("n", min=2, max=61)},)
+    model, shapes = Apply(FORMS[name]), ({1: Dim("n", min=2, max=61)},)
     library = ts.compile(model, (torch.rand(2, 9, 4),), dynamic_shapes=shapes, config=CONFIG)
     assert library.inputs[0].shape[1] == "n"
     for size in SIZES:
@@ -60,7 +51,7 @@ def test_forms_are_right_at_every_size(name):
 
 
 def test_planes_that_shrink_to_one():
-    model = Calls(lambda x: F.interpolate(x, scale_factor=0.5) + F.avg_pool2d(x, 2))
+    model = Apply(lambda x: F.interpolate(x, scale_factor=0.5) + F.avg_pool2d(x, 2))
     shapes = ({2: Dim("h", min=2, max=40), 3: Dim("w", min=2, max=40)},)
     library = ts.compile(model, (torch.rand(1, 3, 8, 9),), dynamic_shapes=shapes, config=CONFIG)
     for height, width in [(2, 2), (3, 7), (16, 2), (31, 40)]:
@@ -78,7 +69,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_results_at_some_size_are_refused(name):
-    model, shapes = Calls(REFUSED[name]), ({1: Dim("n", min=2, max=61)},)
+    model, shapes = Apply(REFUSED[name]), ({1: Dim("n", min=2, max=61)},)
     with pytest.raises(ts.InputError, match="cannot leave these extents open") as caught:
         ts.load(model, (torch.rand(2, 9, 4),), dynamic_shapes=shapes)
     assert "TORCH_LOGS" not in str(caught.value)

@@ -8,24 +8,16 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.modules import Apply
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, solutions
 from tvm_sparse.frontends.quiet import quiet
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 
-class Calls(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def program_of(function, rows: Dim | None = None) -> torch.export.ExportedProgram:
     shapes = ({0: rows or Dim("n", min=2, max=61)},)
-    return torch.export.export(Calls(function), (torch.rand(9, 4),), dynamic_shapes=shapes)
+    return torch.export.export(Apply(function), (torch.rand(9, 4),), dynamic_shapes=shapes)
 
 
 def row_by_row(x):

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import tvm_sparse as ts
+from tests.modules import Apply
 
 CASES = {
     "index_put of no columns": (
@@ -20,15 +20,6 @@ CASES = {
     "bilinear form of no rows": (lambda x: F.bilinear(x, x, torch.ones(6, 4, 4)), (0, 4)),
     "bilinear form of few features": (lambda x: F.bilinear(x, x, torch.ones(2, 4, 4)), (0, 4)),
 }
-
-
-class Apply(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 @pytest.mark.parametrize("name", CASES)

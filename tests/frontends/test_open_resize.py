@@ -11,19 +11,11 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.modules import Apply
 from tvm_sparse.errors import UnsupportedError
 
 OPEN = ({2: Dim("h", min=2, max=64), 3: Dim("w", min=2, max=64)},)
 LARGER = ({2: Dim("h", min=6, max=64), 3: Dim("w", min=6, max=64)},)
-
-
-class Apply(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def special(*shape):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from torch import nn
 from tvm import s_tir, te, tirx
 
 import tvm_sparse as ts
+from tests.modules import Apply
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
@@ -75,12 +75,3 @@ def test_numbers_are_left_alone():
     model = Apply(lambda x: torch.expm1(torch.clamp(x, max=0) / 2))
     library = ts.compile(model, (x,), config=ts.Config(measure=False))
     torch.testing.assert_close(library(x), model(x))
-
-
-class Apply(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)

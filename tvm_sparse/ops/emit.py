@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import tirx
+from tvm import s_tir, tirx
+
+BLOCK = (
+    *("iter_vars", "reads", "writes", "name_hint", "body", "init"),
+    *("alloc_buffers", "match_buffers", "annotations"),
+)
+"""Fields of a block, in the order in which one is made of them."""
+
+
+def changed_block(block: s_tir.SBlock, **fields: Any) -> s_tir.SBlock:
+    """Return ``block`` with other ``fields``."""
+    return s_tir.SBlock(*(fields.get(name, getattr(block, name)) for name in BLOCK))
 
 
 def unravel(position: Any, extents: tuple[Any, ...]) -> list[Any]:

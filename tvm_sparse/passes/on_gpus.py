@@ -19,10 +19,11 @@ from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
 from tvm_sparse.passes.finish.write_padding import WritePadding
 from tvm_sparse.passes.lower.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
+from tvm_sparse.passes.lower.annotate_reductions import AnnotateReductions
+from tvm_sparse.passes.lower.copy_widening import CopyWidening
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
 from tvm_sparse.passes.lower.fuse import fused
 from tvm_sparse.passes.lower.fuse_depthwise import FuseDepthwise
-from tvm_sparse.passes.lower.fuse_widening import AnnotateReductions, CopyWidening
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower.lower_lines import LowerLines
 from tvm_sparse.passes.lower.lower_rows import LowerRows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -13,6 +12,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up, tiled
+from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import LIBRARY
 
 STORE = "store"
@@ -35,22 +35,7 @@ def product(c: Contraction, storage: DenseFormat, tile: ThreadBlockTile) -> tirx
     def marked(block: s_tir.SBlock) -> s_tir.SBlock:
         if block.name_hint != STORE:
             return block
-        return _annotated(block, {**dict(block.annotations), LIBRARY: size})
+        return changed_block(block, annotations={**dict(block.annotations), LIBRARY: size})
 
     body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, marked))
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
-
-
-def _annotated(block: Any, annotations: dict[str, Any]) -> Any:
-    """Return ``block`` with other annotations."""
-    return s_tir.SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        block.body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        annotations,
-    )

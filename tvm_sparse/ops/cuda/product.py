@@ -77,12 +77,10 @@ class Matrices(DenseTiles):
             block, k, feature = (place[0], *place[:0:-1]) if self.features_first else place
             feature += block % self.across * self.tile.features
             item = unflat(block // self.across, self.lead)
-            along = -2 if self.features_first else -1
-            vector = neighbours(self.view, along, str(ws.dtype))
-            ends = [(k, length), (feature, features)]
-            inside = [
-                i < n if ends[along][0] is not i else i // vector < n // vector for i, n in ends
-            ]
+            vector = neighbours(self.view, -2 if self.features_first else -1, str(ws.dtype))
+            widths = (vector, 1) if self.features_first else (1, vector)
+            ends = zip((k, feature), (length, features), widths, strict=True)
+            inside = [i // width < n // width for i, n, width in ends]
             index = element(self.view, (*item, k, feature), zip(place, ws.shape, strict=True))
             copy(self._base[index], ws, place, inside, vector)
 

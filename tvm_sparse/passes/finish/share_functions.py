@@ -12,6 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
+from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.passes.finish.lift_weights import NUMBERS
 from tvm_sparse.passes.finish.stored_numbers import WORD, change_numbers, number_at, word_of
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant, op_name, rewrite
@@ -140,17 +141,7 @@ def _reading(block: Any, numbers: Any) -> Any:
     if block.name_hint == "root" or not any(numbers.same_as(source) for source in found):
         return block
     region = tirx.BufferRegion(numbers, [ir.Range(0, numbers.shape[0])])
-    return s_tir.SBlock(
-        block.iter_vars,
-        [*block.reads, region],
-        block.writes,
-        block.name_hint,
-        block.body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return changed_block(block, reads=[*block.reads, region])
 
 
 def _calling(mod: tvm.IRModule, instead: dict[str, tuple[ir.GlobalVar, Any]]) -> tvm.IRModule:

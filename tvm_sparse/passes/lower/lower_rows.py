@@ -21,7 +21,7 @@ from tvm_sparse.passes.graph.rewrite import (
     rewrite,
     shape_of,
 )
-from tvm_sparse.passes.lower.fuse_widening import widened
+from tvm_sparse.passes.lower.copy_widening import widened
 
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
@@ -31,9 +31,9 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
     # Fresh symbols, one for equal extents: TVM fuses no functions that see one extent as two.
-    fresh: dict[str, tirx.Var] = {}
+    fresh: dict[Any, tirx.Var] = {}
     shape = tuple(
-        e if isinstance(e, int) else fresh.setdefault(str(e), tirx.Var("n", "int64"))
+        e if isinstance(e, int) else fresh.setdefault(e, tirx.Var("n", "int64"))
         for e in shape_of(call) or ()
     )
     dtype = str(call.ty.dtype)

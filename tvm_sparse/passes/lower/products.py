@@ -65,7 +65,7 @@ class Products:
         if not static and not _bound(output, left[0], right[0]):
             return None
         if self.on_gpu:
-            return self._on_gpu(sweep, call, (left, right), output)
+            return self._tiled(sweep, call, (left, right), output)
         if static and (integers := byte_product(sweep, call, self.target)) is not None:
             return integers
         numerics = numerics_of(call)
@@ -74,7 +74,7 @@ class Products:
         made = (left[0], right[0], View(output)), numerics
         return self._product(sweep, call, made, [left[1], right[1]])
 
-    def _on_gpu(
+    def _tiled(
         self, sweep: Rewriter, call: relax.Call, both: tuple[Seen, Seen], shape: tuple[Any, ...]
     ) -> relax.Call | None:
         """Lower a product to tiles of thread blocks."""

@@ -34,16 +34,21 @@ def dense_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> fl
     if table is None or dtype not in table.us:
         return modelled
     axes = (table.rows, table.features, table.columns)
-    known = np.reshape(
-        [modelled_seconds(one, dtype, on, library) for one in itertools.product(*axes)],
-        [len(axis) for axis in axes],
-    )
-    values = np.log(np.array(table.us[dtype]) * 1e-6 / known)
-    for one, axis in zip(size, axes, strict=True):
-        place = float(np.interp(math.log(one), np.log(axis), range(len(axis))))
-        low = min(int(place), len(axis) - 2)
-        values = values[low] * (low + 1 - place) + values[low + 1] * (place - low)
-    return modelled * math.exp(float(values))
+    correction = 0.0
+    for corner in itertools.product(*map(_beside, size, axes)):
+        row, feature, column = (place for place, _ in corner)
+        near = (table.rows[row], table.features[feature], table.columns[column])
+        measured = table.us[dtype][row][feature][column] * 1e-6
+        share = math.prod(share for _, share in corner)
+        correction += share * math.log(measured / modelled_seconds(near, dtype, on, library))
+    return modelled * math.exp(correction)
+
+
+def _beside(extent: int, axis: list[int]) -> list[tuple[int, float]]:
+    """Return the places in ``axis`` beside an extent, and how much each of them counts."""
+    place = float(np.interp(math.log(extent), np.log(axis), range(len(axis))))
+    low = min(int(place), len(axis) - 2)
+    return [(low, low + 1 - place), (low + 1, place - low)]
 
 
 def modelled_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax
 
 from tvm_sparse.base.numerics import HALVES
-from tvm_sparse.ops.marks import REDUCTION
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
-from tvm_sparse.schedules import blocks as b
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite
 
 REDUCTIONS = (
     *("mean", "sum", "max", "min", "prod", "variance", "argmax", "argmin"),
     *(f"nn.{kind}avg_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)),
 )
 """Operators that are a function which reduces, and nothing else."""
-
-SMALLER = 4
-"""Elements of all inputs over those of the output from which a function counts as a reduction."""
 
 
 def widened(sweep: Rewriter, value: Any) -> Any | None:
@@ -54,33 +48,3 @@ class CopyWidening:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with more conversions."""
         return rewrite(mod, _own)
-
-
-@tvm.transform.module_pass(opt_level=0, name="AnnotateReductions")
-@dataclass(frozen=True)
-class AnnotateReductions:
-    """Say of functions with small results that they reduce: TVM fuses what comes before, not after.
-
-    Threads would write what comes before in full, in fp32, and read it again.
-    """
-
-    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
-        """Return ``mod`` with annotations."""
-        return b.map_functions(mod, _annotated)
-
-
-def _annotated(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    shapes = [shape_of_type(param.ty) or ["?"] for param in func.params]
-    static = all(isinstance(extent, int) for shape in shapes for extent in shape)
-    if "op_pattern" in (func.attrs or {}) or len(shapes) < 2 or not static:
-        return func
-    *inputs, output = map(math.prod, shapes)
-    if sum(inputs) < SMALLER * output or not _reduces(func):
-        return func
-    return func.with_attr("op_pattern", REDUCTION)
-
-
-def _reduces(func: tirx.PrimFunc) -> bool:
-    """Whether a block of ``func`` is a reduction."""
-    axes = (axis for block in b.nodes(func.body, s_tir.SBlock) for axis in block.iter_vars)
-    return any(int(axis.iter_type) == b.REDUCTION for axis in axes)
