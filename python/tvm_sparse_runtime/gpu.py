@@ -5,16 +5,22 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from . import engine
 from .errors import RuntimeArtifactError, SparseRuntimeError
 from .spec import ALIGNMENT
+from .threads import call_lock
 
 _EXISTS, _COMPUTE_VERSION = 0, 4
 """What TVM calls these properties of a device."""
+
+_DEFAULT = 0
+"""The default stream."""
 
 
 def require(archs: Sequence[str], where: str) -> None:
@@ -59,12 +65,76 @@ def aligned(tensor: Any) -> Any:
 
 
 def copy(tensor: Any, device: str) -> Any:
-    """Return a copy of a contiguous tensor on ``device``, complete when it lies on the host."""
+    """Return a copy of a contiguous tensor on ``device``, complete when it lies on the host.
+
+    TVM copies on the default stream, for which those of torch do not wait by themselves.
+    """
     result = engine.empty(tensor.shape, str(tensor.dtype), device)
+    stream = _environment()
+    _follow(_DEFAULT, stream)
     engine.function("runtime.TVMTensorCopyFromTo")(tensor, result)
     if device == "cpu":
-        engine.function("runtime.Device_StreamSync")(engine.ffi().device("cuda", 0), 0)
+        engine.function("runtime.Device_StreamSync")(_gpu(), _DEFAULT)
+    else:
+        _follow(stream, _DEFAULT)
     return result
+
+
+class Turns:
+    """Calls of this process on its GPU: one after the other, each on its caller's stream.
+
+    The host only launches kernels, and TVM's pool lends what the host is done with to whoever asks
+    next, on any stream. So a call on another stream than the last one waits for it, on the GPU.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._last = call_lock(), _DEFAULT
+
+    @contextmanager
+    def take(self, values: Sequence[Any] = ()) -> Iterator[None]:
+        """Let what follows run on the stream of ``values``, behind what ran before.
+
+        That is torch's current one where they are torch's tensors on a GPU, else the default one
+        or what ``tvm_ffi.use_raw_stream`` has set.
+        """
+        with self._lock:
+            stream = _stream_of(values)
+            _follow(stream, self._last)
+            self._last = stream
+            with engine.ffi().use_raw_stream(_gpu(), stream):
+                yield
+
+
+_turns, _no_turn = Turns(), nullcontext()
+
+
+def turn(device: str, values: Sequence[Any] = ()) -> AbstractContextManager[None]:
+    """Return what work on ``device`` is done in: on a GPU, a turn that ``values`` are given to."""
+    return _no_turn if device == "cpu" else _turns.take(values)
+
+
+def _stream_of(values: Sequence[Any]) -> int:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for value in values:
+            if isinstance(value, torch.Tensor) and value.is_cuda:
+                return int(torch.cuda.current_stream(value.device).cuda_stream)
+    return _environment()
+
+
+def _environment() -> int:
+    """Return the stream that TVM launches on in this thread."""
+    return int(engine.ffi().get_raw_stream(_gpu()) or _DEFAULT)
+
+
+def _follow(stream: int, other: int) -> None:
+    """Let work that is put on ``stream`` from now on wait for what ``other`` has to do."""
+    if stream != other:
+        engine.function("runtime.Device_StreamSyncFromTo")(_gpu(), other, stream)
+
+
+def _gpu() -> Any:
+    return engine.ffi().device("cuda", 0)
 
 
 @functools.cache

@@ -45,7 +45,7 @@ class Library(Session):
 
     def __init__(self, path: Path, manifest: Manifest, executable: Any, weights: list[Any]) -> None:
         device = device_of(manifest)
-        restart = functools.partial(engine.start, executable, device)
+        restart = functools.partial(_started, executable, device)
         super().__init__(
             restart(),
             manifest.inputs,
@@ -115,6 +115,12 @@ class _Folder:
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="tvm-sparse-")
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+def _started(executable: Any, device: str) -> Any:
+    """Return a virtual machine, whose constants are copied to ``device`` in turn."""
+    with gpu.turn(device):
+        return engine.start(executable, device)
 
 
 def device_of(manifest: Manifest) -> str:

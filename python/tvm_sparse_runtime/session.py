@@ -48,7 +48,8 @@ class Session:
     Notes
     -----
     Calls from several threads are safe; they run one after another. Threads that shall run side by
-    side have a :meth:`clone` each.
+    side have a :meth:`clone` each. On a GPU all calls of a process run one after another, each on
+    its caller's stream; none waits for the GPU unless it copies outputs to the host.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Session:
         self.bounds = dict(bounds or {})
         self._open = any(isinstance(e, str) for spec in self.inputs for e in spec.shape)
         self.structure = structure or _flat(self.inputs, self.outputs)
-        self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
+        with gpu.turn(device):
+            self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._starts, self._ends = _ranges(self._weights)
         self._alignments = alignments(self.inputs, unaligned)
         self._direct = Direct(self.inputs, device, self._alignments)
@@ -178,6 +180,11 @@ class Session:
         if len(values) != len(self.inputs):
             expected = "; ".join([f"{len(self.inputs)}", *map(str, self.inputs)])
             raise TensorError("inputs", f"{len(values)} tensors", expected)
+        with gpu.turn(self.device, values):
+            return self._called(values)
+
+    def _called(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the outputs of :meth:`run`."""
         dims: dict[str, int] = {}
         device, accept = self.device, tensors.accept
         # All are as long as the others: it has just been asked.

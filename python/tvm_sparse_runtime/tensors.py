@@ -140,9 +140,12 @@ def _refuse_kinds(value: Any, where: str, device: str) -> None:
     masked = sys.modules.get("numpy.ma")  # NumPy imports it when it is asked for
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise TensorError(where, "an array with a mask", "all values", "fill it first")
-    place, _ = value.__dlpack_device__()
+    place, number = value.__dlpack_device__()
     if place not in {engine.DEVICE_TYPES["cpu"], engine.DEVICE_TYPES[device]}:
         raise TensorError(where, "a tensor on a device", "host memory", "move it to the CPU")
+    if place != engine.DEVICE_TYPES["cpu"] and number:
+        found = f"a tensor on device {number}"
+        raise TensorError(where, found, "device 0, where programs run", f"move it to {device}:0")
 
 
 def _refuse_torch(value: Any, torch: Any, where: str) -> None:

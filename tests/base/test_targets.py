@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_sparse.base.targets import parse_target, spelled
+from tvm_sparse.base.targets import ResolvedTarget, parse_target, spelled
 from tvm_sparse.errors import InputError
 
 
@@ -31,3 +31,9 @@ def test_unknown_names(name, message):
 @pytest.mark.parametrize("name", ["cpu:haswell", "cuda:sm_90", "cuda:sm_80,sm_90", "cuda:h100"])
 def test_a_target_is_spelled_as_it_was_named(name):
     assert spelled(parse_target(name).target) == name
+
+
+def test_functions_for_a_gpu_are_not_timed_one_by_one():
+    assert parse_target("cpu").timed_here
+    assert not parse_target("cpu:haswell").timed_here
+    assert not ResolvedTarget(parse_target("cuda:sm_90").target, runs_here=True).timed_here

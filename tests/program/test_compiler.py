@@ -9,6 +9,7 @@ from torch import nn
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
+from tvm_sparse.base import targets
 from tvm_sparse.frontends.load import load
 
 FAST = ts.Config(measure=False)
@@ -213,6 +214,15 @@ def test_other_cpus_are_built_but_never_measured():
     prune_banks(model, 2)
     (decision,) = ts.compile(model, (x,), target="cpu:haswell").decisions
     assert "not measured" in decision.reason
+
+
+def test_kernels_of_a_gpu_that_is_here_are_chosen_by_the_model(monkeypatch):
+    monkeypatch.setattr(targets, "_runs_here", lambda target: True)
+    model, x = nn.Sequential(nn.Linear(1024, 1024)).eval().half(), torch.randn(64, 1024).half()
+    prune_banks(model, 2)
+    (decision,) = ts.compile(model, (x,), target="cuda:sm_90").decisions
+    assert decision.modelled_us
+    assert "measured" not in decision.reason.replace("not measured", "")
 
 
 @pytest.mark.parametrize("tokens", [8, 13, 31, 69])

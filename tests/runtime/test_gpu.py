@@ -1,4 +1,7 @@
 import sys
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -80,3 +83,93 @@ def test_host_tensors_stay_where_they_are():
     tensor = engine.tensor(np.arange(32, dtype="float32"))
     assert gpu.home(tensor) == "cpu"
     assert gpu.moved(tensor, "cpu") is tensor
+
+
+class Streams:
+    """Torch with tensors on a GPU, and what TVM is asked for; streams are numbers."""
+
+    class Tensor:
+        is_cuda, device = True, "cuda:0"
+
+    def __init__(self, monkeypatch):
+        self.current, self.asked = 5, []
+        torch = types.SimpleNamespace(
+            Tensor=self.Tensor,
+            cuda=types.SimpleNamespace(current_stream=lambda device: self),
+        )
+        monkeypatch.setitem(sys.modules, "torch", torch)
+
+        def function(name):
+            short = name.rpartition(".")[2].removeprefix("Device_")
+            return lambda device, *streams: self.asked.append((short, *streams))
+
+        monkeypatch.setattr(engine, "function", function)
+
+    @property
+    def cuda_stream(self):
+        return self.current
+
+    def environment(self):
+        return engine.ffi().get_raw_stream(engine.ffi().device("cuda", 0))
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    engine.ffi()
+    return Streams(monkeypatch)
+
+
+def test_a_call_runs_on_the_stream_of_torch_behind_the_last_call(streams):
+    turns = gpu.Turns()
+    for streams.current, waits in ((5, [(0, 5)]), (5, []), (7, [(5, 7)])):
+        streams.asked.clear()
+        with turns.take([object(), streams.Tensor()]):
+            assert streams.environment() == streams.current
+        assert streams.asked == [("StreamSyncFromTo", *pair) for pair in waits]
+        assert not streams.environment()
+    with turns.take(), turns.take():
+        assert not streams.environment()
+    assert streams.asked[-1] == ("StreamSyncFromTo", 7, 0)
+
+
+def test_the_stream_is_given_back_when_a_call_fails(streams):
+    turns = gpu.Turns()
+    with pytest.raises(ZeroDivisionError), turns.take([streams.Tensor()]):
+        1 / 0
+    assert not streams.environment()
+    with turns.take([streams.Tensor()]):
+        assert streams.asked == [("StreamSyncFromTo", 0, 5)]
+
+
+def test_calls_of_several_threads_take_turns(streams):
+    turns, inside = gpu.Turns(), []
+
+    def call():
+        with turns.take():
+            inside.append(len(inside))
+            time.sleep(0.002)
+            inside.pop()
+            return len(inside)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert not any(future.result() for future in [threads.submit(call) for _ in range(40)])
+
+
+def test_copies_are_ordered_with_the_stream_of_a_call(streams, monkeypatch):
+    tensor = engine.tensor(np.zeros(4, "f4"))
+    monkeypatch.setattr(engine, "empty", lambda *_: tensor)
+    monkeypatch.setattr(
+        engine, "function", lambda name: lambda *a: streams.asked.append((name, *a[1:]))
+    )
+    order, copies = "runtime.Device_StreamSyncFromTo", "runtime.TVMTensorCopyFromTo"
+    with gpu.Turns().take([streams.Tensor()]):
+        streams.asked.clear()
+        gpu.copy(tensor, "cuda")
+        gpu.copy(tensor, "cpu")
+    names = [name for name, *_ in streams.asked]
+    assert names == [order, copies, order, order, copies, "runtime.Device_StreamSync"]
+    assert [a[1:] for a in streams.asked if a[0] == order] == [(5, 0), (0, 5), (5, 0)]
+
+
+def test_work_on_the_host_takes_no_turn():
+    assert gpu.turn("cpu") is gpu.turn("cpu")

@@ -140,16 +140,20 @@ def test_what_does_not_fit(value, message):
         accepted(value)
 
 
-def test_tensor_on_a_device():
+@pytest.mark.parametrize(
+    ("number", "runs_on", "message"),
+    [(0, "cpu", "move it to the CPU"), (1, "cuda", "device 1; expected device 0.*cuda:0")],
+)
+def test_tensor_on_a_device(number, runs_on, message):
     class OnDevice:
         def __dlpack__(self):
             raise AssertionError
 
         def __dlpack_device__(self):
-            return 2, 0
+            return 2, number
 
-    with pytest.raises(TensorError, match="move it to the CPU"):
-        accepted(OnDevice())
+    with pytest.raises(TensorError, match=message):
+        tensors.accept(OnDevice(), SPEC, {}, runs_on)
 
 
 def test_one_symbol_is_one_length():

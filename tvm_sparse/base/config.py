@@ -26,7 +26,7 @@ class Config:
         ``False`` compiles every layer dense by the same pipeline: the baseline for speed-ups.
     measure
         Time dense and sparse candidates of each layer on this machine and take the faster;
-        ``False`` decides by the cost model. Cross-compiling never measures.
+        ``False`` decides by the cost model. Nothing is measured for GPUs, or for other machines.
     cache
         Take what the user's cache directory has from this machine: times that were measured before
         for the same code (new ones are kept there), and costs that ``tvm-sparse machine --fit``

@@ -49,6 +49,13 @@ class ResolvedTarget:
     target: Target
     runs_here: bool
 
+    @property
+    def timed_here(self) -> bool:
+        """Whether functions are timed one by one: here, and not launched by a host of their own."""
+        host = self.target.host
+        launched = host is not None and str(host.kind) != str(self.target.kind)
+        return self.runs_here and not launched
+
 
 def parse_target(name: str | Target) -> ResolvedTarget:
     """Return the target called ``name``.

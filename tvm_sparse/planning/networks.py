@@ -55,8 +55,7 @@ class Networks:
     @property
     def runs_here(self) -> bool:
         """Whether times can be measured."""
-        runnable = parse_target(self.target)
-        return runnable.runs_here and self.config.measure and not _on_device(runnable.target)
+        return parse_target(self.target).timed_here and self.config.measure
 
     def costs(
         self, numerics: str, candidates: Sequence[Candidate], progress: ReportProgress
@@ -171,8 +170,3 @@ def _pieces(leaf: Any, wanted: Any) -> Sequence[Any]:
     if not isinstance(wanted, Tensor):
         return [leaf] * PIECES
     return [part for part in leaf.split(len(wanted)) if len(part) == len(wanted)]
-
-
-def _on_device(target: Target) -> bool:
-    """Whether code for ``target`` is launched by a host: its kernels are not timed one by one."""
-    return target.host is not None and str(target.host.kind) != str(target.kind)

@@ -159,7 +159,7 @@ def _compiled(
     """Lower, schedule and build an imported model."""
     decisions = Decisions()
     packed: dict[str, np.ndarray] = {}
-    if not resolved.runs_here:
+    if not resolved.timed_here:
         config = replace(config, measure=False)
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
     chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
