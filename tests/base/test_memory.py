@@ -85,6 +85,17 @@ def test_values_of_any_type_survive(dtype):
     assert (memory.owned(const) == value).all()
 
 
+@pytest.mark.parametrize("error", [BufferError, RuntimeError])
+def test_what_numpy_cannot_read_is_copied(monkeypatch, error):
+    def refuse(_tensor):
+        raise error("bfloat16")
+
+    const = constant(LARGE)
+    monkeypatch.setattr(np, "from_dlpack", refuse)
+    assert (memory.array_of(const) == LARGE).all()
+    assert (memory.owned(const) == LARGE).all()
+
+
 def test_freed_memory_can_be_given_back():
     memory.give_back()
     memory._trim.cache_clear()

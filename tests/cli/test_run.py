@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import tvm_sparse as ts
 from tvm_sparse.cli.run import timed
 
 
@@ -24,6 +25,14 @@ def test_outputs_are_those_of_torch(call_json, artifact, here, small):
     assert output["shape"] == [3, 32]
     assert output["range"] == pytest.approx([expected.min(), expected.max()], rel=1e-5)
     assert printed["latency"] is None
+
+
+def test_bfloat16_is_printed(call_json, here):
+    model = torch.nn.Linear(8, 4).bfloat16().eval()
+    x = torch.ones(1, 8, dtype=torch.bfloat16)
+    ts.compile(model, (x,), config=ts.Config(measure=False)).export("half.tvms")
+    (output,) = call_json("run", here / "half.tvms")["outputs"]
+    assert (output["dtype"], output["shape"]) == ("bfloat16", [1, 4])
 
 
 def test_repeat_gives_statistics(call, call_json, artifact):

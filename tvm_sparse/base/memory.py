@@ -38,18 +38,23 @@ def argument_of(array: np.ndarray) -> Any:
 
 def array_of(const: Any) -> np.ndarray:
     """Return the value of a constant without a copy where NumPy can read it; do not write to it."""
-    try:
-        return np.from_dlpack(const.value)
-    except RuntimeError:  # bfloat16 and narrower types
-        return const.value.numpy()
+    array = _read(const.value)
+    return const.value.numpy() if array is None else array
 
 
 def owned(const: Any) -> np.ndarray:
     """Return a copy of the value of a constant, aligned as kernels need it."""
+    array = _read(const.value)
+    copy = None if array is None else _read(tvm.runtime.tensor(array))
+    return const.value.numpy() if copy is None else copy
+
+
+def _read(tensor: Any) -> np.ndarray | None:
+    """Return ``tensor`` as an array in the same memory; None where NumPy lacks its type."""
     try:
-        return np.from_dlpack(tvm.runtime.tensor(np.from_dlpack(const.value)))
-    except RuntimeError:
-        return const.value.numpy()
+        return np.from_dlpack(tensor)
+    except (BufferError, RuntimeError):  # bfloat16 and narrower types; RuntimeError until NumPy 2.5
+        return None
 
 
 def give_back() -> None:

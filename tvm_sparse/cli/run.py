@@ -50,7 +50,7 @@ def run_command(
 
         library = runtime.load(artifact, threads=threads)
         arrays = _inputs(library, input)
-        outputs = [np.from_dlpack(result) for result in library.run(*arrays)]
+        outputs = list(library.run(*arrays))
         _save(outputs, output or [])
         latency = timed(lambda: library.run(*arrays), repeat) if repeat else None
         _show([spec.name for spec in library.outputs], outputs, latency, json)

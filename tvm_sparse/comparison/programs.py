@@ -24,4 +24,4 @@ def inputs_for(model: Any, files: Sequence[Path] | None = None) -> list[np.ndarr
 
 def call(library: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run ``library`` and return all its outputs."""
-    return [np.from_dlpack(x) for x in library.run(*inputs)]
+    return [np.asarray(x) for x in library.run(*inputs)]
