@@ -24,8 +24,9 @@ from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-ELSEWHERE = {"deploy.md", "examples.md", "extending.md"}
-"""Pages whose code other tests run: test_deploy_page, test_examples, extension/test_page."""
+ELSEWHERE = {"deploy.md", "examples.md", "extending.md", "gpu.md"}
+"""Pages whose code other tests run: test_deploy_page, test_examples, extension/test_page,
+test_gpu_page."""
 
 FASTER = {
     "trials=512": "trials=2",
