@@ -23,6 +23,7 @@ from tvm_sparse.passes.lower.annotate_reductions import AnnotateReductions
 from tvm_sparse.passes.lower.copy_widening import CopyWidening
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
 from tvm_sparse.passes.lower.fuse import fused
+from tvm_sparse.passes.lower.fuse_attention import FuseAttention
 from tvm_sparse.passes.lower.fuse_depthwise import FuseDepthwise
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower.lower_lines import LowerLines
@@ -49,6 +50,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         *([RemoveChannels(notes), OrderChannels(notes)] if chooser.config.sparse else []),
         FuseDepthwise(chooser),
         RoundOperands(chooser.config.precision, chooser.target, chooser.note),
+        FuseAttention(chooser.target),
         LowerContractions(chooser),
         MergePermutes(),
         LowerRows(together=True),

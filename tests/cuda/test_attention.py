@@ -1,0 +1,248 @@
+"""Fused attention on GPUs, executed on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn import functional as F
+
+import tvm_sparse as ts
+from tests.cuda.kernels import ARCHS, compiled, executed, needs_nvrtc, target, typed
+from tests.cuda.test_product import heads, plain, seen
+from tests.cuda.use import CONFIG, Use
+from tests.emulation.exact import array
+from tvm_sparse.ops.cuda.attention import Attention, attention
+from tvm_sparse.selection.cuda.attention_choice import attention_warps
+from tvm_sparse.testing import emulate
+
+DTYPES = ("float16", "bfloat16")
+ERROR = {"float16": 2e-3, "bfloat16": 1.6e-2}
+HEADS_LAST = (0, 2, 1, 3)
+
+CASES = {
+    "one query": (1, 1, 5, 2, 64, None),
+    "one key": (2, 20, 1, 2, 16, None),
+    "whole steps": (1, 64, 128, 2, 64, None),
+    "odd": (2, 37, 67, 3, 64, None),
+    "widest": (1, 20, 33, 2, 128, None),
+    "columns of a mask": (2, 37, 67, 2, 32, (2, 1, 1, 67)),
+    "a mask": (2, 20, 35, 2, 64, (20, 35)),
+    "rows of a mask": (2, 20, 35, 2, 48, (1, 2, 20, 1)),
+    "a mask of each item": (2, 17, 70, 2, 96, (2, 2, 17, 70)),
+}
+
+
+def wanted(q, k, v, mask, a):
+    """What float64 gives; rows without a finite score are zero or NaN, as asked for."""
+    scores = q @ k.swapaxes(-1, -2) * a.scale + mask
+    largest = scores.max(-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isneginf(largest), 0, largest))
+    total = shares.sum(-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        shares = shares / np.where((total == 0) & a.safe, 1, total)
+    return (shares @ v).transpose(a.order)
+
+
+def operands(a, dtype, rng, mask):
+    views = (a.query, a.key, a.value)
+    values = [typed(rng.standard_normal(view.shape), dtype) for view in views]
+    return values if mask is None else [*values, typed(mask, dtype)]
+
+
+def result(emulator, a, dtype, given, warps):
+    func = attention(a, dtype, warps).with_attr("global_symbol", "main")
+    return executed(emulator, func, given, a.output, dtype)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_errors_are_those_of_the_dtype(emulator, case, dtype):
+    batch, rows, keys, count, width, shape = CASES[case]
+    views = [heads(batch, length, count, width) for length in (rows, keys, keys)]
+    rng = np.random.default_rng(0)
+    mask = None if shape is None else rng.standard_normal(shape)
+    if mask is not None:
+        mask[rng.random(shape) < 0.3] = -np.inf
+        mask[..., 0, :] = -np.inf
+    a = Attention(
+        *views,
+        lead=(batch, count),
+        order=HEADS_LAST,
+        mask=shape,
+        mask_dtype=dtype,
+        scale=0.25,
+        safe=True,
+    )
+    assert a.fits(dtype)
+    given = operands(a, dtype, rng, mask)
+    exact = [seen(v, x.astype("f8")) for v, x in zip(views, given, strict=False)]
+    added = 0 if mask is None else given[3].astype("f8")
+    for warps in (1, 4):
+        got = result(emulator, a, dtype, given, warps)
+        np.testing.assert_allclose(got, wanted(*exact, added, a), rtol=0, atol=ERROR[dtype])
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
+    rows, keys, width = 70, 130, 64
+    rng = np.random.default_rng(1)
+    chosen = rng.integers(0, keys, rows)
+    mask = np.full((rows, keys), -np.inf)
+    mask[np.arange(rows), chosen] = 3
+    view = plain(2, keys, width)
+    a = Attention(plain(2, rows, width), view, view, (2,), (0, 1, 2), (rows, keys), dtype)
+    given = operands(a, dtype, rng, mask)
+    given[2] = typed(rng.integers(-9, 10, (2, keys, width)), dtype)
+    got = result(emulator, a, dtype, given, 2)
+    np.testing.assert_array_equal(got, given[2].astype("f4")[:, chosen])
+
+
+@needs_nvrtc
+def test_rows_without_a_score_and_odd_numbers(emulator):
+    rows, keys, width = 5, 70, 16
+    a = Attention(
+        *(plain(n, width) for n in (rows, keys, keys)), (), (0, 1), (rows, keys), "float16"
+    )
+    mask = np.zeros((rows, keys))
+    mask[1], mask[2, 66], mask[3, 66], mask[4, :65] = -np.inf, np.nan, np.inf, -np.inf
+    given = operands(a, "float16", np.random.default_rng(2), mask)
+    got = result(emulator, a, "float16", given, 1)
+    finite = np.isfinite(got).all(1)
+    np.testing.assert_array_equal(finite, [True, False, False, False, True])
+    assert np.isnan(got[1:4]).all()
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("width", [16, 64, 96, 128])
+def test_nothing_spills(arch, width):
+    view = heads(2, 100, 3, width)
+    a = Attention(view, view, view, (2, 3), HEADS_LAST, (2, 1, 1, 100), "float16")
+    func = attention(a, "float16", 4).with_attr("global_symbol", "main")
+    (used,) = compiled(func, arch).values()
+    assert used.registers <= 200
+    # At most the address of a mask's row, to have four blocks of a multiprocessor.
+    assert used.stack <= 16
+
+
+@needs_nvrtc
+def test_a_missing_barrier_is_found(emulator):
+    view = plain(1, 100, 16)
+    a = Attention(view, view, view, (1,), (0, 1, 2))
+    func = attention(a, "float16", 4).with_attr("global_symbol", "main")
+    given = operands(a, "float16", np.random.default_rng(0), None)
+    with pytest.raises(AssertionError, match=r"race|barrier|written|read"):
+        executed(
+            emulator, func, given, a.output, "float16", lambda ptx: ptx.replace("bar.sync", "//")
+        )
+
+
+def test_what_has_no_kernel():
+    def fits(view, value=None, order=(0, 1, 2)):
+        return Attention(view, view, value or view, (2,), order).fits("float16")
+
+    assert fits(plain(2, 20, 32))
+    assert not fits(plain(2, 20, 24))
+    assert not fits(plain(2, 20, 144))
+    assert not fits(plain(2, 20, 32), plain(2, 20, 16))
+    assert not fits(plain(2, 20, 32), order=(0, 2, 1))
+    assert not fits(heads(2, 20, 1, 32, transposed=True))
+
+
+def test_thread_blocks_fill_a_gpu_and_no_warp_idles():
+    def warps(batch, rows):
+        view = heads(batch, rows, 12, 64)
+        return attention_warps(Attention(view, view, view, (batch, 12), HEADS_LAST), target())
+
+    assert [warps(32, 512), warps(1, 128), warps(32, 17), warps(32, 1)] == [4, 1, 2, 1]
+
+
+def split(x, width=32):
+    return x.reshape(*x.shape[:2], -1, width).transpose(1, 2)
+
+
+def merge(y):
+    return y.transpose(1, 2).flatten(2)
+
+
+def sdpa(q, k, v, mask=None):
+    return merge(F.scaled_dot_product_attention(split(q), split(k), split(v), mask))
+
+
+def causal(q, k, v):
+    return merge(F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=True))
+
+
+def eager(q, k, v, mask):
+    scores = split(q) @ split(k).transpose(-1, -2) / 5.5 + mask
+    return merge(torch.softmax(scores, -1, dtype=torch.float32).to(q.dtype) @ split(v))
+
+
+def mask_first(q, k, v, mask):
+    scores = mask + 0.2 * (split(q) @ split(k).transpose(-1, -2))
+    return merge(scores.softmax(-1) @ split(v))
+
+
+def scores_too(q, k, v):
+    shares = (split(q) @ split(k).transpose(-1, -2)).softmax(-1)
+    return merge(shares @ split(v)), shares
+
+
+def columns(q, k, v):
+    return merge((split(q) @ split(k).transpose(-1, -2)).softmax(-2) @ split(v))
+
+
+ADDED = torch.zeros(2, 1, 20, 20).masked_fill(torch.rand(2, 1, 20, 20) < 0.2, -torch.inf)
+ALLOWED = torch.ones(2, 1, 1, 20, dtype=torch.bool)
+ALLOWED[0, ..., 15:] = False
+NONE_IN_A_ROW = torch.ones(20, 20, dtype=torch.bool).tril(-1)
+
+FORMS = {
+    "plain": (sdpa, ()),
+    "causal": (causal, ()),
+    "allowed": (sdpa, (ALLOWED,)),
+    "rows without a key": (sdpa, (NONE_IN_A_ROW,)),
+    "added": (sdpa, (ADDED.clamp(min=-9),)),
+    "eager": (eager, (ADDED.clamp(min=-9),)),
+    "mask first": (mask_first, (ADDED.clamp(min=-9),)),
+    "scores too": (scores_too, ()),
+    "columns": (columns, ()),
+}
+APART = ("scores too", "columns")
+
+
+def as_dtype(x, dtype):
+    return x if x.dtype == torch.bool else x.to(dtype)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("form", FORMS)
+def test_networks_equal_pytorch(form, dtype):
+    torch.manual_seed(0)
+    function, masks = FORMS[form]
+    inputs = [torch.randn(2, 20, 96) for _ in range(3)]
+    given = [as_dtype(x, dtype) for x in (*inputs, *masks)]
+    library = ts.compile(Use(function), tuple(given), target="cuda:sm_90", config=CONFIG)
+    fused = [kernel for kernel in library.kernels if kernel.function.startswith("attention")]
+    assert len(fused) == (form not in APART)
+    found = emulate(library, *map(array, given))
+    assert not found.report.findings
+    exact = function(*(as_dtype(x, torch.float64) for x in given))
+    exact = exact if isinstance(exact, tuple) else (exact,)
+    bound = 6 * ERROR[str(dtype).removeprefix("torch.")]
+    for got, want in zip(found.outputs, exact, strict=True):
+        np.testing.assert_allclose(got.astype("f8"), want.numpy(), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dims", [{0: Dim("batch")}, {0: Dim("batch"), 1: Dim("length")}])
+def test_open_extents_stay_three_kernels(dims):
+    inputs = tuple(torch.randn(2, 17, 96).half() for _ in range(3))
+    library = ts.compile(
+        Use(sdpa), inputs, dynamic_shapes=((dims,) * 3,), target="cuda:sm_90", config=CONFIG
+    )
+    assert not any(kernel.function.startswith("attention") for kernel in library.kernels)

@@ -1,0 +1,154 @@
+"""Attention as models have it: a softmax of products of activations, times a third one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.numerics import HALVES
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, shape_of
+
+EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equal")
+"""How PyTorch's ``_safe_softmax`` asks for rows whose scores are all minus infinity."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """``softmax(query @ key * scale + mask) @ value``, all of one 16-bit dtype; sums are fp32.
+
+    ``key`` has its columns first, as a product wants it. With ``safe``, rows whose scores are all
+    minus infinity are zero. ``inner`` are the results between the two products.
+    """
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any | None
+    scale: float
+    safe: bool
+    inner: tuple[Any, ...]
+
+
+def attention_chain(sweep: Rewriter, call: relax.Call) -> Chain | None:
+    """Return the attention whose result is ``call``: the sums of its last product, rounded."""
+    dtype = str(call.ty.dtype)
+    product = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    if dtype not in HALVES or not _is_product(product, dtype):
+        return None
+    shares, inner = product.args[0], [product.args[0]]
+    chosen, safe = sweep.resolve(shares), False
+    if op_name(chosen) == "where":
+        empty, zero, shares = chosen.args
+        if not _is_zero(sweep, zero):
+            return None
+        inner.append(shares)
+        safe = True
+    softmax = _softmax(sweep, shares, dtype)
+    if softmax is None:
+        return None
+    scores = _without_cast(sweep, softmax.args[0])
+    if safe and not _asks_for_empty_rows(sweep, empty, scores):
+        return None
+    scores, mask = _masked(sweep, scores, dtype, inner)
+    scores, scale = _scaled(sweep, scores, inner)
+    inner.append(scores)
+    first = _product_of(sweep, scores, dtype)
+    if first is None:
+        return None
+    query, key = first.args
+    return Chain(query, key, product.args[1], mask, scale, safe, tuple(inner))
+
+
+def _masked(sweep: Rewriter, scores: Any, dtype: str, inner: list[Any]) -> tuple[Any, Any | None]:
+    """Return scores without their mask, and the mask: what has not their extents, or is second."""
+    call = sweep.resolve(scores)
+    if op_name(call) != "add":
+        return scores, None
+    for own, mask in (call.args, reversed(call.args)):
+        whole = shape_of(own) == shape_of(call) and str(mask.ty.dtype) == dtype
+        if whole and _product_of(sweep, _scaled(sweep, own, [])[0], dtype) is not None:
+            inner.append(scores)
+            return own, mask
+    return scores, None
+
+
+def _scaled(sweep: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:
+    """Return scores without the number that they are multiplied with or divided by, and that."""
+    call = sweep.resolve(scores)
+    if op_name(call) not in ("multiply", "divide"):
+        return scores, 1.0
+    number = sweep.constant(call.args[1])
+    if number is None or shape_of(number):
+        return scores, 1.0
+    value = float(array_of(number))
+    inner.append(scores)
+    return call.args[0], value if op_name(call) == "multiply" else 1 / value
+
+
+def _is_product(call: Any, dtype: str) -> bool:
+    return op_name(call) == "matmul" and all(str(x.ty.dtype) == dtype for x in call.args)
+
+
+def _product_of(sweep: Rewriter, expr: Any, dtype: str) -> Any | None:
+    """Return the product that ``expr``, of ``dtype``, is the rounded result of."""
+    if str(expr.ty.dtype) != dtype:
+        return None
+    call = sweep.resolve(expr)
+    call = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    return call if _is_product(call, dtype) else None
+
+
+def _softmax(sweep: Rewriter, shares: Any, dtype: str) -> Any | None:
+    """Return the softmax of rows that ``shares``, of ``dtype``, are."""
+    if str(shares.ty.dtype) != dtype:
+        return None
+    call = sweep.resolve(shares)
+    call = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    last = len(shape_of(shares) or ()) - 1
+    return call if op_name(call) == "nn.softmax" and int(call.attrs.axis) in (-1, last) else None
+
+
+def _without_cast(sweep: Rewriter, expr: Any) -> Any:
+    """Return what a softmax reads, before it was widened."""
+    call = sweep.resolve(expr)
+    wide = op_name(call) == "astype" and str(call.args[0].ty.dtype) in HALVES
+    return call.args[0] if wide else expr
+
+
+def _is_zero(sweep: Rewriter, expr: Any) -> bool:
+    call = sweep.resolve(expr)
+    if op_name(call) == "full_like":
+        return _is_scalar(sweep, call.args[1], 0)
+    return _is_scalar(sweep, expr, 0)
+
+
+def _is_scalar(sweep: Rewriter, expr: Any, value: float) -> bool:
+    found = sweep.constant(expr)
+    return found is not None and bool((np.asarray(array_of(found), "float64") == value).all())
+
+
+def _asks_for_empty_rows(sweep: Rewriter, expr: Any, scores: Any) -> bool:
+    """Whether ``expr`` says of each row whether all its ``scores`` are minus infinity."""
+    calls = []
+    for name in EMPTY_ROWS:
+        call = sweep.resolve(expr)
+        if op_name(call) != name:
+            return False
+        calls.append(call)
+        expr = call.args[0]
+    largest, is_none, is_lowest = calls[2], calls[4], calls[6]
+    rank = len(shape_of(largest.args[0]) or ())
+    along = [int(axis) % rank for axis in largest.attrs.axis or ()]
+    kinds = [str(call.ty.dtype) for call in (calls[1], calls[3], calls[5])]
+    return (
+        along == [rank - 1]
+        and bool(largest.attrs.keepdims)
+        and kinds == ["bool", "int8", "int64"]
+        and _is_scalar(sweep, is_none.args[1], 0)
+        and _is_scalar(sweep, is_lowest.args[1], -np.inf)
+        and expr.same_as(scores)
+    )
