@@ -24,6 +24,7 @@ from tvm_sparse.passes.graph.rewrite import (
 )
 from tvm_sparse.schedules.blocks import PARALLEL, nodes, static_extent
 from tvm_sparse.schedules.variables import placed
+from tvm_sparse.schedules.whole_numbers import whole_numbers
 
 INSIDE = "inside"
 
@@ -68,7 +69,7 @@ class WritePadding:
             symbols = _unbound(mod[name])
             if (name, padding) not in made:
                 func = bordered(mod[name], padding)
-                func = func and func.with_attr(BORDERED, name)
+                func = func and whole_numbers(func).with_attr(BORDERED, name)
                 func = func and _with(func, symbols)
                 made[name, padding] = func and sweep.builder_.add_func(func, f"{name}_bordered")
                 if func:

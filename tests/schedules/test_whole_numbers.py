@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+from tvm_sparse.schedules.blocks import nodes
+from tvm_sparse.schedules.whole_numbers import whole_numbers
+
+
+def fused():
+    """Numbers of the elements of an open tensor, in one loop over its axes in another order."""
+    batch, rows = (tirx.Var(name, "int64") for name in ("batch", "rows"))
+    x = te.placeholder((batch, rows, tirx.const(3, "int64")), "float32", "X")
+    y = te.compute(x.shape, lambda b, r, c: x[b, r, c] * 2 + ((c - 2) // rows).astype("float32"))
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([x, y]))
+    (block,) = schedule.get_child_blocks(schedule.get_sblock("root"))
+    b, r, c = schedule.get_loops(block)
+    schedule.reorder(c, b, r)
+    schedule.parallel(schedule.fuse(c, b, r))
+    return schedule.mod["main"]
+
+
+def by_extents(func, *kinds):
+    found = [node for kind in kinds for node in nodes(func.body, kind)]
+    return [node for node in found if not isinstance(node.b, tirx.IntImm)]
+
+
+def test_places_are_divided_as_c_divides():
+    func = whole_numbers(fused())
+    (negative,) = by_extents(func, tirx.FloorDiv, tirx.FloorMod)
+    assert "- T.int64(2)" in negative.a.script() or "-" in str(negative.a)
+    assert by_extents(func, tirx.Div) and by_extents(func, tirx.Mod)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (2, 5, 3), (3, 1, 3), (0, 4, 3), (2, 7, 3)])
+def test_nothing_else_changes(shape):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
+    results = []
+    for func in (fused(), whole_numbers(fused())):
+        out = tvm.runtime.tensor(np.full(shape, np.nan, "float32"))
+        tvm.compile(func.with_attr("global_symbol", "main"), target="llvm")(
+            tvm.runtime.tensor(x), out
+        )
+        results.append(out.numpy())
+    np.testing.assert_array_equal(*results)
+    if x.size:
+        np.testing.assert_array_equal(results[0], x * 2 + (np.arange(3) - 2) // shape[1])
