@@ -112,7 +112,7 @@ def open_shapes(record: dict[str, Any]) -> str:
     near = sum(ratio <= NEAR for ratio in ratios)
     return (
         f"One program with open extents takes {statistics.median(ratios):.2f} times in the median "
-        f"of {len(ratios)} networks and shapes, {ratios[-1]:.2f} at most; {near} are within "
+        f"of {len(ratios)} networks and shapes, {ratios[-1]:.3f} at most; {near} are within "
         f"{NEAR} (one thread, against the closed program of each shape): "
         "[each of them](docs/performance/open_shapes.md)."
     )

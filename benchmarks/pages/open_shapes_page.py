@@ -26,7 +26,7 @@ def summary(found: Mapping[str, Any]) -> str:
     within = sum(ratio <= MOST for ratio in ratios)
     return (
         f"{statistics.median(ratios):.2f} times in the median of {len(ratios)} networks and shapes,"
-        f" {max(ratios):.2f} at most; {within} are within {MOST}"
+        f" {max(ratios):.3f} at most; {within} are within {MOST}"
     )
 
 
@@ -57,5 +57,5 @@ def page(found: Mapping[str, Any]) -> str:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     shape = " x ".join(map(str, row["shape"]))
     times = [f"{row[name]:.3f}" for name in ("closed_ms", "open_ms")]
-    zeros, ratio = f"{row['sparsity']:.0%}", f"{row['ratio']:.2f}"
+    zeros, ratio = f"{row['sparsity']:.0%}", f"{row['ratio']:.3f}"
     return [row["network"], row["numbers"], zeros, shape, *times, ratio, f"{row['error']:.1e}"]

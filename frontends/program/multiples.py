@@ -7,12 +7,12 @@ In the function such an extent is a symbol of its own, ``H``, and the input is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvm import relax, tirx
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
-from tvm.sym import Analyzer
+from tvm.sym import Analyzer, ConstIntBound
 from tvm.tirx.analysis import undefined_vars
 
 MULTIPLES = "multiples"
@@ -34,6 +34,7 @@ class Importer(ExportedProgramImporter):
         self.symbols: dict[str, Any] = {}
         """What symbols are that stand alone nowhere, by their names: quotients of extents."""
         self.multiples: dict[str, list[Any]] = {}
+        self._bounds: dict[str, Any] = {}
         self._own_extents: dict[str, Any] = {}
         self._cast_types: dict[str, Any] = {}
 
@@ -48,6 +49,7 @@ class Importer(ExportedProgramImporter):
                 dtype = inputs[name].ty.dtype
                 self._cast_types[name] = relax.TensorType([meant for _, meant in pairs], dtype)
                 inputs[name] = relax.Var(name, relax.TensorType([own for own, _ in pairs], dtype))
+        self._bounds = bounds
         return weights, inputs, bounds
 
     def _multiple_of(self, extent: Any) -> Any:
@@ -83,8 +85,42 @@ class Importer(ExportedProgramImporter):
         cast = self.block_builder.match_cast
         casts = {name: cast(inputs_vars[name], kind) for name, kind in types.items()}
         return super()._translate_fx_graph(
-            graph_module, nodes, {**inputs_vars, **casts}, custom_ops
+            graph_module, self._settled(nodes), {**inputs_vars, **casts}, custom_ops
         )
+
+    def _settled(self, nodes: Any) -> Iterator[Any]:
+        """Yield each node; what was translated is cast to the extents that the bounds leave it.
+
+        TVM knows no bounds: it could not join an extent that is always one with one.
+        """
+        for node in nodes:
+            yield node
+            value = self.env.get(node)
+            if node.op != "call_function" or not isinstance(value, relax.Var):
+                continue
+            shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
+            if shape is None or not isinstance(shape, relax.ShapeExpr):
+                continue
+            settled = [within(extent, self._bounds) for extent in shape]
+            if any(a is not b for a, b in zip(settled, shape, strict=True)):
+                kind = relax.TensorType(settled, value.ty.dtype)
+                self.env[node] = self.block_builder.match_cast(value, kind)
+
+
+def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
+    """Return ``extent`` without symbols that do not change it between ``bounds``, by name."""
+    symbols = undefined_vars(extent)
+    if not symbols or isinstance(extent, tirx.Var):
+        return extent
+    known = Analyzer()
+    for symbol in symbols:
+        low, high = bounds.get(symbol.name, (0, None))
+        known.update(symbol, ConstIntBound(low, ConstIntBound.POS_INF if high is None else high))
+    span = known.const_int_bound(extent)
+    if span.min_value == span.max_value:
+        return tirx.IntImm("int64", span.min_value)
+    simple = known.simplify(extent)
+    return simple if len(undefined_vars(simple)) < len(symbols) else extent
 
 
 def noted(main: relax.Function) -> dict[str, tuple[str, int, int]]:

@@ -112,3 +112,31 @@ def test_a_number_is_added_to_what_stands_alone_nowhere():
         torch.testing.assert_close(library(x), Alone()(x))
     with pytest.raises(TensorError, match="expected a multiple of 3 and 1, x"):
         library(torch.rand(3, 12))
+
+
+class Flattened(nn.Module):
+    """Steps that leave one row of every plane that is allowed, joined with a mean of the plane."""
+
+    def __init__(self, pooled):
+        super().__init__()
+        self.down = nn.MaxPool2d((16, 1)) if pooled else nn.Conv2d(3, 4, (16, 1), (16, 1))
+        self.point = nn.Conv2d(3 if pooled else 4, 4, 1)
+
+    def forward(self, x):
+        row = self.point(self.down(x)).relu()
+        mean = row.mean((2, 3), keepdim=True)
+        return torch.cat([row, mean.expand(-1, -1, -1, row.shape[3])], 1)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_an_extent_that_is_one_between_the_bounds_is_one(pooled):
+    torch.manual_seed(0)
+    model = Flattened(pooled).eval()
+    shapes = ({0: Dim("n"), 2: Dim("h", min=16, max=31), 3: Dim("w", min=2, max=40)},)
+    library = ts.compile(model, (torch.rand(2, 3, 20, 12),), dynamic_shapes=shapes, config=QUICK)
+    assert library.outputs[0].shape == ("n", 8, 1, "w")
+    for shape in ((1, 3, 16, 2), (2, 3, 31, 9)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(TensorError):
+        library(torch.rand(1, 3, 32, 5))
