@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
+from tvm.target import Target
 
 from tests.passes.modules import module
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.passes.finish.assemble import assemble
 from tvm_sparse.passes.graph.failures import applied
 from tvm_sparse.passes.graph.rewrite import op_name, rewrite
 
@@ -46,3 +48,35 @@ def test_a_failure_of_no_part_is_the_models():
 
 def test_a_step_that_works_returns_its_result():
     assert applied(lambda mod: mod, BEFORE, "lowered").same_as(BEFORE)
+
+
+def _unlowered():
+    """``relu`` in loops, and ``concat`` of extents that only whoever calls knows to be equal."""
+    h = tirx.Var("h", "int64")
+    made = module(
+        lambda x, y: relax.op.concat([x, relax.op.nn.relu(y)], 1),
+        (2, 3, h),
+        (2, 3, 1),
+    )
+    return relax.transform.LegalizeOps()(made)
+
+
+def test_an_operator_without_loops_names_the_extents_that_were_not_compared():
+    with pytest.raises(
+        UnsupportedError,
+        match=r"operator 'concat' of .*'h' and '1' cannot be compared; expected extents",
+    ):
+        applied(lambda m: assemble(m, Target("llvm"), []), _unlowered(), "built")
+
+
+def test_loops_that_can_be_built_are_not_blamed():
+    """A step that wants a ``main`` of Relax, as the last one does, gets one for each function."""
+    lowered = relax.transform.LegalizeOps()(BEFORE)
+
+    def step(mod: tvm.IRModule) -> None:
+        assert isinstance(mod["main"], relax.Function)
+        if any(name.name_hint == "tir_exp" for name in mod.get_global_vars()):
+            raise RuntimeError("no luck")
+
+    with pytest.raises(UnsupportedError, match=r"function 'tir_exp': cannot be built \(no luck\)"):
+        applied(step, lowered, "built")

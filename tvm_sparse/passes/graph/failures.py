@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
+from tvm.sym import Analyzer
 
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import SparseError, UnsupportedError
@@ -30,6 +33,7 @@ def applied(step: Step, mod: tvm.IRModule, action: str) -> Any:
     except SparseError:
         raise
     except Exception as error:
+        _refuse_unlike_extents(mod, error)
         raise UnsupportedError(
             _culprit(step, mod),
             f"cannot be {action}{aside(said(error))}",
@@ -41,6 +45,48 @@ def applied(step: Step, mod: tvm.IRModule, action: str) -> Any:
 def _tried(step: Step, mod: tvm.IRModule) -> Any:
     with errors_through_tvm():
         return step(mod)
+
+
+def _refuse_unlike_extents(mod: tvm.IRModule, cause: Exception) -> None:
+    """Refuse the first operator that has no loops as nothing tells the shape of its result.
+
+    That is so where extents of its operands have to be equal, and TVM cannot prove that they are.
+    """
+    for call in _operators(mod):
+        if call.op.get_attr("FLegalize") is None or not isinstance(call.ty, relax.TensorType):
+            continue
+        unlike = _unlike_extents(call) if call.ty.shape is None else None
+        if unlike is not None:
+            raise UnsupportedError(
+                _described(call),
+                "has operands whose extents {!r} and {!r} cannot be compared".format(*unlike),
+                "extents that are equal for all inputs",
+                "fix one of the open extents of the inputs, or give it bounds",
+            ) from cause
+
+
+def _unlike_extents(call: relax.Call) -> tuple[str, str] | None:
+    """Return the first two extents of operands that may differ, and are not joined."""
+    shapes = [list(t.shape) for t in _operands(call) if t.shape is not None]
+    joined = getattr(call.attrs, "axis", None) if op_name(call) == "concat" else None
+    known = Analyzer()
+    for first, other in itertools.combinations(shapes, 2):
+        for back, (a, b) in enumerate(zip(reversed(first), reversed(other), strict=False), 1):
+            at_joined = joined is not None and int(joined) % len(first) == len(first) - back
+            if not at_joined and not known.can_prove_equal(a, b):
+                return _extent(a), _extent(b)
+    return None
+
+
+def _operands(call: relax.Call) -> list[relax.TensorType]:
+    """Return the types of the tensors that ``call`` takes, alone or in a tuple."""
+    given = [f for a in call.args for f in (a.ty.fields if hasattr(a.ty, "fields") else [a.ty])]
+    return [ty for ty in given if isinstance(ty, relax.TensorType)]
+
+
+def _extent(extent: Any) -> str:
+    """Return an extent without the types of its numbers."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
 
 
 def _culprit(step: Step, mod: tvm.IRModule) -> str:
@@ -57,18 +103,43 @@ def _parts(mod: tvm.IRModule) -> Iterator[tuple[str, tvm.IRModule]]:
     """Yield each function of loops and each call of an operator in a module of its own."""
     for name, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc):
-            alone = func.with_attr("global_symbol", "main")
-            yield f"function '{name.name_hint}'", tvm.IRModule({"main": alone})
+            called = _called(name, func)
+            if called is not None:
+                yield f"function '{name.name_hint}'", called
+    for call in _operators(mod):
+        alone = _alone(call)
+        if alone is not None:
+            yield _described(call), alone
+
+
+def _operators(mod: tvm.IRModule) -> list[relax.Call]:
+    """Return the calls of operators in ``mod``."""
     calls: list[relax.Call] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
             relax.analysis.post_order_visit(
                 func.body, lambda e: calls.append(e) if _is_operator(e) else None
             )
-    for call in calls:
-        alone = _alone(call)
-        if alone is not None:
-            yield _described(call), alone
+    return calls
+
+
+def _called(name: tvm.ir.GlobalVar, func: tirx.PrimFunc) -> tvm.IRModule | None:
+    """Return a module whose ``main`` calls ``func``, or None where it takes more than arrays."""
+    arrays = [p.ty for p in func.params]
+    if not arrays or not all(isinstance(a, tirx.BufferType) for a in arrays):
+        return None
+    *given, made = [relax.TensorType(list(a.shape), a.dtype) for a in arrays]
+    params = [relax.Var(f"x{i}", ty) for i, ty in enumerate(given)]
+    builder = relax.BlockBuilder()
+    try:
+        var = builder.add_func(func, name.name_hint)
+        with blocks_ended(builder), builder.function("main", params):
+            with builder.dataflow():
+                out = builder.emit_output(relax.call_tir(var, params, made))
+            builder.emit_func_output(out)
+        return builder.get()
+    except Exception:
+        return None  # a type that no operand has
 
 
 def _is_operator(expr: relax.Expr) -> bool:
@@ -97,7 +168,7 @@ def _alone(call: relax.Call) -> tvm.IRModule | None:
 def _described(call: relax.Call) -> str:
     """Return the operator of ``call``, and the layer if one of its operands is a weight."""
     weight = next((a for a in call.args if name_of(a)), None)
-    given = ", ".join(_type(a.ty) for a in call.args if isinstance(a.ty, relax.TensorType))
+    given = ", ".join(_type(ty) for ty in _operands(call))
     name = f"operator '{op_name(call)}' of {given}"
     return name if weight is None else f"layer '{layer_name(weight)}', {name}"
 
