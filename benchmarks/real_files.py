@@ -57,7 +57,7 @@ def main() -> None:
                 rows[name] = row
                 print(row["file"], row["state"], row.get("why", "")[:150], flush=True)
                 found = {"rows": [rows[key] for key in sorted(rows)]}
-                common.save("real_files", {"environment": common.environment(1), **found})
+                common.save("real_files", {"environment": common.environment(len(os.sched_getaffinity(0))), **found})
     right = sum(row["state"] == "right" for row in rows.values())
     print(f"{right} of {len(rows)} files compile as published and are right")
 
@@ -102,7 +102,7 @@ def _fetched(package: str, place: Path, kind: str) -> bool:
 def _apart(file: Path, seconds: float) -> dict[str, Any]:
     """Return the row of ``file``, whatever becomes of its process."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.real_files", "--file", str(file)]
-    settings = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
         run = subprocess.run(
             command, capture_output=True, text=True, timeout=seconds, check=False, env=settings
@@ -129,6 +129,7 @@ def _row(file: Path) -> dict[str, Any]:
         return {"state": "refused", "why": str(error)[:400]}
     row: dict[str, Any] = {
         "seconds": round(time.perf_counter() - start, 1),
+        "threads": len(os.sched_getaffinity(0)),
         "inputs": [str(spec) for spec in library.inputs],
         "bounds": {name: list(limits) for name, limits in library.bounds.items()},
     }
