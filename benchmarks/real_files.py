@@ -57,7 +57,8 @@ def main() -> None:
                 rows[name] = row
                 print(row["file"], row["state"], row.get("why", "")[:150], flush=True)
                 found = {"rows": [rows[key] for key in sorted(rows)]}
-                common.save("real_files", {"environment": common.environment(len(os.sched_getaffinity(0))), **found})
+                environment = common.environment(len(os.sched_getaffinity(0)))
+                common.save("real_files", {"environment": environment, **found})
     right = sum(row["state"] == "right" for row in rows.values())
     print(f"{right} of {len(rows)} files compile as published and are right")
 
