@@ -89,7 +89,7 @@ class Importer(ExportedProgramImporter):
         )
 
     def _settled(self, nodes: Any) -> Iterator[Any]:
-        """Yield each node; what was translated is cast to the extents that the bounds leave it.
+        """Yield each node; what was translated is seen with the extents that the bounds leave it.
 
         TVM knows no bounds: it could not join an extent that is always one with one.
         """
@@ -103,8 +103,8 @@ class Importer(ExportedProgramImporter):
                 continue
             settled = [within(extent, self._bounds) for extent in shape]
             if any(a is not b for a, b in zip(settled, shape, strict=True)):
-                kind = relax.TensorType(settled, value.ty.dtype)
-                self.env[node] = self.block_builder.match_cast(value, kind)
+                seen = relax.op.reshape(value, relax.ShapeExpr(settled))
+                self.env[node] = self.block_builder.emit(seen)
 
 
 def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
