@@ -101,8 +101,9 @@ class Importer(ExportedProgramImporter):
             shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
             if shape is None or not isinstance(shape, relax.ShapeExpr):
                 continue
-            settled = [within(extent, self._bounds) for extent in shape]
-            if any(a is not b for a, b in zip(settled, shape, strict=True)):
+            extents = list(shape)
+            settled = [within(extent, self._bounds) for extent in extents]
+            if any(a is not b for a, b in zip(settled, extents, strict=True)):
                 seen = relax.op.reshape(value, relax.ShapeExpr(settled))
                 self.env[node] = self.block_builder.emit(seen)
 
