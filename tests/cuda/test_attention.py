@@ -72,7 +72,6 @@ def test_errors_are_those_of_the_dtype(emulator, case, dtype):
         lead=(batch, count),
         order=HEADS_LAST,
         mask=shape,
-        mask_dtype=dtype,
         scale=0.25,
         safe=True,
     )
@@ -94,7 +93,7 @@ def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
     mask = np.full((rows, keys), -np.inf)
     mask[np.arange(rows), chosen] = 3
     view = plain(2, keys, width)
-    a = Attention(plain(2, rows, width), view, view, (2,), (0, 1, 2), (rows, keys), dtype)
+    a = Attention(plain(2, rows, width), view, view, (2,), (0, 1, 2), (rows, keys))
     given = operands(a, dtype, rng, mask)
     given[2] = typed(rng.integers(-9, 10, (2, keys, width)), dtype)
     got = result(emulator, a, dtype, given, 2)
@@ -104,9 +103,8 @@ def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
 @needs_nvrtc
 def test_rows_without_a_score_and_odd_numbers(emulator):
     rows, keys, width = 5, 70, 16
-    a = Attention(
-        *(plain(n, width) for n in (rows, keys, keys)), (), (0, 1), (rows, keys), "float16"
-    )
+    views = [plain(n, width) for n in (rows, keys, keys)]
+    a = Attention(*views, (), (0, 1), (rows, keys))
     mask = np.zeros((rows, keys))
     mask[1], mask[2, 66], mask[3, 66], mask[4, :65] = -np.inf, np.nan, np.inf, -np.inf
     given = operands(a, "float16", np.random.default_rng(2), mask)
@@ -121,7 +119,7 @@ def test_rows_without_a_score_and_odd_numbers(emulator):
 @pytest.mark.parametrize("width", [16, 64, 96, 128])
 def test_nothing_spills(arch, width):
     view = heads(2, 100, 3, width)
-    a = Attention(view, view, view, (2, 3), HEADS_LAST, (2, 1, 1, 100), "float16")
+    a = Attention(view, view, view, (2, 3), HEADS_LAST, (2, 1, 1, 100))
     func = attention(a, "float16", 4).with_attr("global_symbol", "main")
     (used,) = compiled(func, arch).values()
     assert used.registers <= 200
@@ -148,6 +146,7 @@ def test_what_has_no_kernel():
     assert fits(plain(2, 20, 32))
     assert not fits(plain(2, 20, 24))
     assert not fits(plain(2, 20, 144))
+    assert not fits(plain(2, 2**16, 32))
     assert not fits(plain(2, 20, 32), plain(2, 20, 16))
     assert not fits(plain(2, 20, 32), order=(0, 2, 1))
     assert not fits(heads(2, 20, 1, 32, transposed=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,12 @@ OPAQUE = 8
 
 LANES = 32
 
+MOST_ROWS = 65535 * WARP_ROWS
+"""Queries of an item, at most: a grid has no more blocks along its second axis."""
+
+MOST_SCORES = 2**31 - 1
+"""Scores of an item, at most: 32 bits count them."""
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -42,9 +47,8 @@ class Attention:
     order
         The axes of the result ``(*lead, rows, width)`` in memory, the last of which stays.
     mask
-        Shape of what is added to the scores, which broadcasts to ``(*lead, rows, keys)``.
-    mask_dtype
-        Its dtype, if there is a mask.
+        Shape of what is added to the scores, in their dtype: it broadcasts to
+        ``(*lead, rows, keys)``.
     scale
         What scores are multiplied with.
     safe
@@ -57,7 +61,6 @@ class Attention:
     lead: tuple[int, ...]
     order: tuple[int, ...]
     mask: tuple[int, ...] | None = None
-    mask_dtype: str | None = None
     scale: float = 1.0
     safe: bool = False
 
@@ -90,9 +93,11 @@ class Attention:
             return False
         if self.order[-1] != len(self.lead) + 1:
             return False
+        if self.rows > MOST_ROWS or self.rows * self.keys > MOST_SCORES:
+            return False
         whole = VECTOR_BITS // 16
         views = (self.query, self.key, self.value)
-        return all(neighbours(view, -1, dtype) == whole and _even(view) for view in views)
+        return all(neighbours(v, -1, dtype) == whole and _apart(v) is not None for v in views)
 
 
 def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
@@ -101,8 +106,8 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
     Scores and sums are fp32; the shares of the values are rounded to ``dtype`` before they are
     multiplied, and the result once. Thread blocks of ``warps`` warps have 16 queries a warp.
     """
-    masked = a.mask_dtype if a.mask is not None else None
-    name, source = attention_source(dtype, a.width, warps=warps, mask=masked, safe=a.safe)
+    masked = a.mask is not None
+    name, source = attention_source(dtype, a.width, warps=warps, masked=masked, safe=a.safe)
     blocks, items = -(-a.rows // (WARP_ROWS * warps)), math.prod(a.lead)
     views = (a.query, a.key, a.value)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -110,7 +115,7 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
         T.func_attr({"op_pattern": OPAQUE, "tirx.noalias": True})
         shapes = {name: view.shape for name, view in zip("QKV", views, strict=True)}
         inputs = [T.arg(name, T.Buffer(int64(shape), dtype)) for name, shape in shapes.items()]
-        mask = T.arg("M", T.Buffer(int64(a.mask), a.mask_dtype)) if a.mask is not None else None
+        mask = T.arg("M", T.Buffer(int64(a.mask), dtype)) if a.mask is not None else None
         y = T.arg("Y", T.Buffer(int64(a.output), dtype))
         with T.sblock("attention"):
             T.reads(*map(_all, inputs if mask is None else [*inputs, mask]))
@@ -120,21 +125,20 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
                 _bound("blockIdx.y", blocks) as block,
                 _bound("threadIdx.x", LANES * warps),
             ):
-                index = unflat(item, a.lead)
-                first = [
-                    T.address_of(x[element(view, (*index, 0, 0), ((item, items),))])
-                    for x, view in zip(inputs, views, strict=True)
-                ]
-                added, apart = _mask(a, mask, index)
-                place = (*index, 0, 0)
+                place = (*unflat(item, a.lead), 0, 0)
+
+                def first(buffer: Any, view: View) -> Any:
+                    return T.address_of(buffer[element(view, place, ((item, items),))])
+
+                seen = [first(x, view) for x, view in zip(inputs, views, strict=True)]
                 operands = [
                     T.address_of(y[tuple(place[axis] for axis in a.order)]),
-                    *first,
-                    first[0] if added is None else added,
+                    *seen,
+                    seen[0] if a.mask is None else first(mask, View(a.mask)),
                     tirx.const(a.scale, FLOAT_SUMS),
                     tirx.Cast("int32", block),
                 ]
-                numbers = (a.rows, a.keys, _row_step(a), *map(_step, views), *apart)
+                numbers = (a.rows, a.keys, _row_step(a), *map(_apart, views), *_mask_steps(a))
                 operands += [tirx.const(number, "int32") for number in numbers]
                 T.evaluate(T.cuda.func_call(name, *operands, source_code=source))
     return builder.get()
@@ -144,36 +148,25 @@ def _bound(axis: str, extent: int) -> Any:
     return T.thread_binding(0, tirx.const(extent, "int64"), thread=axis)
 
 
-def _mask(a: Attention, mask: Any, index: Sequence[Any]) -> tuple[Any, tuple[int, int]]:
-    """Return the address of an item's first mask, and how far rows and keys are apart."""
-    if mask is None or a.mask is None:
-        return None, (0, 0)
-    strides = [math.prod(a.mask[axis + 1 :]) for axis in range(len(a.mask))]
-    steps = [0 if extent == 1 else s for extent, s in zip(a.mask, strides, strict=True)]
-    padded = (0, 0, *steps)[-2:]
-    own = list(index)[len(index) + 2 - len(a.mask) :] if len(a.mask) > 2 else []
-    first = [0 if extent == 1 else i for i, extent in zip(own, a.mask, strict=False)]
-    place = (*first, *[0] * (len(a.mask) - len(first)))
-    return T.address_of(mask[place]), (padded[0], padded[1])
+def _mask_steps(a: Attention) -> tuple[int, int]:
+    """Return how many elements of the mask rows and keys are apart: none where it has one."""
+    shape = (1, 1, *(a.mask or ()))
+    rows = shape[-1] if shape[-2] > 1 else 0
+    return rows, int(shape[-1] > 1)
 
 
 def _all(buffer: Any) -> Any:
     return buffer[tuple(slice(0, int(extent)) for extent in buffer.shape)]
 
 
-def _step(view: View) -> int:
-    """Return how many elements two rows of a view are apart."""
-    places = view.places()
-    return int(places[..., 1, 0].flat[0] - places[..., 0, 0].flat[0]) if places.shape[-2] > 1 else 0
+def _apart(view: View) -> int | None:
+    """Return how many elements two rows of a view are apart; None if that differs."""
+    steps = np.diff(view.places()[..., 0], axis=-1)
+    first = int(steps.flat[0]) if steps.size else 0
+    return first if (steps == first).all() else None
 
 
 def _row_step(a: Attention) -> int:
     """Return how many elements two rows of an item's result are apart."""
     axis = a.order.index(len(a.lead))
     return math.prod(a.output[axis + 1 :])
-
-
-def _even(view: View) -> bool:
-    """Whether all rows of all items are equally far apart."""
-    places = view.places()[..., 0]
-    return places.shape[-1] < 3 or len(np.unique(np.diff(places, axis=-1))) == 1

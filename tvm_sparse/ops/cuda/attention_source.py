@@ -6,11 +6,9 @@ score is met (Dao, FlashAttention-2, 2023).
 
 from __future__ import annotations
 
-from tvm_sparse.base.numerics import FLOAT_SUMS
-
 _TEMPLATE = """
 __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}* k,
-    const {type}* v, const {mask_type}* mask, float factor, int block, int rows, int keys,
+    const {type}* v, const {type}* mask, float factor, int block, int rows, int keys,
     int y_row, int q_row, int k_row, int v_row, int mask_row, int mask_key) {{
   constexpr int D = {width}, STEP = {step}, WARPS = {warps}, PITCH = D + 8;
   __shared__ __align__(16) {type} staged[2][2][STEP][PITCH];
@@ -81,7 +79,7 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
 #pragma unroll
     for (int side = 0; side < 2; ++side) {{
       const int row = first + side * 8;
-      const {mask_type}* added =
+      const {type}* added =
           mask + (row < rows ? row : 0) * mask_row + (at * STEP + low) * mask_key;
       float largest = most[side];
 #pragma unroll
@@ -142,7 +140,7 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
 }}
 """
 
-_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", FLOAT_SUMS: "float"}
+_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16"}
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 
 WARP_ROWS = 16
@@ -150,7 +148,7 @@ WARP_ROWS = 16
 
 
 def attention_source(
-    dtype: str, width: int, *, warps: int, mask: str | None, safe: bool
+    dtype: str, width: int, *, warps: int, masked: bool, safe: bool
 ) -> tuple[str, str]:
     """Return the name and the source of the function that one thread block calls.
 
@@ -162,12 +160,12 @@ def attention_source(
         Elements of a head, a multiple of 16.
     warps
         Warps of a thread block.
-    mask
-        The dtype of what is added to the scores, if there is something.
+    masked
+        Whether something is added to the scores.
     safe
         Whether a row whose scores are all minus infinity is zero, and not NaN.
     """
-    name = f"ts_attention_{dtype}_{width}_{warps}_{mask}_{int(safe)}"
+    name = f"ts_attention_{dtype}_{width}_{warps}_{int(masked)}_{int(safe)}"
     text = _TEMPLATE.format(
         name=name,
         type=_TYPES[dtype],
@@ -175,8 +173,7 @@ def attention_source(
         width=width,
         step=64 if width <= 64 else 32,
         warps=warps,
-        mask_type=_TYPES[mask or dtype],
-        masked="true" if mask else "false",
+        masked="true" if masked else "false",
         safe="true" if safe else "false",
     )
     return name, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ class Chain:
 def attention_chain(sweep: Rewriter, call: relax.Call) -> Chain | None:
     """Return the attention whose result is ``call``: the sums of its last product, rounded."""
     dtype = str(call.ty.dtype)
-    product = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    product = _behind_cast(sweep, call)
     if dtype not in HALVES or not _is_product(product, dtype):
         return None
     shares, inner = product.args[0], [product.args[0]]
@@ -85,6 +86,8 @@ def _scaled(sweep: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]
     if number is None or shape_of(number):
         return scores, 1.0
     value = float(array_of(number))
+    if not value or not math.isfinite(value):
+        return scores, 1.0
     inner.append(scores)
     return call.args[0], value if op_name(call) == "multiply" else 1 / value
 
@@ -97,8 +100,7 @@ def _product_of(sweep: Rewriter, expr: Any, dtype: str) -> Any | None:
     """Return the product that ``expr``, of ``dtype``, is the rounded result of."""
     if str(expr.ty.dtype) != dtype:
         return None
-    call = sweep.resolve(expr)
-    call = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    call = _behind_cast(sweep, expr)
     return call if _is_product(call, dtype) else None
 
 
@@ -106,10 +108,15 @@ def _softmax(sweep: Rewriter, shares: Any, dtype: str) -> Any | None:
     """Return the softmax of rows that ``shares``, of ``dtype``, are."""
     if str(shares.ty.dtype) != dtype:
         return None
-    call = sweep.resolve(shares)
-    call = sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    call = _behind_cast(sweep, shares)
     last = len(shape_of(shares) or ()) - 1
     return call if op_name(call) == "nn.softmax" and int(call.attrs.axis) in (-1, last) else None
+
+
+def _behind_cast(sweep: Rewriter, expr: Any) -> Any:
+    """Return the call that ``expr`` is, rounded or widened or not."""
+    call = sweep.resolve(expr)
+    return sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
 
 
 def _without_cast(sweep: Rewriter, expr: Any) -> Any:

@@ -130,16 +130,11 @@ def _called(name: tvm.ir.GlobalVar, func: tirx.PrimFunc) -> tvm.IRModule | None:
         return None
     *given, made = [relax.TensorType(list(a.shape), a.dtype) for a in arrays]
     params = [relax.Var(f"x{i}", ty) for i, ty in enumerate(given)]
-    builder = relax.BlockBuilder()
-    try:
-        var = builder.add_func(func, name.name_hint)
-        with blocks_ended(builder), builder.function("main", params):
-            with builder.dataflow():
-                out = builder.emit_output(relax.call_tir(var, params, made))
-            builder.emit_func_output(out)
-        return builder.get()
-    except Exception:
-        return None  # a type that no operand has
+
+    def result(builder: relax.BlockBuilder) -> Any:
+        return relax.call_tir(builder.add_func(func, name.name_hint), params, made)
+
+    return _module(params, result)
 
 
 def _is_operator(expr: relax.Expr) -> bool:
@@ -154,15 +149,22 @@ def _alone(call: relax.Call) -> tvm.IRModule | None:
         relax.Var(f"x{i}", a.ty) if isinstance(a, relax.Var) else a for i, a in enumerate(call.args)
     ]
     free = [p for p in params if isinstance(p, relax.Var)]
+    return _module(free, lambda _: relax.Call(call.op, params, call.attrs, call.ty_args))
+
+
+def _module(
+    params: list[relax.Var], result: Callable[[relax.BlockBuilder], Any]
+) -> tvm.IRModule | None:
+    """Return a module whose ``main`` returns ``result``; None for types that no operand has."""
     builder = relax.BlockBuilder()
     try:
-        with blocks_ended(builder), builder.function("main", free):
+        with blocks_ended(builder), builder.function("main", params):
             with builder.dataflow():
-                out = builder.emit_output(relax.Call(call.op, params, call.attrs, call.ty_args))
+                out = builder.emit_output(result(builder))
             builder.emit_func_output(out)
         return builder.get()
     except Exception:
-        return None  # operands that are no tensors
+        return None
 
 
 def _described(call: relax.Call) -> str:

@@ -71,7 +71,6 @@ class _Fuse:
             lead=shape[:-2],
             order=tuple(range(len(shape))),
             mask=mask,
-            mask_dtype=None if mask is None else dtype,
             scale=chain.scale,
             safe=chain.safe,
         )
