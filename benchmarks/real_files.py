@@ -11,19 +11,19 @@ of its open extents. A quantised file that differs is compared with exact arithm
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from benchmarks.harness.packages import onnx_files
 
 PACKAGES = (
     *("rapidocr-onnxruntime", "silero-vad", "speechmos", "nudenet", "ddddocr", "magika"),
@@ -52,7 +52,7 @@ def main() -> None:
     rows = {row["file"]: row for row in common.load("real_files").get("rows", [])}
     with tempfile.TemporaryDirectory() as folder:
         for package in options.packages:
-            for name, file in _files(package, Path(options.folder or folder)):
+            for name, file in onnx_files(package, Path(options.folder or folder)):
                 row = {"file": name, "package": package, **_apart(file, options.seconds)}
                 rows[name] = row
                 print(row["file"], row["state"], row.get("why", "")[:150], flush=True)
@@ -70,34 +70,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=900, help="limit of one file")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def _files(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Fetch ``package`` and yield its ONNX files with their names, equal ones once."""
-    place = folder / package
-    if not place.exists() and not any(_fetched(package, place, kind) for kind in _KINDS):
-        print(f"{package}: cannot be fetched", file=sys.stderr)
-        return
-    unpacked, seen = place / "unpacked", set()
-    if not unpacked.exists():
-        for archive in [path for path in place.iterdir() if path.is_file()]:
-            kind = "zip" if archive.suffix in {".whl", ".zip"} else "gztar"
-            shutil.unpack_archive(archive, unpacked, kind)
-    for path in sorted(unpacked.rglob("*.onnx")):
-        digest = hashlib.sha256(path.read_bytes()).digest()
-        if digest not in seen:
-            seen.add(digest)
-            yield f"{package}/{path.relative_to(unpacked).as_posix()}", path
-
-
-_KINDS = ("--only-binary=:all:", "--no-binary=:all:")
-"""What pip is asked for: wheels, then sources of packages that have none."""
-
-
-def _fetched(package: str, place: Path, kind: str) -> bool:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind]
-    run = subprocess.run([*command, "--dest", str(place), package], check=False)
-    return run.returncode == 0
 
 
 def _apart(file: Path, seconds: float) -> dict[str, Any]:

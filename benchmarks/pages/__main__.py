@@ -21,6 +21,7 @@ from benchmarks.pages import (
     open_shapes_page,
     plan_pages,
     real_files_page,
+    real_models_page,
     trial_pages,
     tuning_pages,
     zoo_pages,
@@ -44,6 +45,7 @@ def main() -> None:
     one_shot_pages.write(PAGES)
     plan_pages.write(PAGES)
     trial_pages.write(PAGES)
+    real_models_page.write(PAGES)
     real_files_page.write(PAGES)
     open_shapes_page.write(PAGES)
     paper_pages.write(PAGES)

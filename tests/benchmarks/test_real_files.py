@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from benchmarks import real_files
+from benchmarks.harness.packages import onnx_files
 from tests.frontends.onnx.graphs import graph, node
 
 
@@ -21,7 +22,7 @@ def _package(folder, **models):
 
 def test_each_file_of_a_package_is_tried_once(tmp_path):
     folder = _package(tmp_path, a=b"one", b=b"two", copy=b"one")
-    found = [name for name, _ in real_files._files("nets", folder)]
+    found = [name for name, _ in onnx_files("nets", folder)]
     assert found == ["nets/nets/a.onnx", "nets/nets/b.onnx"]
 
 
@@ -31,7 +32,7 @@ def test_rows_say_what_became_of_a_file(tmp_path):
     kind = onnx.TensorProto.FLOAT
     model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", kind, ["n", 8]))
     folder = _package(tmp_path, right=model.SerializeToString(), damaged=b"no model")
-    right, damaged = (real_files._row(path) for _, path in real_files._files("nets", folder))
+    right, damaged = (real_files._row(path) for _, path in onnx_files("nets", folder))
     right, damaged = sorted((right, damaged), key=lambda row: row["state"], reverse=True)
     assert right["state"] == "right" and right["bounds"] == {"n": [1, None]}
     assert damaged["state"] == "refused" and "no sound ONNX model" in damaged["why"]

