@@ -68,6 +68,23 @@ def bound(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     return named
 
 
+def told_apart(call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """Return the arguments of a call with a copy of each tensor that occurs a second time.
+
+    :func:`torch.export.export` takes one tensor in two places for one input, and its program would
+    read the later argument in both: ``(x, x, x)`` for attention.
+    """
+    seen: set[int] = set()
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen:
+            return tensor.clone()
+        seen.add(id(tensor))
+        return tensor
+
+    return pytree.tree_map_only(torch.Tensor, own, call)
+
+
 def parameters(module: nn.Module) -> list[str]:
     """Return the names of what ``module.forward`` takes."""
     return list(inspect.signature(module.forward).parameters)

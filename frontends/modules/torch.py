@@ -11,7 +11,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
+from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.asked_sizes import Call, exported_at_sizes
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
@@ -84,6 +84,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     InputError
         PyTorch cannot trace it, or not with these extents open.
     """
+    call = told_apart(call)
     with TensorPlaces(), OpenForms():
         try:
             return torch.export.export(module, *call, dynamic_shapes=shapes)

@@ -18,6 +18,7 @@ from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.converters.corrected import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
+from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
@@ -158,7 +159,7 @@ def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.expo
             "dense tensors",
             "pass the module instead, or export it with dense weights: their zeros are found",
         )
-    args, kwargs = program.example_inputs
+    args, kwargs = told_apart(program.example_inputs)
     return torch.export.export(inference_copy(program.module()), args, kwargs)
 
 

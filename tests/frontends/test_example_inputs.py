@@ -82,6 +82,34 @@ def test_constants_and_containers_are_fine():
     assert ts.load(Nested(), (pair(x, x), 2.0, "a")).outputs
 
 
+class ToldApart(nn.Module):
+    """Has another use for each argument."""
+
+    def forward(self, x, y, more):
+        """Return a sum in which every argument counts differently."""
+        return x - 2 * y + 4 * more["z"]
+
+
+@pytest.mark.parametrize("again", [lambda x: x, lambda x: x.view_as(x), lambda x: x.detach()])
+@pytest.mark.parametrize("opened", [False, True])
+def test_one_tensor_in_several_places_is_several_inputs(again, opened):
+    x = torch.randn(2, 5)
+    axes = {0: torch.export.Dim("batch")}
+    shapes = {"dynamic_shapes": (axes, axes, {"z": axes})} if opened else {}
+    library = ts.compile(ToldApart(), (x, again(x), {"z": again(x)}), **shapes)
+    given = [torch.randn(2, 5) for _ in range(3)]
+    wanted = given[0] - 2 * given[1] + 4 * given[2]
+    torch.testing.assert_close(library.run(*given)[0], wanted)
+
+
+def test_attention_to_itself_in_an_example_is_attention_to_others_in_a_call():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval().requires_grad_(False)
+    x = torch.randn(1, 4, 8)
+    library = ts.compile(attention, (x, x, x))
+    query, key, value = (torch.randn(1, 4, 8) for _ in range(3))
+    torch.testing.assert_close(library.run(query, key, value)[0], attention(query, key, value)[0])
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [

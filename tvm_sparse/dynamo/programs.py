@@ -16,6 +16,7 @@ from tvm_sparse.dynamo.cache import compiled
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Eager, Part, split
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.program.computed_weights import compute_weights
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.quiet import quiet
@@ -44,7 +45,8 @@ def exported(
     """
     with quiet(), torch.no_grad():
         try:
-            program = torch.export.export(module, tuple(args), dynamic_shapes=shapes)
+            given = told_apart((tuple(args), {}))
+            program = torch.export.export(module, *given, dynamic_shapes=shapes)
             # Nothing is taken apart here, but writes become results with a kind of their own.
             program = program.run_decompositions({})
             compute_weights(program)

@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.modules.torch import exported
 from tvm_sparse.quantization.linear_products import linear_products
 
@@ -55,7 +56,9 @@ def traced(
         program = exported(model, call, shapes)
     except InputError as refused:
         try:
-            program = torch.export.export(model, *call, dynamic_shapes=shapes, strict=True)
+            program = torch.export.export(
+                model, *told_apart(call), dynamic_shapes=shapes, strict=True
+            )
         except Exception as error:
             if shapes is not None:
                 raise refused from error
