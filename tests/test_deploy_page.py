@@ -8,6 +8,7 @@ import subprocess
 import sysconfig
 
 import numpy as np
+import tokenizers
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -36,6 +37,30 @@ def shell(text: str) -> None:
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
+class Encoder(nn.Module):
+    """Looks tokens up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(8, 16)
+
+    def forward(self, input_ids, attention_mask):
+        """Return (batch, tokens, 16)."""
+        return self.words(input_ids) * attention_mask[:, :, None]
+
+
+def encoder_files() -> None:
+    """Write an encoder with open batch and length, and its tokeniser."""
+    words = {word: number for number, word in enumerate(["?", "one", "text", "another", "longer"])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save("tokenizer.json")
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    example = torch.ones(2, 4, dtype=torch.int64)
+    encoder = ts.compile(Encoder().eval(), (example, example), dynamic_shapes=(axes, axes))
+    encoder.export("encoder.tvms")
+
+
 def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(linear_artifact, "model.tvms")
@@ -45,7 +70,9 @@ def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     compiled = ts.compile(model, (example,))
     torch.export.save(torch.export.export(model, (example,)), "model.pt2")
     save_file({name: 2 * value for name, value in model.state_dict().items()}, "new.safetensors")
+    encoder_files()
     names = {"ts": ts, "model": model, "example": example, "compiled": compiled}
     run = {"python": lambda text: exec(text, names), "sh": shell}
     ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]
-    assert len(ran) >= 9
+    assert len(ran) >= 10
+    assert names["vectors"].shape == (2, 16)
