@@ -37,9 +37,10 @@ def load(
     Parameters
     ----------
     source
-        A ``torch.nn.Module``, a ``torch.export.ExportedProgram``, a path ending in ``.pt2`` or
-        ``.onnx``, a factory ``"pkg.module:function"``, a model that was loaded before, or what a
-        front end of :data:`~tvm_sparse.frontends.registry.FRONT_ENDS` takes.
+        A ``torch.nn.Module``, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` of Relax
+        operators or a path ending in ``.pt2`` or ``.onnx``. Or a factory ``"pkg.module:function"``,
+        a model that was loaded before, or what a front end of
+        :data:`~tvm_sparse.frontends.registry.FRONT_ENDS` takes.
     example_inputs
         For a module or factory: a tensor, a sequence of positional arguments or a mapping of
         keyword ones. For an ONNX file: the same, whose shapes fix its open extents. The other

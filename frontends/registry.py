@@ -81,6 +81,18 @@ def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
     return load_shaped(Path(source), part, asked)
 
 
+def _is_relax(source: Any) -> bool:
+    import tvm
+
+    return isinstance(source, tvm.IRModule)
+
+
+def _open_relax(source: Any, _weights: Path | None) -> Model:
+    from tvm_sparse.frontends.relax_module import from_relax
+
+    return from_relax(source)
+
+
 def _open_factory(source: Any, weights: Path | None) -> Any:
     from tvm_sparse.frontends.files.safetensors import load_factory
 
@@ -93,6 +105,7 @@ FRONT_ENDS: Table[FrontEnd] = Table(
         "onnx": FrontEnd(
             suffix(".onnx"), _open_onnx, open_part=_open_part_of_onnx, shaped=_shaped_onnx
         ),
+        "relax": FrontEnd(_is_relax, _open_relax),
         "pt2": FrontEnd(suffix(".pt2"), _open_pt2),
         "factory": FrontEnd(_is_factory, _open_factory, weights=True),
         "object": FrontEnd(_is_module, lambda source, _weights: source),

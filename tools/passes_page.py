@@ -44,7 +44,8 @@ def page() -> str:
         "",
         "`python tools/passes_page.py` writes this page from `pipeline.py`, `on_cpus.py` and",
         "`on_gpus.py` in `tvm_sparse/passes`. [Why in that order](graph.md).",
-        "`TVM_SPARSE_DUMP=folder` writes the module after each pass. Passes without file: TVM's.",
+        "`TVM_SPARSE_DUMP=folder` writes the module after each pass. `tvm-sparse passes` runs",
+        "a list of them, or all but some. Passes without file: TVM's.",
         "",
     ]
     for device, target in TARGETS.items():

@@ -21,6 +21,7 @@ _PUBLIC = {
     "inspect": "tvm_sparse.inspection",
     "load": "tvm_sparse.frontends.load",
     "plan": "tvm_sparse.planning.api",
+    "relax_pipeline": "tvm_sparse.program.relax_pipeline",
     "quantize": "tvm_sparse.quantization",
     "quantize_onnx": "tvm_sparse.quantization.onnx_models.function",
     "tune": "tvm_sparse.program.tune",
@@ -47,6 +48,7 @@ __all__ = [
     "prune",
     "quantize",
     "quantize_onnx",
+    "relax_pipeline",
     "tune",
 ]
 

@@ -16,6 +16,7 @@ from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.explain import explain_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
+from tvm_sparse.cli.passes import passes_command
 from tvm_sparse.cli.plan import plan_command
 from tvm_sparse.cli.prune import prune_command
 from tvm_sparse.cli.quantize import quantize_command
@@ -41,6 +42,7 @@ app.command("refresh")(refresh_command)
 app.command("run")(run_command)
 app.command("bench")(bench_command)
 app.command("explain")(explain_command)
+app.command("passes")(passes_command)
 app.command("report")(report_command)
 app.command("machine")(machine_command)
 app.command("doctor")(doctor_command)
