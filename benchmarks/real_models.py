@@ -6,7 +6,7 @@
 Writes ``results/real_models.json``; what was made in the folder is taken again.
 
 Each file is compiled as it was published, with open extents where it has some, and with the weights
-that `ts.prune.onnx` leaves after one pass over 32 inputs, without training; both in int8 by
+that `ts.prune.onnx` leaves after one pass over 32 inputs or 8 pages, without training; both in int8 by
 `ts.quantize_onnx`, too. Programs run in turns with one thread, one input a call. onnxruntime and
 OpenVINO run the published file and the same int8 file.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases.trained_files import CALIBRATION, FILES, SEED, TEST, Call, TrainedFile
+from benchmarks.cases.trained_files import FILES, SEED, TEST, Call, TrainedFile
 from benchmarks.harness import common
 from benchmarks.harness.packages import unpacked
 
@@ -62,7 +62,7 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
     import tvm_sparse as ts
 
     path = _found(case, place)
-    calls = case.calls(path, SEED, CALIBRATION), case.calls(path, SEED + 1, TEST)
+    calls = case.calls(path, SEED, case.calibration), case.calls(path, SEED + 1, TEST)
     work = place.parent / "made" / path.stem
     work.mkdir(parents=True, exist_ok=True)
     row: dict[str, Any] = {"model": case.name, "package": case.package, "measure": case.measure}
@@ -127,7 +127,7 @@ def _variants(
         sparse[name] = work / f"zeros{round(100 * sparsity)}.onnx"
         if not sparse[name].exists():
             method = BalancedPruning(sparsity)
-            ts.prune.onnx(path, method, calibration=feeds, output=sparse[name], ignore=case.ignore)
+            ts.prune.onnx(path, method, calibration=feeds, output=sparse[name])
         yield name, sparse[name]
     for name, source in ((INT8, path), (SPARSE_INT8, sparse["75 % zeros"])):
         file = work / f"{'int8' if source == path else 'zeros75-int8'}.onnx"

