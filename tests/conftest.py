@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tvm_sparse.emulation.process import Emulator
 
 # Machines differ in speed and CI must not flicker: no deadline, the same examples every time.
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, derandomize=True, database=None, max_examples=50
+)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -56,9 +56,17 @@ def result(emulator, a, dtype, given, warps):
     return executed(emulator, func, given, a.output, dtype)
 
 
+def each(ones, others):
+    """Return all pairs; with every run each one meets one of the others, in turns."""
+    return [
+        pytest.param(one, other, marks=[pytest.mark.slow] if (i + j) % len(others) else [])
+        for i, one in enumerate(ones)
+        for j, other in enumerate(others)
+    ]
+
+
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "dtype"), each(CASES, DTYPES))
 def test_errors_are_those_of_the_dtype(emulator, case, dtype):
     batch, rows, keys, count, width, shape = CASES[case]
     views = [heads(batch, length, count, width) for length in (rows, keys, keys)]
@@ -115,8 +123,7 @@ def test_rows_without_a_score_and_odd_numbers(emulator):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("width", [16, 64, 96, 128])
+@pytest.mark.parametrize(("width", "arch"), each([16, 64, 96, 128], ARCHS))
 def test_nothing_spills(arch, width):
     view = heads(2, 100, 3, width)
     a = Attention(view, view, view, (2, 3), HEADS_LAST, (2, 1, 1, 100))
@@ -219,8 +226,7 @@ def as_dtype(x, dtype):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "dtype"), each(FORMS, (torch.float16, torch.bfloat16)))
 def test_networks_equal_pytorch(form, dtype):
     torch.manual_seed(0)
     function, masks = FORMS[form]
