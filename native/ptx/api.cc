@@ -6,6 +6,7 @@
 
 #include "machine.h"
 #include "report.h"
+#include "tensor_map.h"
 
 namespace ptx {
 namespace {
@@ -143,6 +144,30 @@ int ts_ptx_holds(const void* memory, uint64_t bytes, int written) {
   const ptx::Allocation* found = TheSession().device.Find(address);
   if (found == nullptr || address + bytes > found->base + found->bytes) return 0;
   return !written || ptx::IsWritten(*found, address, bytes);
+}
+
+int ts_ptx_tensor_map(void* map, const void* base, int rank, int bytes, const uint64_t* sizes,
+                      const uint64_t* strides, const uint32_t* box, int swizzle, char* error,
+                      size_t size) {
+  ptx::TensorMap made{};
+  made.base = reinterpret_cast<uint64_t>(base);
+  made.rank = static_cast<uint8_t>(rank);
+  made.bytes = static_cast<uint8_t>(bytes);
+  made.swizzle = static_cast<uint8_t>(swizzle);
+  for (int i = 0; i < std::min(rank, ptx::kMostDimensions); ++i) {
+    made.sizes[i] = sizes[i];
+    made.box[i] = box[i];
+    if (i > 0) made.strides[i - 1] = strides[i - 1];
+  }
+  try {
+    made = ptx::Encoded(made);
+  } catch (const std::exception& problem) {
+    ptx::Say(problem.what(), error, size);
+    return 1;
+  }
+  std::memset(map, 0, ptx::kTensorMapBytes);
+  std::memcpy(map, &made, sizeof made);
+  return 0;
 }
 
 void ts_ptx_options(int sanitize, uint64_t most_blocks) {

@@ -23,6 +23,13 @@ void ts_ptx_wrote(const void* memory, uint64_t bytes);
 // Whether bytes lie in one piece of such memory; if `written`, whether all of them were written.
 int ts_ptx_holds(const void* memory, uint64_t bytes, int written);
 
+// Describe a tensor that bulk copies read in boxes: sizes and box in elements of `bytes`, the
+// innermost first, strides in bytes from the second on; `swizzle` 0 to 3 as the driver counts them.
+// Writes 128 bytes, which kernels take as a parameter.
+int ts_ptx_tensor_map(void* map, const void* base, int rank, int bytes, const uint64_t* sizes,
+                      const uint64_t* strides, const uint32_t* box, int swizzle, char* error,
+                      size_t size);
+
 // Look for errors or not; execute at most so many blocks of a grid (0: all), spread over it.
 void ts_ptx_options(int sanitize, uint64_t most_blocks);
 // JSON: {"launches": [...], "findings": [...]}, valid until the next call.

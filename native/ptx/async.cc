@@ -1,6 +1,7 @@
 // cp.async: data arrives when a wait says so, as late as the ISA allows.
 #include <algorithm>
 
+#include "bulk.h"
 #include "lanes.h"
 #include "memory.h"
 
@@ -106,6 +107,7 @@ void DecodeCopy(Decoder& d) {
 
 void DecodeAsync(Decoder& d) {
   if (!d.Has("async")) d.Unknown();
+  if (d.Has("bulk")) return DecodeBulk(d);
   d.inst.pipe = kControl;
   if (d.Has("commit_group")) {
     d.inst.run = Commit;

@@ -39,7 +39,7 @@ void KernelParser::Inline(const Statement& call) {
   std::vector<Variable> given;
   Bind(call, parts.results, function.results, &given);
   Bind(call, parts.args, function.params, &given);
-  frames_.push_back({parts.name, {}, {}});
+  frames_.push_back({parts.name, Labels(1), {}});
   if (!call.guard.empty()) SkipUnless(call);
   builder_.OpenFunction();
   for (const Variable& variable : given) builder_.Name(variable.name, variable);

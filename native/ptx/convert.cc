@@ -129,6 +129,7 @@ void DecodeConvert(Decoder& d) {
     form.wide_from = static_cast<uint8_t>(from.bytes);
     if (form.wide_from < 2 || d.operand(0).kind != Operand::kName) d.Unknown();
     d.Push(to.place);
+    d.written.push_back(to.place);
     d.Push(from.place);
     d.inst.run = Fast(form);
   }

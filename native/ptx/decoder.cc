@@ -114,7 +114,7 @@ Register Decoder::Loose(const Operand& operand, Type type) {
   if (operand.name == "WARP_SZ") return {builder.Constant(kLanes, bytes), bytes};
   if (builder.Find(operand.name) == nullptr) {
     const Variable* variable = builder.FindVariable(operand.name);
-    if (variable != nullptr && variable->space != Space::kParam) {
+    if (variable != nullptr) {  // of a parameter: its place among them
       return {builder.Constant(SymbolAddress(*variable), bytes), bytes};
     }
     const auto global = builder.module().globals.find(operand.name);
@@ -136,7 +136,14 @@ Place Decoder::Target(const Operand& operand, Type type) {
   if (operand.name == "_") {  // a sink: a register that nothing reads
     return Allocate(&builder.kernel(), Bytes(type));
   }
-  return Named(operand.name, Bytes(type), false).place;
+  written.push_back(Named(operand.name, Bytes(type), false).place);
+  return written.back();
+}
+
+void Decoder::Vector(size_t i, size_t count, Type type, bool target) {
+  const Operand& vector = operand(i);
+  if (vector.kind != Operand::kVector || vector.parts.size() != count) Unknown();
+  for (const Operand& part : vector.parts) Push(target ? Target(part, type) : Source(part, type));
 }
 
 Place Decoder::Predicate(const Operand& operand, bool* negated) {
@@ -176,6 +183,14 @@ void Decoder::Address(const Operand& operand) {
   Operand name = operand;
   name.kind = Operand::kName;
   Push(Source(name, Type::kU64));
+}
+
+void Decoder::NextAddress(const Operand& operand) {
+  const size_t index = args.size() / 2;
+  Address(operand);
+  if (inst.wide == 4) inst.narrow |= static_cast<uint8_t>(1 << index);
+  Push(builder.Constant(static_cast<uint64_t>(inst.offset), 8));
+  inst.offset = 0;
 }
 
 }  // namespace ptx

@@ -73,17 +73,20 @@ class Decoder {
   Place Source(size_t i, Type type) { return Source(operand(i), type); }
   Place Source(const Operand& operand, Type type);
   Place Target(const Operand& operand, Type type);
+  void Vector(size_t i, size_t count, Type type, bool target);  // pushes the parts of {a, b, ...}
   Place Predicate(const Operand& operand, bool* negated);
   Place PredicateTarget(const std::string& name);
   Register Loose(const Operand& operand, Type type);  // immediates become constants of `type`
   uint64_t Immediate(size_t i) const;
-  void Address(const Operand& operand);  // base register or constant, and offset
+  void Address(const Operand& operand);      // base register or constant, and offset
+  void NextAddress(const Operand& operand);  // one of several: see LaneAddress
 
   void Push(Place place) { args.push_back(place); }
   [[noreturn]] void Unknown() const;  // an instruction, modifier or operand we do not know
 
   Inst inst;
   std::vector<Place> args;
+  std::vector<Place> written;  // of args
   Builder& builder;
 
  private:
@@ -110,9 +113,12 @@ void AddFunctions(Table* table);
 void AddConvert(Table* table);
 void AddMemory(Table* table);
 void AddAsync(Table* table);
+void AddMbarriers(Table* table);
+void AddWarpgroups(Table* table);
 void AddMoves(Table* table);
 void AddWarp(Table* table);
 void AddMatrix(Table* table);
+void AddFragments(Table* table);
 void AddFlow(Table* table);
 
 // Where lanes that part at each branch meet again: immediate post-dominators.

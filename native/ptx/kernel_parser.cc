@@ -1,6 +1,8 @@
 // Kernels: registers, labels, instructions.
 #include "kernel_parser.h"
 
+#include <algorithm>
+
 namespace ptx {
 
 const std::string kEnd;
@@ -8,9 +10,9 @@ const std::string kEnd;
 const Table& Instructions() {
   static const Table* table = [] {
     auto* made = new Table;
-    for (auto add :
-         {AddArithmetic, AddProducts, AddLogic, AddFields, AddCompare, AddFloats, AddConvert,
-          AddMemory, AddAsync, AddMoves, AddWarp, AddMatrix, AddFunctions, AddCarries, AddFlow}) {
+    for (auto add : {AddArithmetic, AddProducts, AddLogic, AddFields, AddCompare, AddFloats,
+                     AddConvert, AddMemory, AddAsync, AddMbarriers, AddWarpgroups, AddMoves,
+                     AddWarp, AddMatrix, AddFragments, AddFunctions, AddCarries, AddFlow}) {
       add(made);
     }
     return made;
@@ -25,7 +27,7 @@ void KernelParser::Parse(const Function& source) {
   }
   builder_.Open();
   Parameters(source.params);
-  frames_.push_back({kernel_.name, {}, {}});
+  frames_.push_back({kernel_.name, Labels(1), {}});
   Reader reader = source.rest;
   Limits(&reader);
   Body(&reader);
@@ -63,18 +65,25 @@ void KernelParser::Limits(Reader* reader) {
 // From the opening brace to the closing one.
 void KernelParser::Body(Reader* reader) {
   reader->Expect("{");
+  std::vector<size_t> inner;  // branches before each brace that is open
   for (int depth = 1; depth > 0;) {
     const Token& token = reader->Peek();
     if (token.kind == Token::kEnd) Fail(token.line, "a kernel that does not end");
     if (reader->Take("{")) {
       builder_.Open();
       ++depth;
+      frames_.back().labels.emplace_back();
+      inner.push_back(frames_.back().branches.size());
     } else if (reader->Take("}")) {
-      if (--depth > 0) builder_.Close();
+      if (--depth == 0) break;
+      builder_.Close();
+      Resolve(inner.back());
+      inner.pop_back();
+      frames_.back().labels.pop_back();
     } else if (token.text[0] == '.') {
       Directive(reader);
     } else if (token.kind == Token::kWord && reader->Peek(1).text == ":") {
-      frames_.back().labels[reader->Next().text] = static_cast<int>(kernel_.code.size());
+      frames_.back().labels.back()[reader->Next().text] = static_cast<int>(kernel_.code.size());
       reader->Expect(":");
     } else {
       Instruction(reader->ReadStatement());
@@ -143,6 +152,13 @@ void KernelParser::Append(const Decoder& decoder) {
   first_.push_back(kernel_.operands.size());
   kernel_.operands.insert(kernel_.operands.end(), decoder.args.begin(), decoder.args.end());
   kernel_.code.push_back(decoder.inst);
+  Inst& inst = kernel_.code.back();
+  inst.operands = static_cast<uint16_t>(decoder.args.size());
+  for (size_t i = 0; i < decoder.args.size() && i < 32; ++i) {
+    const auto& written = decoder.written;
+    const bool writes = std::find(written.begin(), written.end(), decoder.args[i]) != written.end();
+    inst.targets |= static_cast<uint32_t>(writes) << i;
+  }
 }
 
 // The last instruction branches to `label` of the innermost function.
@@ -157,15 +173,26 @@ void KernelParser::PlaceDynamic() {
   placed_ = true;
 }
 
+void KernelParser::Resolve(size_t first) {
+  Frame& frame = frames_.back();
+  const auto known = [&](const std::pair<size_t, std::string>& branch) {
+    const auto found = frame.labels.back().find(branch.second);
+    if (found == frame.labels.back().end()) return false;
+    kernel_.code[branch.first].target = found->second;
+    return true;
+  };
+  auto& all = frame.branches;
+  all.erase(std::remove_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), known),
+            all.end());
+}
+
 // The innermost function has ended: its branches find their labels.
 void KernelParser::Close() {
   Frame& frame = frames_.back();
-  frame.labels[kEnd] = static_cast<int>(kernel_.code.size());
-  for (const auto& [at, label] : frame.branches) {
-    const auto found = frame.labels.find(label);
-    if (found == frame.labels.end()) Fail(kernel_.code[at].line, "unknown label '" + label + "'");
-    kernel_.code[at].target = found->second;
-  }
+  frame.labels.back()[kEnd] = static_cast<int>(kernel_.code.size());
+  Resolve(0);
+  for (const auto& [at, label] : frame.branches)
+    Fail(kernel_.code[at].line, "unknown label '" + label + "'");
   frames_.pop_back();
 }
 

@@ -20,6 +20,7 @@ class KernelParser {
   void PlaceDynamic();
   void Append(const Decoder& decoder);
   void Branch(const std::string& label);  // the last instruction does so
+  void Resolve(size_t first);  // branches from there on that the innermost braces have labels for
   void Close();
 
   // Functions that are called: calls.cc.
@@ -29,9 +30,10 @@ class KernelParser {
   void SkipUnless(const Statement& call);
 
   // The kernel, or a function whose body takes the place of its call.
+  using Labels = std::vector<std::map<std::string, int>>;
   struct Frame {
     std::string name;
-    std::map<std::string, int> labels;
+    Labels labels;  // of the braces that are open
     std::vector<std::pair<size_t, std::string>> branches;
   };
 

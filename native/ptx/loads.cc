@@ -116,6 +116,7 @@ void DecodeAccess(Decoder& d) {
     if (bytes != 0 && found.bytes != bytes) d.Unknown();
     bytes = found.bytes;
     d.Push(found.place);
+    if (!kStore) d.written.push_back(found.place);
   }
   d.inst.run = ByElement<kStore>(type, bytes);
   if (d.inst.run == nullptr) d.Unknown();

@@ -9,7 +9,7 @@ Machine::Machine(Launch* launch) {
   const Kernel& kernel = *launch->kernel;
   const uint64_t shared = kernel.shared_bytes + launch->dynamic_shared;
   block_.shared.resize(shared);
-  if (launch->device->sanitize) block_.shadow.Resize(shared, kernel.granule);
+  if (launch->device->sanitize) block_.shadow.Resize(shared, kernel.granule, kernel.clocked);
   const uint64_t threads = launch->block.count();
   block_.warps.resize((threads + kLanes - 1) / kLanes);
   for (Warp& warp : block_.warps) {
@@ -22,11 +22,26 @@ Machine::Machine(Launch* launch) {
   }
 }
 
+// What a warp of an earlier block knew and left.
+void Machine::Forget(Warp* warp) {
+  warp->time = 1;
+  for (Known& known : warp->known) known = nullptr;
+  warp->stores.clear();
+  warp->products.clear();
+  warp->product_groups = 0;
+  warp->issued = {};
+  std::fill(warp->bulk_groups, warp->bulk_groups + kLanes, 0);
+  if (block_.launch->kernel->watched) warp->touched.Reset(block_.launch->kernel->register_bytes);
+}
+
 void Machine::Start(Extents at) {
   const Launch& launch = *block_.launch;
   const Extents& size = launch.block;
   block_.at = at;
   block_.shadow.NextBlock();
+  block_.mbarriers.clear();
+  block_.mbarriers_made = 0;
+  std::fill(block_.named, block_.named + kNamedBarriers, Named{});
   // Nothing of another block is left to read.
   std::fill(block_.shared.begin(), block_.shared.end(), static_cast<char>(0xff));
   for (Warp& warp : block_.warps) {
@@ -38,6 +53,7 @@ void Machine::Start(Extents at) {
     warp.stack.clear();
     warp.copies.clear();
     std::fill(warp.groups, warp.groups + kLanes, 0);
+    if (launch.kernel->clocked) Forget(&warp);
     for (const auto& [special, place] : launch.kernel->specials) {
       uint32_t* lanes = warp.At<uint32_t>(place);
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -63,17 +79,27 @@ void Machine::Start(Extents at) {
 }
 
 void Machine::RunBlock(Extents at) {
+  constexpr int kPatience = 1000;  // turns in which nothing happened that a warp may wait for
   Start(at);
   ++block_.launch->counters.blocks;
-  for (bool left = true; left;) {
-    left = false;
-    block_.barrier = nullptr;
+  bool left = true;
+  for (int idle = 0; left && idle < kPatience; ++idle) {
+    const uint64_t events = block_.events;
+    bool moved = false;
     for (Warp& warp : block_.warps) {
-      if (warp.state == Warp::kRunning) RunWarp(&warp);
-      left = left || warp.state == Warp::kWaiting;
+      if (warp.state == Warp::kPolling) warp.state = Warp::kRunning;
+      if (warp.state != Warp::kRunning) continue;
+      moved = true;
+      RunWarp(&warp);
     }
     Release();
+    const auto lives = [](const Warp& warp) { return warp.state != Warp::kDone; };
+    left = std::any_of(block_.warps.begin(), block_.warps.end(), lives);
+    if (events != block_.events) idle = 0;
+    else if (!moved) idle = kPatience;
   }
+  if (left) ReportDeadlock(block_);
+  else if (block_.launch->kernel->watched) ReportUnlike(block_);
 }
 
 void Machine::RunWarp(Warp* warp) {
@@ -98,7 +124,9 @@ void Machine::Step(Warp* warp, const Inst& inst) {
   switch (inst.flow) {
     case Flow::kNext:
       ++warp->pc;
-      if (mask != 0) inst.run(*warp, inst, mask);
+      if (mask == 0) break;
+      if (!warp->touched.results.empty()) CheckRegisters(*warp, inst);
+      inst.run(*warp, inst, mask);
       break;
     case Flow::kBranch: BranchTo(warp, inst, mask); break;
     case Flow::kReturn:
@@ -130,10 +158,7 @@ void Machine::BranchTo(Warp* warp, const Inst& inst, Mask taken) {
 // Lanes that came to where others are to join them: go on with those others.
 void Machine::Meet(Warp* warp) {
   while (warp->pc == warp->join || (warp->active & warp->alive) == 0) {
-    if (warp->stack.empty()) {
-      warp->state = Warp::kDone;
-      return;
-    }
+    if (warp->stack.empty()) return End(warp);
     const Branch top = warp->stack.back();
     warp->stack.pop_back();
     warp->pc = top.pc;
@@ -142,42 +167,17 @@ void Machine::Meet(Warp* warp) {
   }
 }
 
+void Machine::End(Warp* warp) {
+  warp->state = Warp::kDone;
+  ++block_.events;
+  ReportLeft(*warp);
+}
+
 void Machine::Exit(Warp* warp, Mask lanes) {
   warp->alive &= ~lanes;
   warp->active &= ~lanes;
-  if (warp->alive == 0) warp->state = Warp::kDone;
+  if (warp->alive == 0) End(warp);
   else if (warp->active == 0) Meet(warp);
-}
-
-void Machine::Barrier(Warp* warp, const Inst& inst, Mask lanes) {
-  ++block_.launch->counters.barriers;
-  const Mask missing = warp->alive & ~lanes;
-  if (missing != 0) {
-    Report(*warp, inst, __builtin_ctz(missing), "barrier divergence", "",
-           "lanes of its warp wait at this barrier without it");
-  }
-  if (block_.barrier != nullptr && block_.barrier != &inst) {
-    Report(*warp, inst, __builtin_ctz(lanes), "barrier divergence", "",
-           "other warps wait at line " + std::to_string(block_.barrier->line));
-  }
-  block_.barrier = &inst;
-  warp->state = Warp::kWaiting;
-}
-
-// All warps wait or have ended: the barrier opens.
-void Machine::Release() {
-  if (block_.barrier == nullptr) return;
-  for (Warp& warp : block_.warps) {
-    const uint64_t threads =
-        block_.launch->block.count() - static_cast<uint64_t>(warp.index) * kLanes;
-    const Mask all = threads >= kLanes ? kAll : (Mask{1} << threads) - 1;
-    if (warp.alive != all) {
-      Report(warp, *block_.barrier, __builtin_ctz(all & ~warp.alive), "barrier divergence", "",
-             "the thread has ended while others wait at this barrier");
-    }
-    if (warp.state == Warp::kWaiting) warp.state = Warp::kRunning;
-  }
-  block_.shadow.NextEpoch();
 }
 
 }  // namespace ptx

@@ -1,6 +1,7 @@
 // One thread block: its warps, its shared memory, and what all handlers of instructions use.
 #pragma once
 #include <cstring>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -8,7 +9,9 @@
 
 #include "counters.h"
 #include "device.h"
+#include "mbarrier.h"
 #include "program.h"
+#include "registers.h"
 #include "shadow.h"
 
 namespace ptx {
@@ -47,7 +50,8 @@ struct Branch {
 struct Block;
 
 struct Warp {
-  enum State { kRunning, kWaiting, kDone };
+  // Waiting: at the block's barrier; named: at one with a count; polling: at a mbarrier.
+  enum State { kRunning, kWaiting, kNamed, kPolling, kDone };
   std::vector<char> registers;
   const char* base[2];
   Block* block;
@@ -59,6 +63,16 @@ struct Warp {
   std::vector<Copy> copies;
   uint32_t groups[kLanes] = {};  // committed so far
   uint16_t syncs = 0;            // of this warp
+  uint32_t time = 1;             // grows with what it lets others know
+  Known known[kLanes];
+  std::vector<BulkStore> stores;      // bulk copies to global memory under way
+  std::vector<Product> products;      // of its warpgroup, not waited for yet
+  uint32_t product_groups = 0;        // committed so far
+  Issued issued;                      // products that it asked for
+  uint32_t bulk_groups[kLanes] = {};  // of bulk copies, committed so far
+  Touched touched;
+  const Inst* stands = nullptr;  // where it waits
+  uint64_t stands_at = 0;        // address of the mbarrier
   std::vector<char> local;
 
   template <class T>
@@ -67,6 +81,16 @@ struct Warp {
   }
 };
 
+enum Barriers { kOfBlock, kNumbered, kArrives };  // detail of instructions
+
+// A barrier with a count of threads, by its number.
+struct Named {
+  uint32_t expected = 0, arrived = 0;
+  Known gathered;
+};
+
+constexpr int kNamedBarriers = 16;
+
 struct Block {
   Launch* launch;
   Extents at;
@@ -74,6 +98,10 @@ struct Block {
   Shadow shadow;
   std::vector<Warp> warps;
   const Inst* barrier = nullptr;  // the one that warps wait at
+  Named named[kNamedBarriers];
+  std::map<uint64_t, MBarrier> mbarriers;  // by their address
+  uint32_t mbarriers_made = 0;
+  uint64_t events = 0;  // grows with all that a waiting warp may wait for
 
   int Thread(const Warp& warp, int lane) const { return warp.index * kLanes + lane; }
 };
@@ -81,6 +109,7 @@ struct Block {
 // Windows of the generic address space.
 constexpr uint64_t kSharedWindow = uint64_t{1} << 62;
 constexpr uint64_t kLocalWindow = uint64_t{1} << 61;
+constexpr uint64_t kParamWindow = uint64_t{1} << 60;
 
 class Machine {
  public:
@@ -95,7 +124,10 @@ class Machine {
   void BranchTo(Warp* warp, const Inst& inst, Mask taken);
   void Exit(Warp* warp, Mask lanes);
   void Barrier(Warp* warp, const Inst& inst, Mask lanes);
+  void Arrive(Warp* warp, const Inst& inst, Mask lanes);
   void Release();
+  void End(Warp* warp);
+  void Forget(Warp* warp);
   Block block_;
 };
 
@@ -105,6 +137,15 @@ void Report(Warp& warp, const Inst& inst, int lane, const char* kind, const std:
 
 // Report unless all lanes of the warp execute an instruction together.
 void ExpectWhole(Warp& warp, const Inst& inst, Mask mask);
+
+// All warps that are left wait for what never comes.
+void ReportDeadlock(Block& block);
+
+// Products and bulk copies that a warp leaves behind when it ends.
+void ReportLeft(Warp& warp);
+
+// Warps of a warpgroup that asked for other products than its first one.
+void ReportUnlike(Block& block);
 
 // Deliver copies of `lanes` whose group has a number below the lane's `limit`.
 void Deliver(Warp& warp, Mask lanes, const uint32_t* limit);

@@ -1,8 +1,7 @@
-// Tensor cores: ldmatrix, mma.m16n8k16, mma.sp.m16n8k32, by the fragments of the PTX ISA.
+// Tensor cores of one warp: mma.m16n8k16, mma.sp.m16n8k32, by the fragments of the PTX ISA.
 #include <algorithm>
 
 #include "lanes.h"
-#include "memory.h"
 
 namespace ptx {
 namespace {
@@ -97,13 +96,6 @@ void MultiplySparse(Warp& w, const Inst& i, Mask mask) {
   Accumulate(w, i, a, b, 32);
 }
 
-void PushAll(Decoder& d, size_t operand, size_t count, Type type, bool target) {
-  const Operand& vector = d.operand(operand);
-  if (vector.kind != Operand::kVector || vector.parts.size() != count) d.Unknown();
-  for (const Operand& part : vector.parts)
-    d.Push(target ? d.Target(part, type) : d.Source(part, type));
-}
-
 void DecodeMultiply(Decoder& d) {
   const bool ordered = d.Has("sp::ordered_metadata"), sparse = ordered || d.Has("sp");
   if (!d.Has("sync") || !d.Has("aligned") || !d.Has("row") || !d.Has("col")) d.Unknown();
@@ -114,10 +106,10 @@ void DecodeMultiply(Decoder& d) {
   if (left != Type::kF16 && left != Type::kBF16) d.Unknown();
   const bool half = left == Type::kF16;
   d.Operands(sparse ? 6 : 4);
-  PushAll(d, 0, 4, Type::kF32, true);
-  PushAll(d, 3, 4, Type::kF32, false);
-  PushAll(d, 1, 4, Type::kB32, false);
-  PushAll(d, 2, sparse ? 4 : 2, Type::kB32, false);
+  d.Vector(0, 4, Type::kF32, true);
+  d.Vector(3, 4, Type::kF32, false);
+  d.Vector(1, 4, Type::kB32, false);
+  d.Vector(2, sparse ? 4 : 2, Type::kB32, false);
   if (sparse) {
     d.Push(d.Source(4, Type::kB32));
     d.inst.detail = static_cast<int>(d.Immediate(5));
@@ -130,51 +122,8 @@ void DecodeMultiply(Decoder& d) {
   d.inst.pipe = kTensor;
 }
 
-// Lanes 8 q to 8 q + 7 name the rows of matrix q, 16 bytes each; lane l receives elements 2 (l % 4)
-// and the next of row l / 4, or of column l / 4 of a transposed matrix.
-void LoadMatrix(Warp& w, const Inst& i, Mask mask) {
-  ExpectWhole(w, i, mask);
-  Reached reached;
-  Addresses(w, i, i.args[0], mask, reached.address);
-  const Mask named = i.count == 4 ? kAll : (Mask{1} << 8 * i.count) - 1;
-  Reach(w, i, Space::kShared, 16, mask & named, Use::kRead, &reached);
-  for (int q = 0; q < i.count; ++q) {
-    uint16_t rows[8][8] = {};
-    for (int row = 0; row < 8; ++row) {
-      const int lane = 8 * q + row;
-      if (reached.lanes >> lane & 1) std::memcpy(rows[row], reached.data[lane], 16);
-    }
-    uint32_t* d = w.At<uint32_t>(i.args[1 + q]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if (!(mask >> lane & 1)) continue;
-      const int row = lane / 4, column = lane % 4 * 2;
-      const uint16_t low = i.detail ? rows[column][row] : rows[row][column];
-      const uint16_t high = i.detail ? rows[column + 1][row] : rows[row][column + 1];
-      d[lane] = low | static_cast<uint32_t>(high) << 16;
-    }
-  }
-}
-
-void DecodeLoadMatrix(Decoder& d) {
-  if (!d.Has("sync") || !d.Has("aligned") || !d.Has("m8n8")) d.Unknown();
-  d.inst.count = d.Has("x1") ? 1 : d.Has("x2") ? 2 : d.Has("x4") ? 4 : 0;
-  d.inst.detail = d.Has("trans");
-  if (d.inst.count == 0 || !(d.Has("shared") || d.Has("shared::cta"))) d.Unknown();
-  if (d.TakeType() != Type::kB16) d.Unknown();
-  d.End();
-  d.Operands(2);
-  d.Address(d.operand(1));
-  PushAll(d, 0, d.inst.count, Type::kB32, true);
-  d.inst.space = Space::kShared;
-  d.inst.pipe = kMemory;
-  d.inst.run = LoadMatrix;
-}
-
 }  // namespace
 
-void AddMatrix(Table* table) {
-  (*table)["mma"] = DecodeMultiply;
-  (*table)["ldmatrix"] = DecodeLoadMatrix;
-}
+void AddMatrix(Table* table) { (*table)["mma"] = DecodeMultiply; }
 
 }  // namespace ptx

@@ -105,6 +105,18 @@ void Addresses(const Warp& warp, const Inst& inst, Place place, Mask mask, uint6
   }
 }
 
+uint64_t LaneAddress(const Warp& warp, const Inst& inst, int at, int lane) {
+  const auto offset = *warp.At<uint64_t>(inst.args[at + 1]);
+  if (inst.narrow >> (at / 2) & 1) {
+    return static_cast<uint32_t>(warp.At<uint32_t>(inst.args[at])[lane] + offset);
+  }
+  return warp.At<uint64_t>(inst.args[at])[lane] + offset;
+}
+
+uint64_t InShared(uint64_t address) {
+  return address >= kSharedWindow ? address - kSharedWindow : address;
+}
+
 std::string SharedName(const Warp& warp, uint64_t address) {
   const Kernel& kernel = *warp.block->launch->kernel;
   for (auto found = kernel.shared.rbegin(); found != kernel.shared.rend(); ++found) {
@@ -130,10 +142,12 @@ Mask SharedBounds(Warp& warp, const Inst& inst, const uint64_t* address, int byt
 void NoteShared(Warp& warp, const Inst& inst, int lane, uint64_t address, int bytes, Note note) {
   if (!warp.block->launch->device->sanitize) return;
   Shadow& shadow = warp.block->shadow;
-  const Access access = AccessOf(warp, inst, lane);
+  const Actor access = AccessOf(warp, inst, lane);
   const Trouble found = note == Note::kRead    ? shadow.Read(address, bytes, access)
                         : note == Note::kWrite ? shadow.Write(address, bytes, access)
-                                               : shadow.Begin(address, bytes, access);
+                        : note == Note::kBegin
+                            ? shadow.Begin(address, bytes, access)
+                            : shadow.Look(address, bytes, access, note == Note::kLookWrite);
   if (found.fault == Fault::kNone) return;
   const std::string other = " at line " + std::to_string(found.other.line);
   const std::string who = "thread " + std::to_string(found.other.thread) + other;
@@ -148,6 +162,12 @@ void NoteShared(Warp& warp, const Inst& inst, int lane, uint64_t address, int by
     case Fault::kUnfinished:
       return Report(warp, inst, lane, "unfinished copy", SharedName(warp, address),
                     "an asynchronous copy of " + who + " is under way");
+    case Fault::kOpen:
+      return Report(warp, inst, lane, "open group", SharedName(warp, address),
+                    "what " + who + " began may still read it");
+    case Fault::kProxy:
+      return Report(warp, inst, lane, "proxy fence", SharedName(warp, address),
+                    "no fence.proxy.async behind the store of " + who);
   }
 }
 

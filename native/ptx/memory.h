@@ -26,12 +26,21 @@ std::string SharedName(const Warp& warp, uint64_t address);
 Mask SharedBounds(Warp& warp, const Inst& inst, const uint64_t* address, int bytes, Mask mask);
 
 // Note an access of one lane in the shadow, and report what is wrong about it.
-enum class Note { kRead, kWrite, kBegin };
+// Look: an access of the asynchronous proxy will follow.
+enum class Note { kRead, kWrite, kBegin, kLookRead, kLookWrite };
 void NoteShared(Warp& warp, const Inst& inst, int lane, uint64_t address, int bytes, Note note);
 
-inline Access AccessOf(const Warp& warp, const Inst& inst, int lane) {
-  return {warp.block->shadow.epoch(), static_cast<uint16_t>(warp.block->Thread(warp, lane)),
-          warp.syncs, inst.line};
+// Address `at` of an instruction with several: args hold its register and its offset from `at` on,
+// bit `at / 2` of `narrow` says whether the register has 32 bits.
+uint64_t LaneAddress(const Warp& warp, const Inst& inst, int at, int lane);
+
+// An address in shared memory, given as one of its window or as a generic one.
+uint64_t InShared(uint64_t address);
+
+inline Actor AccessOf(const Warp& warp, const Inst& inst, int lane) {
+  return {{warp.block->shadow.epoch(), warp.time,
+           static_cast<uint16_t>(warp.block->Thread(warp, lane)), warp.syncs, inst.line},
+          warp.known[lane].get()};
 }
 
 }  // namespace ptx

@@ -93,6 +93,7 @@ void DecodeCvta(Decoder& d) {
   uint64_t base = 0;
   if (d.Has("shared")) base = kSharedWindow;
   else if (d.Has("local")) base = kLocalWindow;
+  else if (d.Has("param")) base = kParamWindow;
   else if (!d.Has("global") && !d.Has("const")) d.Unknown();
   if (d.TakeType() != Type::kU64) d.Unknown();
   d.End();

@@ -63,10 +63,13 @@ struct Inst {
   Flow flow = Flow::kNext;
   Pipe pipe = kAlu;
   Space space = Space::kGeneric;
-  uint8_t bytes = 0;   // of one element in memory
-  uint8_t count = 1;   // elements of a vector
-  uint8_t wide = 0;    // bytes of an address register
-  int32_t detail = 0;  // of the instruction's own
+  uint8_t bytes = 0;      // of one element in memory
+  uint8_t count = 1;      // elements of a vector
+  uint8_t wide = 0;       // bytes of an address register
+  uint8_t narrow = 0;     // addresses with registers of 32 bits, where there are several
+  uint16_t operands = 0;  // places in `args`
+  uint32_t targets = 0;   // those of them that it writes
+  int32_t detail = 0;     // of the instruction's own
 };
 
 struct Parameter {
@@ -109,7 +112,9 @@ struct Kernel {
   std::vector<std::pair<Special, Place>> specials;
   uint64_t shared_bytes = 0, local_bytes = 0;
   std::vector<Variable> shared;
-  int granule = 16;  // bytes of the smallest access to shared memory
+  int granule = 16;      // bytes of the smallest access to shared memory
+  bool clocked = false;  // warps wait for each other by more than barriers of the whole block
+  bool watched = false;  // products of warpgroups own registers for a while
 };
 
 struct Module {

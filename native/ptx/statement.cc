@@ -110,6 +110,7 @@ Operand Reader::ReadAddress() {
     operand.name = Next().text;
     if (Take("+")) operand.offset = static_cast<int64_t>(Number());
   }
+  if (Take(",")) operand.parts = ReadOperand().parts;  // coordinates in a tensor
   Expect("]");
   return operand;
 }

@@ -1,4 +1,4 @@
-// Instructions in which lanes of a warp see each other: shfl, vote, activemask, bar.warp.
+// Instructions in which lanes of a warp see each other: shfl, vote, elect, activemask, bar.warp.
 #include "lanes.h"
 
 namespace ptx {
@@ -117,11 +117,35 @@ void ActiveMask(Warp& w, const Inst& i, Mask mask) {
     if (mask >> l & 1) d[l] = mask;
 }
 
+// Arguments: d, p, members. The lowest of them is elected.
+void Elect(Warp& w, const Inst& i, Mask mask) {
+  const uint32_t* members = w.At<uint32_t>(i.args[2]);
+  ExpectMembers(w, i, mask, members);
+  const Mask leader = mask & -mask;
+  uint32_t* d = w.At<uint32_t>(i.args[0]);
+  for (int l = 0; l < kLanes; ++l)
+    if (mask >> l & 1) d[l] = static_cast<uint32_t>(__builtin_ctz(mask));
+  Mask* p = w.At<Mask>(i.args[1]);
+  *p = (*p & ~mask) | leader;
+}
+
+void DecodeElect(Decoder& d) {
+  if (!d.Has("sync")) d.Unknown();
+  d.End();
+  d.Operands(2);
+  const Operand& target = d.operand(0);
+  if (target.second.empty()) d.Unknown();
+  d.Push(d.Target(target, Type::kB32));
+  d.Push(d.PredicateTarget(target.second));
+  d.Push(d.Source(1, Type::kB32));
+  d.inst.run = Elect;
+}
+
 void WarpBarrier(Warp& w, const Inst& i, Mask mask) {
   const uint32_t* members = w.At<uint32_t>(i.args[0]);
   ExpectMembers(w, i, mask, members);
   // Memory of the warp's lanes is ordered if the barrier is one of all that are left.
-  if ((members[__builtin_ctz(mask)] & w.alive) == w.alive && mask == w.alive) ++w.syncs;
+  if ((members[__builtin_ctz(mask)] & w.alive) == w.alive && mask == w.alive) SyncWarp(w);
 }
 
 }  // namespace
@@ -139,6 +163,7 @@ void AddWarp(Table* table) {
   Table& t = *table;
   t["shfl"] = DecodeShuffle;
   t["vote"] = DecodeVote;
+  t["elect"] = DecodeElect;
   t["activemask"] = [](Decoder& d) {
     const Type type = d.TakeType();
     d.End();

@@ -366,9 +366,11 @@ def test_vectors_and_packing():
 @pytest.mark.parametrize(
     "unknown",
     [
-        "wgmma.fence.sync.aligned",
-        "bar.sync 1",
-        "bar.sync 0, 64",
+        "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1}, %d1, %d2, 1",
+        "wgmma.wait_all.sync.aligned",
+        "mbarrier.pending_count.b64 %r1, %d1",
+        "cp.async.bulk.prefetch.L2.global [%d0], %r1",
+        "bar.red.popc.u32 %r1, 0, %p1",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f0}",
         "cvt.f16.f32 %h1, %f1",
         "ld.global.v8.u32 %r1, [%d0]",

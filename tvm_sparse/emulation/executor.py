@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib.metadata
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tvm_sparse.errors import SparseError, UnsupportedError
 
 LIBRARY = "libtvm_sparse_ptx.so"
 _MESSAGE = 1000
+_MAP = 128
 _POINTER, _TEXT, _BYTES = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
 
 
@@ -50,6 +52,10 @@ def library() -> ctypes.CDLL:
     found.ts_ptx_allocate.argtypes = [_BYTES]
     found.ts_ptx_wrote.argtypes = [_POINTER, _BYTES]
     found.ts_ptx_options.argtypes = [ctypes.c_int, _BYTES]
+    found.ts_ptx_tensor_map.argtypes = [
+        *(_POINTER, _POINTER, ctypes.c_int, ctypes.c_int, _POINTER, _POINTER, _POINTER),
+        *(ctypes.c_int, _TEXT, ctypes.c_size_t),
+    ]
     numbers = ctypes.POINTER(ctypes.c_uint32)
     places = ctypes.POINTER(_POINTER)
     found.ts_ptx_launch.argtypes = [
@@ -70,14 +76,72 @@ def report() -> EmulationReport:
     return found
 
 
+class Memory(AbstractContextManager["Memory"]):
+    """Arrays where kernels can access them; freed at the end of the context."""
+
+    def __init__(self) -> None:
+        self._places: list[tuple[int, np.ndarray]] = []
+
+    def __exit__(self, *_: object) -> None:
+        for memory, _array in self._places:
+            library().ts_ptx_free(memory)
+
+    def place(self, array: np.ndarray) -> int:
+        """Copy a contiguous array to memory of its own and return the address."""
+        if not array.flags.c_contiguous:
+            raise SparseError("arguments", "an array is not contiguous", "C order")
+        memory = int(library().ts_ptx_allocate(array.nbytes))
+        ctypes.memmove(memory, array.ctypes.data, array.nbytes)
+        library().ts_ptx_wrote(memory, array.nbytes)
+        self._places.append((memory, array))
+        return memory
+
+    def fetch(self) -> None:
+        """Copy what kernels wrote back into the arrays."""
+        for memory, array in self._places:
+            ctypes.memmove(array.ctypes.data, memory, array.nbytes)
+
+    def tensor_map(self, array: np.ndarray, box: Sequence[int], swizzle: int = 0) -> bytes:
+        """Place an array and return a parameter of 128 bytes: how bulk copies read it in boxes.
+
+        Parameters
+        ----------
+        array
+            Contiguous, of 1 to 5 dimensions.
+        box
+            Elements of a box in each dimension.
+        swizzle
+            0: none; 1, 2, 3: patterns of 32, 64, 128 bytes, as the CUDA driver counts them.
+
+        Raises
+        ------
+        SparseError
+            The PTX ISA forbids such a map.
+        """
+        rank, made, error = (
+            array.ndim,
+            (ctypes.c_uint8 * _MAP)(),
+            ctypes.create_string_buffer(_MESSAGE),
+        )
+        sizes = (_BYTES * rank)(*reversed(array.shape))
+        strides = (_BYTES * rank)(*reversed(array.strides[:-1]))
+        boxes = (ctypes.c_uint32 * rank)(*reversed(box))
+        where = self.place(array)
+        shape = (rank, array.itemsize, sizes, strides, boxes, swizzle)
+        if library().ts_ptx_tensor_map(made, where, *shape, error, _MESSAGE):
+            raise SparseError("tensor map", error.value.decode())
+        return bytes(made)
+
+
 def execute(
     ptx: str | bytes,
     kernel: str,
     grid: Triple,
     block: Triple,
-    arguments: Sequence[np.ndarray | int],
+    arguments: Sequence[np.ndarray | int | bytes],
     *,
     shared: int = 0,
+    memory: Memory | None = None,
 ) -> EmulationReport:
     """Launch a kernel of a PTX module and return what it did; arrays are written in place.
 
@@ -88,7 +152,9 @@ def execute(
     kernel, grid, block, shared
         What to launch; ``shared`` are the bytes of dynamic shared memory.
     arguments
-        Contiguous arrays for pointers, numbers for integers.
+        Contiguous arrays for pointers, numbers for integers, bytes for structures.
+    memory
+        Holds arrays that structures point to; they are written in place too.
 
     Raises
     ------
@@ -100,34 +166,26 @@ def execute(
     module = lib.ts_ptx_load(text, error, _MESSAGE)
     if not module:
         raise SparseError("PTX", error.value.decode())
-    places: list[tuple[int, np.ndarray]] = []
     try:
         entry = lib.ts_ptx_kernel(module, kernel.encode())
         if not entry:
             raise SparseError("PTX", f"no kernel '{kernel}'")
-        values = [_argument(value, places) for value in arguments]
-        pointers = (_POINTER * len(values))(*(ctypes.addressof(value) for value in values))
-        sizes = [(ctypes.c_uint32 * 3)(*size) for size in (grid, block)]
-        status = lib.ts_ptx_launch(module, entry, *sizes, shared, pointers, error, _MESSAGE)
-        if status:
-            raise SparseError(f"kernel '{kernel}'", error.value.decode())
-        for memory, array in places:
-            ctypes.memmove(array.ctypes.data, memory, array.nbytes)
+        with Memory() as own:
+            values = [_argument(value, own) for value in arguments]
+            pointers = (_POINTER * len(values))(*(ctypes.addressof(value) for value in values))
+            sizes = [(ctypes.c_uint32 * 3)(*size) for size in (grid, block)]
+            if lib.ts_ptx_launch(module, entry, *sizes, shared, pointers, error, _MESSAGE):
+                raise SparseError(f"kernel '{kernel}'", error.value.decode())
+            for placed in (own, memory):
+                if placed is not None:
+                    placed.fetch()
         return report()
     finally:
-        for memory, _ in places:
-            lib.ts_ptx_free(memory)
         lib.ts_ptx_unload(module)
 
 
-def _argument(value: np.ndarray | int, places: list[tuple[int, np.ndarray]]) -> Any:
+def _argument(value: np.ndarray | int | bytes, memory: Memory) -> Any:
     """Return an argument as C sees it; arrays are copied to memory that kernels may access."""
-    if not isinstance(value, np.ndarray):
-        return ctypes.c_int64(value)
-    if not value.flags.c_contiguous:
-        raise SparseError("arguments", "an array is not contiguous", "C order")
-    memory = library().ts_ptx_allocate(value.nbytes)
-    ctypes.memmove(memory, value.ctypes.data, value.nbytes)
-    library().ts_ptx_wrote(memory, value.nbytes)
-    places.append((memory, value))
-    return ctypes.c_int64(memory)
+    if isinstance(value, bytes):
+        return ctypes.create_string_buffer(value, len(value))
+    return ctypes.c_int64(memory.place(value) if isinstance(value, np.ndarray) else value)

@@ -15,8 +15,9 @@ class Finding:
     """An error in a kernel, seen ``times`` times at one instruction; the first is described.
 
     ``kind`` is ``out of bounds``, ``misaligned``, ``uninitialised``, ``race``, ``unfinished copy``,
-    ``barrier divergence``, ``warp divergence``, ``metadata`` or ``trap``; ``line`` counts the PTX's
-    lines from 1.
+    ``barrier divergence``, ``warp divergence``, ``metadata``, ``trap``, ``open group``,
+    ``open register``, ``register fence``, ``proxy fence``, ``mbarrier``, ``byte count`` or
+    ``deadlock`` (docs/design/ptx.md says when); ``line`` counts the PTX's lines from 1.
     """
 
     kind: str

@@ -26,7 +26,8 @@ class Arguments(ctypes.Structure):
 class Call:
     """The product of ``rows`` of activations with a weight, into :attr:`y`, ``[rows, M]`` fp16.
 
-    ``units`` thread blocks or clusters are resident at once.
+    ``units`` thread blocks or clusters are resident at once. :attr:`tensors` are what
+    :data:`POINTERS` name, or None.
     """
 
     def __init__(self, weight: Weight, shape: Shape, rows: int, units: int) -> None:
@@ -39,6 +40,6 @@ class Call:
         )
         self.y = torch.full((rows, features), float("nan"), dtype=torch.float16, device=on)
         self.units = work.units
-        self._tensors = (weight.packed, weight.column_tiles, items, first, self.y)
-        pointers = (None if t is None else t.data_ptr() for t in self._tensors)
+        self.tensors = (weight.packed, weight.column_tiles, items, first, self.y)
+        pointers = (None if t is None else t.data_ptr() for t in self.tensors)
         self.arguments = Arguments(*pointers, features, rows, weight.counts[0], row_tiles)

@@ -1,41 +1,13 @@
 """Each design computes what a naive product does, exactly on small integers, by its own source."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 
-from benchmarks.gpu.hopper import on_cpu, weights
+from benchmarks.gpu.hopper import on_cpu
 from benchmarks.gpu.hopper.arguments import Call
-from benchmarks.gpu.hopper.design import Design, Shape
+from tests.benchmarks.gpu.hopper.cases import CASES, UNITS, data
 
 pytestmark = pytest.mark.skipif(bool(on_cpu.missing()), reason=on_cpu.missing())
-
-COLUMNS = 256
-UNITS = 2
-
-
-@dataclass(frozen=True)
-class Case:
-    design: Design
-    shape: Shape
-    rows: int
-    zeros: float = 0.0
-    columns: int = COLUMNS
-
-
-CASES = {
-    "dense": Case(Design("tiles"), Shape(1, 8, 2), 8),
-    "dense, two warpgroups, parts, rows left over": Case(Design("tiles"), Shape(2, 16, 3, 2), 13),
-    "blocks, several items a unit": Case(Design("tiles"), Shape(1, 8, 2), 20, zeros=0.5),
-    "blocks in parts": Case(Design("tiles"), Shape(1, 8, 3, 2), 1, zeros=0.5),
-    "3 pairs of 32": Case(Design("pairs", 3), Shape(1, 8, 2), 8),
-    "8 pairs of 32 in parts": Case(Design("pairs", 8), Shape(2, 8, 2, 2), 5),
-    "3 scattered of 32": Case(Design("scatter", 3), Shape(1, 8, 2), 20),
-    "8 scattered of 32 in parts": Case(Design("scatter", 8), Shape(2, 8, 2, 2), 5),
-    "2:4": Case(Design("two_four"), Shape(1, 8, 2), 8, columns=384),
-    "2:4 in parts": Case(Design("two_four"), Shape(2, 16, 2, 2), 13, columns=512),
-}
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +18,8 @@ def kernels(tmp_path_factory):
 
 def product(kernels, name, change=lambda weight: weight):
     """Return what a kernel makes of integers, and what it must make of them."""
-    case, generator = CASES[name], torch.Generator().manual_seed(0)
-    shape = (2 * case.shape.features, case.columns)
-    weight = weights.make(
-        *(case.design, case.shape.features, shape, generator), zeros=case.zeros, integers=True
-    )
-    x = torch.randint(-2, 3, (case.rows, case.columns), generator=generator).half()
+    case = CASES[name]
+    weight, x = data(case)
     call = Call(change(weight), case.shape, case.rows, UNITS)
     y = kernels.run(list(CASES).index(name), call, x)
     return y.float(), x.float() @ weight.dense.float().T
