@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
+from tvm_sparse.dynamo import changes as changes_of
 from tvm_sparse.dynamo.changes import SMALL, snapshot
 
 LOOSE = {"scale": torch.tensor([1.0, 2, 3])}
@@ -78,27 +79,66 @@ def test_every_tensor_that_a_module_reads_is_watched():
     assert not any(graph.refused for graph in ts.partitions(fast).graphs)
 
 
+@pytest.fixture(params=["on the host", "on a device"])
+def place(request, monkeypatch):
+    """Where tensors count as lying; comparisons on a device work on any."""
+    if request.param == "on a device":
+        monkeypatch.setattr(changes_of, "HOST", torch.device("meta"))
+
+
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (SMALL + 1,)])
 def test_buffers_are_compared_by_value(shape, dtype):
     buffer = torch.ones(shape).to(dtype)
-    unchanged = snapshot([buffer], values=False)
+    unchanged = snapshot([buffer], "versions")
     assert unchanged([buffer])
     buffer.data.zero_()
     assert unchanged([buffer]) == (buffer.numel() == 0)
 
 
+@pytest.mark.usefixtures("place")
 def test_a_buffer_of_nan_and_one_with_gaps_are_unchanged():
     buffers = [torch.full((3,), torch.nan), torch.randn(6)[::2]]
-    unchanged = snapshot(buffers, values=False)
+    unchanged = snapshot(buffers, "versions")
     assert unchanged(buffers)
     buffers[1].data.zero_()
     assert not unchanged(buffers)
 
 
+@pytest.mark.usefixtures("place")
+def test_every_change_of_a_weight_is_seen_wherever_it_lies():
+    torch.manual_seed(0)
+    model, x = Reads().eval(), torch.randn(2, 3, 8, 8)
+
+    def weights():
+        own = (model.layer.weight, model.layer.bias, model.norm.weight, model.norm.bias)
+        return [*own, model.norm.running_mean, model.norm.running_var, model.table]
+
+    seen = {}
+    before = snapshot(weights(), "versions")
+    for change in changes(model, x):
+        seen[change] = not before(weights())
+        before = snapshot(weights(), "versions")
+        assert before(weights())
+    unseen = {"nothing", "another tensor as an attribute"}
+    assert {change for change, noticed in seen.items() if not noticed} == unseen
+
+
+def test_counts_read_no_value(monkeypatch):
+    weight, buffer = nn.Parameter(torch.randn(4, 4)), torch.randn(3)
+    unchanged = snapshot([weight, buffer], "counts")
+    monkeypatch.setattr(changes_of, "content", None)
+    buffer.data.zero_()
+    assert unchanged([weight, buffer])
+    with torch.no_grad():
+        weight.mul_(2)
+    assert not unchanged([weight, buffer])
+
+
 def test_steps_of_other_fused_optimizers_change_nothing():
     weight, other = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4, 4))
-    unchanged = snapshot([weight], values=False)
+    unchanged = snapshot([weight], "versions")
     for parameter in (other, weight):
         optimizer = torch.optim.SGD([parameter], lr=0.1, fused=True)
         parameter.grad = torch.ones_like(parameter)

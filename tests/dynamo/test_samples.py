@@ -3,14 +3,20 @@
 import pytest
 import torch
 
-from tvm_sparse.dynamo.samples import samples
+from tvm_sparse.dynamo.samples import differs, samples
+
+
+def on_device(tensors):
+    """Return what is asked of weights on a device."""
+    return differs([], tensors)
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (130, 70), (2, 3, 4, 5)])
-def test_a_write_of_everything_is_seen(shape, dtype):
+@pytest.mark.parametrize("samples", [samples, on_device])
+def test_a_write_of_everything_is_seen(samples, shape, dtype):
     weight = (torch.rand(shape) * 50 + 1).to(dtype)
     changed = samples([torch.ones(3), weight])
     assert not changed() and not changed()
@@ -21,7 +27,8 @@ def test_a_write_of_everything_is_seen(shape, dtype):
     assert not changed()
 
 
-def test_masks_and_other_strides():
+@pytest.mark.parametrize("samples", [samples, on_device])
+def test_masks_and_other_strides(samples):
     weight = torch.randn(64, 48)
     weight[::2] = 0
     tensors = weight.t(), weight[:, ::3], torch.zeros(0), torch.zeros(4)

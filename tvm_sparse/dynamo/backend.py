@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from tvm_sparse.base.targets import parse_target
-from tvm_sparse.dynamo.frozen import is_weight
+from tvm_sparse.dynamo.devices import home_of, refusal
+from tvm_sparse.dynamo.frozen import is_number, is_weight
 from tvm_sparse.dynamo.graph import Graph
 from tvm_sparse.dynamo.options import parse_options
 from tvm_sparse.dynamo.report import remember
@@ -42,16 +43,17 @@ def backend(
     """
     if mode is not None:
         raise InputError("mode", f"is '{mode}'", "no mode", "use options")
-    made = Graph(graph, parse_options(options))
-    if parse_target(made.options.target).target.kind.name != "llvm":
-        raise InputError("option 'target'", f"is '{made.options.target}'", "a CPU")
-    nodes = graph.graph.find_nodes(op="placeholder")
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    asked = parse_options(options)
+    given = list(zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    tensors = [v for n, v in given if isinstance(v, torch.Tensor) and not is_number(n)]
+    home = home_of(tensors)
+    reason = refusal(graph.graph, tensors, home, asked.target)
+    made = Graph(graph, replace(asked, target=asked.target or home.type), home)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         made.refuse("any", "gradients are on (compiled graphs are for torch.no_grad())")
-    elif any(tensor.device.type != "cpu" for tensor in tensors):
-        made.refuse("any", "its tensors are not on the CPU")
-    weights = [value for node, value in zip(nodes, inputs, strict=True) if is_weight(node)]
+    elif reason:
+        made.refuse("any", reason)
+    weights = [value for node, value in given if is_weight(node)]
     made.owners += [weakref.ref(weight) for weight in weights]
     remember(made)
     return made.graph if "any" in made.refused else made

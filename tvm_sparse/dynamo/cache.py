@@ -36,12 +36,12 @@ def compiled(program: torch.export.ExportedProgram, options: Options) -> Part:
         It cannot be compiled.
     """
     if not options.artifacts:
-        library = compile(from_exported(program), target=options.target, config=options.config)
+        library = compile(from_exported(program), target=options.place, config=options.config)
         return Part(library, False, tuple(library.decisions.to_json()), library.export)
     place = cache_directory() / "graphs" / key_of(program, options)
 
     def made() -> Library:
-        return compile(from_exported(program), target=options.target, config=options.config)
+        return compile(from_exported(program), target=options.place, config=options.config)
 
     opened, new = opened_or_made(place, made)
     return Part(opened, new is None, opened.manifest.decisions, _copying(place))
@@ -56,8 +56,8 @@ def key_of(program: torch.export.ExportedProgram, options: Options) -> str:
     tensors = {**program.state_dict, **program.constants}
     digest.update(str(list(tensors)).encode())
     digest.update(content(list(tensors.values())).encode())
-    digest.update(f"{options.target} {asdict(options.config)}".encode())
-    target = parse_target(options.target).target
+    digest.update(f"{options.place} {asdict(options.config)}".encode())
+    target = parse_target(options.place).target
     digest.update(f"{target}{threads_of(target)}{platform.node()}".encode())
     digest.update(str([importlib.metadata.version(name) for name in _PACKAGES]).encode())
     return digest.hexdigest()

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from tvm_sparse.dynamo.samples import samples
+from tvm_sparse.dynamo.devices import HOST
+from tvm_sparse.dynamo.samples import differs, samples
 from tvm_sparse.frontends.modules.effective import to_numpy
 
 SMALL = 1 << 16
@@ -31,23 +32,21 @@ class _FusedSteps:
 _FUSED = _FusedSteps()
 
 
-def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequence[Any]], bool]:
+def snapshot(tensors: Sequence[torch.Tensor], check: str) -> Callable[[Sequence[Any]], bool]:
     """Return a function that says whether other tensors are these, unchanged.
 
-    ``values`` compares them whole. So are tensors that PyTorch counts no versions of, all of them
-    after a step of a fused optimizer, and buffers that layers may write without a version: the
-    statistics of a batch norm. Of the others a few values are compared: see ``samples``.
+    ``"values"`` compares them whole. So are tensors that PyTorch counts no versions of, all of them
+    after a step of a fused optimizer, and, unless ``check`` is ``"counts"``, buffers that layers
+    may write without a version: the statistics of a batch norm. Of the others a few values are
+    compared then: see ``samples``.
     """
-    values = values or any(tensor.is_inference() for tensor in tensors)
     # Aliases keep the memory from being used again, so that an address stands for a tensor.
     held = [tensor.detach() for tensor in tensors]
     digest, steps = content(held), _FUSED.count
-    if values:
+    if check == "values" or any(tensor.is_inference() for tensor in tensors):
         return lambda others: content(others) == digest
     before = [tensor._version for tensor in tensors]
-    statistics = [_bytes(tensor) for tensor in tensors if _is_statistics(tensor)]
-    numbers = [read() for read in statistics]
-    written = samples([tensor for tensor in held if not _is_wrapped(tensor)])
+    written = _written(tensors) if check == "versions" else lambda: False
 
     def same(others: Sequence[Any]) -> bool:
         nonlocal steps
@@ -56,7 +55,7 @@ def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequ
             for other, kept, version in zip(others, held, before, strict=True)
         ):
             return False
-        if written() or [read() for read in statistics] != numbers:
+        if written():
             return False
         if steps != _FUSED.count:
             if content(held) != digest:
@@ -67,6 +66,19 @@ def snapshot(tensors: Sequence[torch.Tensor], *, values: bool) -> Callable[[Sequ
     return same
 
 
+def _written(tensors: Sequence[torch.Tensor]) -> Callable[[], bool]:
+    """Return a function that looks at some values and says whether they are others than now."""
+    plain = [tensor for tensor in tensors if not _is_wrapped(tensor)]
+    there = [tensor for tensor in plain if tensor.device != HOST]
+    whole = [t for t in there if _is_statistics(t) and t.is_contiguous()]
+    compared = {*map(id, whole)}
+    read = [_bytes(t) for t in tensors if _is_statistics(t) and id(t) not in compared]
+    before = [values() for values in read]
+    differ = differs(whole, [tensor for tensor in there if id(tensor) not in compared])
+    written = samples([tensor for tensor in plain if tensor.device == HOST])
+    return lambda: written() or differ() or [values() for values in read] != before
+
+
 def _is_statistics(tensor: torch.Tensor) -> bool:
     """Whether a layer may write ``tensor`` when it runs, and it is compared in no time."""
     return not isinstance(tensor, nn.Parameter) and (tensor.dim() <= 1 or tensor.nbytes <= SMALL)
@@ -75,7 +87,7 @@ def _is_statistics(tensor: torch.Tensor) -> bool:
 def _bytes(tensor: torch.Tensor) -> Callable[[], bytes]:
     """Return a function that returns the bytes of ``tensor`` as they are then."""
     held = tensor.detach()
-    if not held.is_contiguous() or _is_wrapped(held):
+    if not held.is_contiguous() or _is_wrapped(held) or held.device != HOST:
         return lambda: content([held]).encode()
     return held.reshape(-1).view(torch.uint8).numpy().tobytes
 

@@ -14,6 +14,7 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from tvm_sparse.dynamo.attributes import make_attribute
+from tvm_sparse.dynamo.devices import move_to_host, on_host
 
 _KEYS = re.compile(r"\._(modules|parameters|buffers)\['([^']*)'\]")
 
@@ -23,7 +24,7 @@ Bounds = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Frozen:
-    """A graph whose weights are attributes, and whose floating-point numbers are constants.
+    """A graph on the host: its weights are attributes, its floating-point numbers constants.
 
     Parameters
     ----------
@@ -90,8 +91,9 @@ def is_number(node: fx.Node) -> bool:
 
 
 def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
-    """Return ``graph`` with the weights and numbers among ``args`` inside of it."""
+    """Return ``graph`` on the host, with the weights and numbers among ``args`` inside of it."""
     module = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    move_to_host(module.graph)
     weights, inputs, dynamic = [], [], []
     nodes = module.graph.find_nodes(op="placeholder")
     sources = graph.graph.find_nodes(op="placeholder")
@@ -99,7 +101,7 @@ def freeze(graph: fx.GraphModule, args: Sequence[Any]) -> Frozen:
     for place, (node, source) in enumerate(zip(nodes, sources, strict=True)):
         if is_weight(source):
             weights.append(place)
-            make_attribute(module, node, _name(source, place), args[place])
+            make_attribute(module, node, _name(source, place), on_host(args[place]))
         elif is_number(source):
             _insert_number(module.graph, node, args[place].item())
         elif node.users or isinstance(args[place], torch.Tensor):

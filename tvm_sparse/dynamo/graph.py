@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from tvm_sparse.dynamo.changes import snapshot
+from tvm_sparse.dynamo.devices import on_host
 from tvm_sparse.dynamo.frozen import Bounds, Frozen, freeze, is_number, is_weight
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.programs import Runner, exported, runner
@@ -41,6 +42,8 @@ class Graph:
 
     Attributes
     ----------
+    home
+        Where its tensors lie; numbers may lie on the host.
     refused
         Why PyTorch runs the whole graph, by its shapes; "any" for all of them.
     compiled
@@ -49,8 +52,8 @@ class Graph:
         The weights that the graph was called with.
     """
 
-    def __init__(self, graph: fx.GraphModule, options: Options) -> None:
-        self.graph, self.options, self.compilations = graph, options, 0
+    def __init__(self, graph: fx.GraphModule, options: Options, home: torch.device) -> None:
+        self.graph, self.options, self.home, self.compilations = graph, options, home, 0
         self.compiled: dict[Any, list[Compiled]] = {}
         self.refused: dict[str, str] = {}
         self.owners: list[weakref.ref[Any]] = []
@@ -70,7 +73,11 @@ class Graph:
         found = self._known(args) or self._renewed(args)
         if found is None:
             return self.graph(*args)
-        return found.runner.run(*(args[place] for place in found.frozen.inputs))
+        return found.runner.run(*(self._at_home(args[place]) for place in found.frozen.inputs))
+
+    def _at_home(self, arg: Any) -> Any:
+        away = isinstance(arg, torch.Tensor) and arg.device != self.home
+        return arg.to(self.home) if away else arg
 
     def _known(self, args: Sequence[Any]) -> Compiled | None:
         """Return what was compiled for these shapes and weights."""
@@ -105,7 +112,7 @@ class Graph:
 
     def _compile(self, args: Sequence[Any], shapes: str) -> Compiled:
         frozen = freeze(self.graph, args)
-        program = exported(frozen.module, [args[place] for place in frozen.inputs])
+        program = exported(frozen.module, [on_host(args[place]) for place in frozen.inputs])
         found = None
         if any(frozen.dynamic) and (self._is_open(args) or not self.compiled):
             found = self._with_open_extents(frozen, args)
@@ -114,9 +121,9 @@ class Graph:
         weights = [args[place] for place in frozen.weights]
         return Compiled(
             frozen,
-            found or runner(program, self.options, whole=False),
+            found or runner(program, self.options, self.home, whole=False),
             shapes,
-            snapshot(weights, values=self.options.check == "values"),
+            snapshot(weights, self.options.check),
             tuple(map(weakref.ref, weights)),
         )
 
@@ -126,7 +133,7 @@ class Graph:
         Where PyTorch refuses the least that Dynamo allows, more is the least. Other weights get the
         bounds that the first ones got.
         """
-        inputs = [args[place] for place in frozen.inputs]
+        inputs = [on_host(args[place]) for place in frozen.inputs]
         tries = [frozen.bounds_from(least, inputs) for least in LEAST]
         for bounds in tries if self._bounds is None else [self._bounds]:
             try:
@@ -134,7 +141,7 @@ class Graph:
             except Exception:  # PyTorch's guards exclude some of these extents
                 continue
             try:
-                found = runner(program, self.options, whole=True)
+                found = runner(program, self.options, self.home, whole=True)
             except Exception:  # static shapes then, which may say why they fail
                 return None
             self._bounds, self._limits = bounds, frozen.limits(bounds)

@@ -17,7 +17,8 @@ class Options(Config):
     Parameters
     ----------
     target
-        As for :func:`tvm_sparse.compile`; a CPU that runs here.
+        As for :func:`tvm_sparse.compile`, something that runs here. By default it follows the
+        tensors of each graph: ``"cpu"`` or ``"cuda"``.
     limit
         Compilations of one graph: for its shapes, and for weights that changed. Beyond it PyTorch
         runs the graph.
@@ -27,18 +28,25 @@ class Options(Config):
         How changed weights are noticed at each call: by PyTorch's ``"versions"`` of tensors and a
         few values of each, or by all their ``"values"``. The latter also sees single elements that
         were written through ``tensor.data`` or NumPy, and takes the time of reading all weights.
+        Values on a GPU are compared there, and a call waits for that; with ``"counts"`` none are
+        read, and only what PyTorch counts versions of is noticed.
     """
 
-    target: str = "cpu"
+    target: str | None = None
     limit: int = 8
     artifacts: bool = True
-    check: Literal["versions", "values"] = "versions"
+    check: Literal["versions", "values", "counts"] = "versions"
 
     def __post_init__(self) -> None:
         """Refuse values of another type, with the field's name."""
         super().__post_init__()
         if self.limit < 1:
             raise InputError("option 'limit'", f"is {self.limit}", "at least 1")
+
+    @property
+    def place(self) -> str:
+        """The target, the host's where none is named."""
+        return self.target or "cpu"
 
     @property
     def config(self) -> Config:

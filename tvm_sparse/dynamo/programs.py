@@ -13,6 +13,7 @@ from torch.export.graph_signature import OutputKind
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.dynamo.aliases import returns_argument, shared_views
 from tvm_sparse.dynamo.cache import compiled
+from tvm_sparse.dynamo.devices import HOST, move_from_host
 from tvm_sparse.dynamo.options import Options
 from tvm_sparse.dynamo.parts import Eager, Part, split
 from tvm_sparse.errors import InputError, UnsupportedError
@@ -60,8 +61,12 @@ def exported(
     return program
 
 
-def runner(program: torch.export.ExportedProgram, options: Options, *, whole: bool) -> Runner:
+def runner(
+    program: torch.export.ExportedProgram, options: Options, home: torch.device, *, whole: bool
+) -> Runner:
     """Return ``program`` compiled, in parts unless that is refused by ``whole``.
+
+    It was traced on the host; what PyTorch runs of it runs on ``home``.
 
     Raises
     ------
@@ -81,10 +86,10 @@ def runner(program: torch.export.ExportedProgram, options: Options, *, whole: bo
                 raise
     if whole:
         raise UnsupportedError("graph", "returns its arguments, or views of them")
-    return _in_parts(module, options)
+    return _in_parts(module, options, home)
 
 
-def _in_parts(module: fx.GraphModule, options: Options) -> Runner:
+def _in_parts(module: fx.GraphModule, options: Options, home: torch.device) -> Runner:
     shared = {node.name for node in shared_views(module.graph)}
 
     def compile_part(part: fx.GraphModule) -> Part:
@@ -94,6 +99,8 @@ def _in_parts(module: fx.GraphModule, options: Options) -> Runner:
     fused, parts, eager = split(module, shared, compile_part)
     if not parts:
         raise UnsupportedError("graph", _reasons(eager))
+    if home != HOST:
+        move_from_host(fused, home)
     return Runner(fused, tuple(parts), tuple(eager))
 
 
