@@ -10,6 +10,7 @@ def on_device(tensors):
     """Return what is asked of weights on a device."""
     return differs([], tensors)
 
+
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64]
 
 

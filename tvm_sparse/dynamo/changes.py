@@ -35,10 +35,10 @@ _FUSED = _FusedSteps()
 def snapshot(tensors: Sequence[torch.Tensor], check: str) -> Callable[[Sequence[Any]], bool]:
     """Return a function that says whether other tensors are these, unchanged.
 
-    ``"values"`` compares them whole. So are tensors that PyTorch counts no versions of, all of them
-    after a step of a fused optimizer, and, unless ``check`` is ``"counts"``, buffers that layers
-    may write without a version: the statistics of a batch norm. Of the others a few values are
-    compared then: see ``samples``.
+    ``"values"`` compares them whole. So are tensors that PyTorch counts no versions of, and all of
+    them after a step of a fused optimizer. ``"versions"`` also compares buffers that layers may
+    write without a version, like the statistics of a batch norm. Of the others it compares a few
+    values: see ``samples``.
     """
     # Aliases keep the memory from being used again, so that an address stands for a tensor.
     held = [tensor.detach() for tensor in tensors]

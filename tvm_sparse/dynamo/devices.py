@@ -50,14 +50,23 @@ def refusal(
     if not tvm.runtime.Device(kind, 0).exist:
         expected = "a target that runs on this machine"
         raise InputError("option 'target'", f"is '{target}'", expected, "leave it out")
+    return _unknown(home) or _apart(graph, tensors, home) or _unlike(graph, home, target, kind)
+
+
+def _unknown(home: torch.device) -> str:
     if home.type not in DEVICE_TYPES:
         return f"its tensors are on '{home}', and programs run on {_KNOWN}"
-    if home.index:
-        return f"its tensors are on '{home}', and programs run on '{home.type}:0'"
+    return f"its tensors are on '{home}', and programs run on '{home.type}:0'" if home.index else ""
+
+
+def _apart(graph: fx.Graph, tensors: Sequence[torch.Tensor], home: torch.device) -> str:
     given = [tensor for tensor in tensors if tensor.dim() or tensor.device != HOST]
     other = next((t.device for t in (*given, *_results(graph)) if t.device != home), home)
-    if other != home:
-        return f"it has tensors on '{home}' and on '{other}'"
+    return "" if other == home else f"it has tensors on '{home}' and on '{other}'"
+
+
+def _unlike(graph: fx.Graph, home: torch.device, target: str | None, kind: int) -> str:
+    """Say where code for ``target``, of that kind of device, is not what a device needs."""
     if home == HOST:
         return ""
     if target is not None and kind != DEVICE_TYPES[home.type]:

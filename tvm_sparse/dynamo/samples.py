@@ -38,9 +38,7 @@ def samples(tensors: Sequence[torch.Tensor]) -> Callable[[], bool]:
     return changed
 
 
-def differs(
-    whole: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]
-) -> Callable[[], bool]:
+def differs(whole: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> Callable[[], bool]:
     """Return what :func:`samples` returns, for tensors on one device, which compares them there.
 
     Those in ``whole``, which are contiguous, are compared in all elements. A call puts a few
