@@ -12,6 +12,7 @@ from tvm import relax, te, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
+from tvm_sparse.passes.graph.known_extents import KnownExtents
 
 
 def with_shape(importer: Any, node: torch.fx.Node, convert: Callable[[torch.fx.Node], Any]) -> Any:
@@ -57,7 +58,26 @@ def shape_of(importer: Any, node: torch.fx.Node) -> list[Any]:
 def _shape(importer: Any, node: torch.fx.Node) -> list[Any] | None:
     names = _variables(importer, node.graph)
     shape = [_expression(extent, names) for extent in node.meta["val"].shape]
-    return None if any(extent is None for extent in shape) else shape
+    if any(extent is None for extent in shape):
+        return None
+    known = bounds(importer, node)
+    return [known.simplify(extent) for extent in shape]
+
+
+def bounds(importer: Any, node: torch.fx.Node) -> KnownExtents:
+    """Return the ranges of the program's open extents."""
+    names = _variables(importer, node.graph)
+    values = (n.meta.get("val") for n in node.graph.find_nodes(op="placeholder"))
+    opened = (e for v in values for e in getattr(v, "shape", ()) if isinstance(e, torch.SymInt))
+    found: dict[Any, tuple[int, int | None]] = {}
+    for extent in opened:
+        ranges = extent.node.shape_env.var_to_range
+        for symbol in extent.node.expr.free_symbols & ranges.keys():
+            ends, variable = ranges[symbol], names.get(symbol)
+            if isinstance(variable, tirx.Var) and ends.lower.is_Integer:
+                high = int(ends.upper) if ends.upper.is_Integer else None
+                found[variable] = int(ends.lower), high
+    return KnownExtents(found)
 
 
 def _shapeless(node: torch.fx.Node, result: Any) -> bool:

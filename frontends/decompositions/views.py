@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,58 @@ def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     places = first[:, None] + torch.arange(size, device=x.device)
     found = x.index_select(dim, places.reshape(-1)).unflatten(dim, (count, size))
     return found.movedim(dim + 1, -1)
+
+
+@rule(aten.roll.default)
+def _roll(x: Tensor, shifts: Any, dims: Sequence[int] = ()) -> Any:
+    """Join both parts of each axis where a shift follows from an open extent.
+
+    It is compared with the extent, so that one beyond it is refused.
+    """
+    shifts = shifts if isinstance(shifts, Sequence) else [shifts]
+    if all(isinstance(shift, int) for shift in shifts):
+        return NotImplemented
+    if not dims:
+        return aten.roll.default(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        extent = x.shape[dim]
+        if not -extent <= shift <= extent:
+            raise UnsupportedError(
+                "operator 'roll'", f"shifts {extent} elements by {shift}", "at most once around"
+            )
+        cut = extent - shift if shift >= 0 else -shift
+        parts = x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)
+        x = torch.cat(parts, dim)
+    return x
+
+
+@rule(aten.triu.default)
+def _upper_part(x: Tensor, diagonal: Any = 0) -> Any:
+    return _part(x, diagonal, torch.ge)
+
+
+@rule(aten.tril.default)
+def _lower_part(x: Tensor, diagonal: Any = 0) -> Any:
+    return _part(x, diagonal, torch.le)
+
+
+def _part(x: Tensor, diagonal: Any, kept: Callable[[Tensor, Tensor], Tensor]) -> Any:
+    """Keep one side of a diagonal that follows from an open extent."""
+    if isinstance(diagonal, int):
+        return NotImplemented
+    rows, columns = x.shape[-2:]
+    places = torch.arange(-diagonal, columns - diagonal, device=x.device)
+    inside = kept(places, torch.arange(rows, device=x.device)[:, None])
+    return torch.where(inside, x, torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+@rule(aten.split_with_sizes.default)
+def _split(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> Any:
+    """Cut parts of open extents out one by one."""
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    ends = [0, *itertools.accumulate(sizes)]
+    return [x.narrow(dim, first, size) for first, size in zip(ends, sizes, strict=False)]
 
 
 @rule(aten.im2col.default)

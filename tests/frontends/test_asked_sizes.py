@@ -19,6 +19,10 @@ class Pairs(Apply):
         return self.function(x, y)
 
 
+def haar(x):
+    return torch.cat([x[:, ::2] + x[:, 1::2], x[:, ::2] - x[:, 1::2]], 1)
+
+
 FORMS = {
     "cut": lambda x: (
         x[:, : x.shape[1] // 2],
@@ -36,6 +40,20 @@ FORMS = {
         torch.arange(0, x.shape[1], 2) + x[0, 0, 0],
         torch.arange(x.shape[1], 0, -3) + x[0, 0, 0],
     ),
+    "turned": lambda x: (
+        torch.roll(x, x.shape[1] // 2, 1),
+        torch.roll(x, (-(x.shape[1] // 2), 1), (1, 2)),
+        torch.fft.fftshift(x, 1),
+    ),
+    "sides of a diagonal": lambda x: (
+        torch.triu(x @ x.mT, diagonal=x.shape[1] // 2),
+        torch.tril(x @ x.mT, diagonal=-(x.shape[1] // 2)) + 1,
+    ),
+    "parts": lambda x: (
+        *x.split([x.shape[1] // 2, x.shape[1] - x.shape[1] // 2], 1),
+        x[:, -8:] + 1,
+    ),
+    "wavelets": lambda x: haar(x[:, : x.shape[1] // 2 * 2]),
     "last places": lambda x: x + torch.arange(64).float()[-x.shape[1] :, None],
 }
 

@@ -8,6 +8,9 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.modules import Apply
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 SLICES = {
     "a table's beginning": lambda x, table: x + table[:, : x.shape[1]],
@@ -40,3 +43,23 @@ def test_slices_of_open_extents(name):
     for extent in (4, 9, 33, 64):
         x = torch.randn(2, extent, 3)
         torch.testing.assert_close(library(x), model(x))
+
+
+PARTS = {
+    "every other": lambda x: x[:, ::2],
+    "every third, from the second": lambda x: x[:, 1::3],
+    "one half": lambda x: x[:, : x.shape[1] // 2],
+    "the other half": lambda x: x[:, x.shape[1] // 2 :],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_layers_of_parts(name):
+    """What layers compute is fused by the form of its extents, which is that of the part."""
+    torch.manual_seed(0)
+    model = nn.Sequential(Apply(PARTS[name]), nn.Linear(32, 20), nn.ReLU()).eval()
+    shapes = ({1: Dim("length", min=4, max=40)},)
+    library = ts.compile(model, (torch.rand(2, 9, 32),), dynamic_shapes=shapes, config=CONFIG)
+    for extent in (4, 5, 16, 33, 40):
+        x = torch.rand(2, extent, 32)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)

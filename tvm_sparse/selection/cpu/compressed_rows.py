@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
@@ -61,7 +63,7 @@ def unstructured_candidates(
             yield "unstructured needs a static batch where a convolution has groups"
         return
     if not batch_in_lanes(c):
-        yield f"unstructured needs a static batch, or {LANES} rows (or an odd count) for each of it"
+        yield f"unstructured needs a static batch, or {LANES} rows (or most odd counts) in each"
         return
     (cover,) = covers(scan, (1,), (1,))
     rows = compressed_candidate("unstructured", c, scan, cover, target)
@@ -103,10 +105,13 @@ def compressed_candidate(
 def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:
     """Whether TVM can prove that tiles of ``vectors`` cover a symbolic number of output rows.
 
-    ``ceil(8 n / 16)`` is simplified to a form whose bounds it no longer finds.
+    ``ceil(8 n / 16)`` is simplified to a form whose bounds it no longer finds, so is
+    ``ceil(15 n / 16)``. Schedules need the proof: what reads rows lies in the loop of their tile.
     """
-    static, rows = [e for e in contraction.lead if isinstance(e, int)], vectors * LANES
-    return len(static) == len(contraction.lead) or math.gcd(math.prod(static), rows) in (1, rows)
+    rows, span = math.prod(contraction.lead), vectors * LANES
+    if isinstance(rows, int):
+        return True
+    return bool(Analyzer().can_prove(tirx.ceildiv(rows, span) * span >= rows))
 
 
 def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: Target) -> float:
