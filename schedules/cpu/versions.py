@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from tvm_sparse.ops.emit import changed_block
+from tvm_sparse.schedules.single_bindings import single_bindings
 
 MANY, FEW = "many", "few"
 """Names of the blocks that hold the two."""
@@ -27,7 +28,10 @@ def versions(
     ``least`` are the open extents of tiles, and what each has to be at least for whole tiles.
     """
     again = s_tir.renew_defs(func)
-    first, other = whole(func).mod["main"], any_(again).mod["main"]
+    first, other = (
+        single_bindings(whole(func).mod["main"]),
+        single_bindings(any_(again).mod["main"]),
+    )
     same = _same(again.params, func.params)
     body = tvm_ffi.structural_map(other.body, (tirx.Var, lambda var: same.get(var, var)))
     enough = tirx.all(*(extent >= tirx.const(n, "int64") for extent, n in least))

@@ -56,7 +56,7 @@ def traced(case: OpenCase) -> OpenCase:
     found = "no extents are tried"
     for least in (0, 3, 5, 9, 13):
         limits = {
-            name: (low if name == "batch" else max(low, least), high)
+            name: (low if name == "batch" else max(low, min(least, case.example[name])), high)
             for name, (low, high) in case.limits.items()
         }
         tried = replace(case, limits=limits)

@@ -111,7 +111,7 @@ def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:
     rows, span = math.prod(contraction.lead), vectors * LANES
     if isinstance(rows, int):
         return True
-    return bool(Analyzer().can_prove(tirx.ceildiv(rows, span) * span >= rows))
+    return bool(Analyzer().can_prove(tirx.ceildiv(rows, span) * span - rows >= 0))
 
 
 def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: Target) -> float:
