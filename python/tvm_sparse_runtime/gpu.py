@@ -26,7 +26,8 @@ _DEFAULT = 0
 def require(archs: Sequence[str], where: str) -> None:
     """Load TVM's CUDA runtime and refuse a GPU that cannot run code for ``archs``.
 
-    Machine code for ``sm_XY`` runs on GPUs of the same major version X and at least Y.
+    Machine code for ``sm_XY`` runs on GPUs of the same major version X and at least Y, code for
+    ``sm_XYa`` on those of X.Y alone.
 
     Raises
     ------
@@ -179,5 +180,8 @@ def _compute_capability() -> tuple[int, int]:
 
 def _runs(arch: str, here: tuple[int, int]) -> bool:
     """Whether a GPU of compute capability ``here`` runs machine code for ``arch``."""
-    digits = arch.removeprefix("sm_")
-    return here[0] == int(digits[:-1]) and here[1] >= int(digits[-1])
+    digits = arch.removeprefix("sm_").removesuffix("a")
+    major, minor = int(digits[:-1]), int(digits[-1])
+    return here == (major, minor) or (
+        not arch.endswith("a") and here[0] == major and here[1] > minor
+    )

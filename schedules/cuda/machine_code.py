@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import tvm
 import tvm_ffi
 
+from tvm_sparse.base.targets import capability, portable
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
 
@@ -18,7 +19,7 @@ CALLBACK = "tvm_callback_cuda_compile"
 def machine_code(source: str, archs: Sequence[str]) -> tuple[str, bytes]:
     """Return the format and the code: a cubin for one architecture, a fat binary for several.
 
-    A fat binary also holds PTX of the newest architecture, for GPUs that come later.
+    A fat binary also holds PTX of the newest portable architecture, for GPUs that come later.
     """
     if len(archs) == 1:
         return "cubin", compile_source(source, archs[0])
@@ -48,14 +49,16 @@ def _fat_binary(source: str, archs: Sequence[str]) -> bytes:
             "nvidia-nvfatbin and cuda-bindings",
             "pip install 'tvm-sparse[cuda]', or name one architecture",
         ) from error
-    newest = max(archs, key=lambda arch: int(arch.removeprefix("sm_"))).removeprefix("sm_")
     options = ["-64", "-compress=true"]
     handle = nvfatbin.create(options, len(options))
     for arch in archs:
         code = compile_source(source, arch)
         nvfatbin.add_cubin(handle, code, len(code), arch.removeprefix("sm_"), arch)
-    text = compile_source(source, f"compute_{newest}")
-    nvfatbin.add_ptx(handle, text, len(text), newest, f"compute_{newest}", "")
+    later = max(filter(portable, archs), key=capability, default=None)
+    if later is not None:
+        newest = str(capability(later))
+        text = compile_source(source, f"compute_{newest}")
+        nvfatbin.add_ptx(handle, text, len(text), newest, f"compute_{newest}", "")
     binary = bytearray(nvfatbin.size(handle))
     nvfatbin.get(handle, binary)
     nvfatbin.destroy(handle)

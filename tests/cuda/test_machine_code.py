@@ -22,6 +22,22 @@ def test_several_are_a_fat_binary():
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(
+    ("archs", "text"), [(["sm_80", "sm_90a"], "compute_80"), (["sm_90a", "sm_90"], "compute_90")]
+)
+def test_later_gpus_get_what_is_portable(archs, text, monkeypatch):
+    compiled, compile_source = [], mc.compile_source
+
+    def listening(source, arch):
+        compiled.append(arch)
+        return compile_source(source, arch)
+
+    monkeypatch.setattr(mc, "compile_source", listening)
+    assert mc.machine_code(KERNEL, archs)[1][:4] == FAT_BINARY
+    assert compiled == [*archs, text]
+
+
+@needs_nvrtc
 def test_without_nvfatbin(monkeypatch):
     from cuda.bindings import nvfatbin
 

@@ -1,7 +1,7 @@
 import pytest
 from tvm.target import Target
 
-from tvm_sparse.base.targets import PORTABLE_ARCHS, cuda_archs, parse_target
+from tvm_sparse.base.targets import PORTABLE_ARCHS, cuda_archs, gpu_of, newest_arch, parse_target
 from tvm_sparse.errors import InputError
 
 
@@ -18,6 +18,16 @@ def test_several_architectures_keep_to_the_limits_of_all():
     assert cuda_archs(target) == ("sm_90", "sm_80")
     assert str(target.attrs["arch"]) == "sm_80"
     assert int(target.attrs["max_shared_memory_per_block"]) == 166912
+
+
+def test_code_for_one_architecture_alone(monkeypatch):
+    target = parse_target("cuda:sm_80,sm_90a").target
+    assert cuda_archs(target) == ("sm_80", "sm_90a")
+    assert newest_arch(target) == "sm_90a"
+    assert gpu_of(parse_target("cuda:sm_90a").target) == gpu_of(parse_target("cuda:sm_90").target)
+    for here, runs in (("sm_90", True), ("sm_100", False)):
+        monkeypatch.setattr("tvm_sparse.base.targets._gpu_arch", lambda here=here: here)
+        assert parse_target("cuda:sm_90a").runs_here is runs
 
 
 def test_without_a_gpu_the_name_alone_is_portable(monkeypatch):

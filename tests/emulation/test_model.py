@@ -31,6 +31,16 @@ def test_networks_equal_pytorch(name, dtype):
     np.testing.assert_allclose(got.astype("f4"), wanted, rtol=bound, atol=bound)
 
 
+def test_code_for_hopper_alone():
+    model, x = nn.Linear(64, 32).half(), torch.randn(3, 64).half()
+    library = ts.compile(model, (x,), target="cuda:sm_80,sm_90a", config=FAST)
+    emulation = emulate(library, x.numpy(), calls=1, libraries=False)
+    assert not emulation.report.findings, emulation.report.findings
+    assert emulation.report.launches
+    wanted = model.float()(x.float()).detach().numpy()
+    np.testing.assert_allclose(emulation.outputs[0].astype("f4"), wanted, rtol=2e-2, atol=2e-2)
+
+
 def assert_open(name, dtype, dims, parts):
     model, x, _ = network(name)
     model, x = model.to(dtype), torch.cat([x, x, x])[:3].to(dtype)

@@ -25,7 +25,14 @@ def capability(monkeypatch):
 
 @pytest.mark.parametrize(
     ("version", "archs"),
-    [("9.0", ["sm_90"]), ("8.9", ["sm_80"]), ("8.6", ["sm_90", "sm_80"]), ("12.0", ["sm_120"])],
+    [
+        ("9.0", ["sm_90"]),
+        ("9.0", ["sm_90a"]),
+        ("8.9", ["sm_80"]),
+        ("8.6", ["sm_90", "sm_80"]),
+        ("8.6", ["sm_80", "sm_90a"]),
+        ("12.0", ["sm_120"]),
+    ],
 )
 def test_gpus_that_fit(capability, version, archs):
     capability(version)
@@ -33,7 +40,14 @@ def test_gpus_that_fit(capability, version, archs):
 
 
 @pytest.mark.parametrize(
-    ("version", "archs"), [("9.0", ["sm_80"]), ("8.0", ["sm_86"]), ("12.0", ["sm_90", "sm_100"])]
+    ("version", "archs"),
+    [
+        ("9.0", ["sm_80"]),
+        ("8.0", ["sm_86"]),
+        ("9.1", ["sm_90a"]),
+        ("8.9", ["sm_90a"]),
+        ("12.0", ["sm_90", "sm_100"]),
+    ],
 )
 def test_gpus_that_do_not(capability, version, archs):
     capability(version)

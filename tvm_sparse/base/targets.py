@@ -19,13 +19,15 @@ SHARED_MEMORY_BYTES = {
     "sm_87": 166912,
     "sm_89": 101376,
     "sm_90": 232448,
+    "sm_90a": 232448,
     "sm_100": 232448,
     "sm_103": 232448,
     "sm_120": 101376,
 }
 """Shared memory that one thread block may use, by architecture (CUDA C++ Programming Guide,
 "Technical Specifications per Compute Capability"). Older ones lack what the kernels use: cp.async
-and the m16n8k16 tensor-core shape."""
+and the m16n8k16 tensor-core shape. An ``a`` behind an architecture adds instructions that no later
+one has (``wgmma``): such code runs on that architecture alone."""
 
 GPUS = {
     "a100": "sm_80",
@@ -63,7 +65,7 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     ``"cpu"`` is this machine with its real features; ``"cpu:<name>"`` another CPU of the same
     architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"aarch64"`` is any
     64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
-    an NVIDIA GPU, ``"cuda:sm_80,sm_90"`` code for both; ``"cuda"`` this machine's GPU, or where
+    an NVIDIA GPU, ``"cuda:sm_80,sm_90a"`` code for both; ``"cuda"`` this machine's GPU, or where
     there is none :data:`PORTABLE_ARCHS`. ``"cuda:h100"`` (one of :data:`GPUS`) is code for its
     architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is.
     """
@@ -106,8 +108,8 @@ def gpu_of(target: Target) -> str:
     named = str(target.attrs.get("model") or "")
     if named in GPUS:
         return named
-    number = int(str(target.attrs["arch"]).removeprefix("sm_"))
-    known = {int(arch.removeprefix("sm_")): gpu for gpu, arch in GPUS.items()}
+    number = capability(str(target.attrs["arch"]))
+    known = {capability(arch): gpu for gpu, arch in GPUS.items()}
     older = [arch for arch in known if arch <= number]
     return known[max(older, default=min(known))]
 
@@ -126,7 +128,17 @@ def cuda_archs(target: Target) -> tuple[str, ...]:
 
 def newest_arch(target: Target) -> str:
     """Return the newest of a CUDA target's architectures, ``"sm_90"``."""
-    return max(cuda_archs(target), key=lambda arch: int(arch.removeprefix("sm_")))
+    return max(cuda_archs(target), key=lambda arch: (capability(arch), not portable(arch)))
+
+
+def capability(arch: str) -> int:
+    """Return the compute capability of the GPUs of an architecture, ten times: 90 of ``sm_90a``."""
+    return int(arch.removeprefix("sm_").removesuffix("a"))
+
+
+def portable(arch: str) -> bool:
+    """Whether later GPUs understand code for ``arch``, as PTX at least."""
+    return not arch.endswith("a")
 
 
 def _runs_here(target: Target) -> bool:
@@ -136,7 +148,9 @@ def _runs_here(target: Target) -> bool:
         same = triple.startswith(platform.machine())
         return same and named in ("", codegen.llvm_get_system_cpu())
     here = _gpu_arch()
-    return target.kind.name == "cuda" and here is not None and here in cuda_archs(target)
+    if target.kind.name != "cuda" or here is None:
+        return False
+    return capability(here) in map(capability, cuda_archs(target))
 
 
 def _gpu_arch() -> str | None:
@@ -162,7 +176,7 @@ def _cuda(archs: tuple[str, ...], **options: str) -> Target:
             f"some of {', '.join(SHARED_MEMORY_BYTES)}, or one of {', '.join(GPUS)}",
             "run `nvidia-smi --query-gpu=compute_cap --format=csv` on the GPU machine",
         )
-    lowest = min(archs, key=lambda a: int(a.removeprefix("sm_")))
+    lowest = min(archs, key=capability)
     device = {
         "kind": "cuda",
         "keys": ["cuda", "gpu", *archs],

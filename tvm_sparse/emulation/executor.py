@@ -52,10 +52,6 @@ def library() -> ctypes.CDLL:
     found.ts_ptx_allocate.argtypes = [_BYTES]
     found.ts_ptx_wrote.argtypes = [_POINTER, _BYTES]
     found.ts_ptx_options.argtypes = [ctypes.c_int, _BYTES]
-    found.ts_ptx_tensor_map.argtypes = [
-        *(_POINTER, _POINTER, ctypes.c_int, ctypes.c_int, _POINTER, _POINTER, _POINTER),
-        *(ctypes.c_int, _TEXT, ctypes.c_size_t),
-    ]
     numbers = ctypes.POINTER(ctypes.c_uint32)
     places = ctypes.POINTER(_POINTER)
     found.ts_ptx_launch.argtypes = [
@@ -118,17 +114,18 @@ class Memory(AbstractContextManager["Memory"]):
         SparseError
             The PTX ISA forbids such a map.
         """
-        rank, made, error = (
-            array.ndim,
-            (ctypes.c_uint8 * _MAP)(),
-            ctypes.create_string_buffer(_MESSAGE),
-        )
+        rank, encode = array.ndim, library().ts_ptx_tensor_map
+        encode.argtypes = [
+            *(_POINTER, _POINTER, ctypes.c_int, ctypes.c_int, _POINTER, _POINTER, _POINTER),
+            *(ctypes.c_int, _TEXT, ctypes.c_size_t),
+        ]
+        made, error = (ctypes.c_uint8 * _MAP)(), ctypes.create_string_buffer(_MESSAGE)
         sizes = (_BYTES * rank)(*reversed(array.shape))
         strides = (_BYTES * rank)(*reversed(array.strides[:-1]))
         boxes = (ctypes.c_uint32 * rank)(*reversed(box))
         where = self.place(array)
         shape = (rank, array.itemsize, sizes, strides, boxes, swizzle)
-        if library().ts_ptx_tensor_map(made, where, *shape, error, _MESSAGE):
+        if encode(made, where, *shape, error, _MESSAGE):
             raise SparseError("tensor map", error.value.decode())
         return bytes(made)
 

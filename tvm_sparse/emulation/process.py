@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.artifact.own_key import own_trust
-from tvm_sparse.base.targets import newest_arch
+from tvm_sparse.base.targets import capability, newest_arch
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.executor import directory
 from tvm_sparse.emulation.report import EmulationReport
@@ -36,7 +36,7 @@ def environment(target: Target, *, libraries: bool = True) -> dict[str, str]:
 
     With ``libraries`` there is a stand-in for cuBLASLt, too; the real one needs a GPU.
     """
-    newest, place = newest_arch(target).removeprefix("sm_"), directory()
+    newest, place = str(capability(newest_arch(target))), directory()
     return {
         "LD_LIBRARY_PATH": str(place),
         "FAKE_CUDA_CAPABILITY": newest,

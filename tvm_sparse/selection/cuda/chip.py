@@ -16,7 +16,7 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_sparse.base import json_text
-from tvm_sparse.base.targets import gpu_of
+from tvm_sparse.base.targets import capability, gpu_of
 
 PLACE = Path(__file__).parent / "chips"
 
@@ -130,7 +130,7 @@ def chip(target: Target) -> Chip:
     A chip of another architecture was not measured.
     """
     found = load(gpu_of(target))
-    own = str(target.attrs["arch"]) == found.arch
+    own = capability(str(target.attrs["arch"])) == capability(found.arch)
     return found if own else replace(found, measured=False)
 
 
