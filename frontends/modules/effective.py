@@ -114,3 +114,10 @@ def to_numpy(tensor: torch.Tensor, name: str) -> np.ndarray:
     if value.dtype == torch.bfloat16:
         return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return value.numpy()
+
+
+def to_tensor(array: np.ndarray) -> torch.Tensor:
+    """Return ``array`` as a tensor on its memory, the other way of :func:`to_numpy`."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
 from tvm_sparse.errors import InputError, UnsupportedError
+from tvm_sparse.frontends.modules import effective
 
 DTYPES = {
     "FLOAT": torch.float32,
@@ -96,6 +96,4 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
     array = np.ascontiguousarray(array).reshape(array.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the memory of a file's weights is read-only
-        if array.dtype == ml_dtypes.bfloat16:
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(array)
+        return effective.to_tensor(array)

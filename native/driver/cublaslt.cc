@@ -234,7 +234,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle library, Handle product, Handle a, Han
 int cublasLtMatmul(Handle library, Handle product, const void* alpha, const void* a, Handle of_a,
                    const void* b, Handle of_b, const void* beta, const void* c, Handle of_c,
                    void* d, Handle of_d, const Algorithm* algorithm, void* workspace,
-                   size_t workspace_bytes, Handle) {
+                   size_t workspace_bytes, Handle stream) {
   Work work{*static_cast<Product*>(product),
             *static_cast<Matrix*>(of_a),
             *static_cast<Matrix*>(of_b),
@@ -263,6 +263,7 @@ int cublasLtMatmul(Handle library, Handle product, const void* alpha, const void
                 static_cast<unsigned long long>(algorithm->k), work.a.type, work.d.type,
                 work.product.epilogue, work.beta, ts_capturing());
   ts_note(line);
+  ts_note_stream(stream, "product");
   return ts_do(work) == kSuccess ? kDone : kFailed;
 }
 }

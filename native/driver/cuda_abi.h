@@ -52,4 +52,6 @@ int ts_do(const std::function<int()>& work);
 const char* ts_capturing();
 const char* ts_problem();        // what the last failure was
 void ts_note(const char* line);  // write a line to the log, if there is one
+// Write "stream <number> <what>" to the log: its handle as a number, 0 for the default one.
+void ts_note_stream(Handle stream, const char* what);
 }

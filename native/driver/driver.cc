@@ -89,6 +89,10 @@ const char* ts_problem() { return problem.c_str(); }
 
 void ts_note(const char* line) { Record("%s\n", line); }
 
+void ts_note_stream(Handle stream, const char* what) {
+  Record("stream %zu %s\n", reinterpret_cast<size_t>(stream), what);
+}
+
 void ts_capture_begin() {
   Record("capture begin\n");
   capture = std::make_unique<Graph>();
@@ -174,6 +178,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, Handle handle, void** argumen
   const auto* function = static_cast<const Function*>(handle);
   Record("launch %s %u %u %u %u %u %u %u\n", function->name.c_str(), c->gridDimX, c->gridDimY,
          c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes);
+  ts_note_stream(c->hStream, "kernel");
   if (!function->kernel) return kSuccess;
   const LaunchRequest request{function,
                               {c->gridDimX, c->gridDimY, c->gridDimZ},

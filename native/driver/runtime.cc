@@ -73,14 +73,18 @@ cudaError_t cudaMalloc(void** memory, size_t size) {
   return *memory ? kSuccess : kOutOfMemory;
 }
 
-cudaError_t cudaFree(void* memory) { return ts_ptx_free(memory), kSuccess; }
+cudaError_t cudaFree(void* memory) {
+  ts_note("wait for the device: free");
+  return ts_ptx_free(memory), kSuccess;
+}
 cudaError_t cudaMallocHost(void** memory, size_t size) {
   return *memory = std::malloc(size), kSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) { return Free(memory); }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, Handle) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, Handle stream) {
   Note("copy %zu %d", size, kind);
+  ts_note_stream(stream, kind == kDeviceToHost ? "copy to the host" : "copy");
   return ts_copy(to, from, size, kind == kHostToDevice || kind == kDeviceToDevice);
 }
 
@@ -88,14 +92,19 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t siz
   return cudaMemcpyAsync(to, from, size, kDeviceToDevice, stream);
 }
 
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t size, Handle) {
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t size, Handle stream) {
+  ts_note_stream(stream, "fill");
   return ts_fill(memory, value, size);
 }
 
 cudaError_t cudaEventCreate(Handle* event) { return New(event); }
 cudaError_t cudaEventDestroy(Handle event) { return Free(event); }
-cudaError_t cudaEventRecord(Handle, Handle) { return kSuccess; }
-cudaError_t cudaEventSynchronize(Handle) { return kSuccess; }
+cudaError_t cudaEventRecord(Handle, Handle stream) {
+  return ts_note_stream(stream, "record"), kSuccess;
+}
+cudaError_t cudaEventSynchronize(Handle) {
+  return ts_note("wait for the device: event"), kSuccess;
+}
 
 // Nothing here tells how long a GPU would take: one millisecond, whatever was done between.
 cudaError_t cudaEventElapsedTime(float* time, Handle, Handle) { return *time = 1, kSuccess; }
@@ -103,8 +112,13 @@ cudaError_t cudaEventElapsedTime(float* time, Handle, Handle) { return *time = 1
 cudaError_t cudaStreamCreate(Handle* stream) { return New(stream); }
 cudaError_t cudaStreamCreateWithFlags(Handle* stream, unsigned) { return New(stream); }
 cudaError_t cudaStreamDestroy(Handle stream) { return Free(stream); }
-cudaError_t cudaStreamSynchronize(Handle) { return kSuccess; }
-cudaError_t cudaStreamWaitEvent(Handle, Handle, unsigned) { return kSuccess; }
+cudaError_t cudaStreamSynchronize(Handle stream) {
+  ts_note("wait for the device: stream");
+  return ts_note_stream(stream, "wait of the host"), kSuccess;
+}
+cudaError_t cudaStreamWaitEvent(Handle stream, Handle, unsigned) {
+  return ts_note_stream(stream, "wait for the recorded"), kSuccess;
+}
 
 cudaError_t cudaStreamBeginCapture(Handle, int) { return ts_capture_begin(), kSuccess; }
 cudaError_t cudaStreamEndCapture(Handle, Handle* graph) {
@@ -117,7 +131,10 @@ cudaError_t cudaGraphInstantiate(Handle* runnable, Handle graph, unsigned long l
 }
 cudaError_t cudaGraphDestroy(Handle) { return kSuccess; }
 cudaError_t cudaGraphExecDestroy(Handle graph) { return ts_graph_free(graph), kSuccess; }
-cudaError_t cudaGraphLaunch(Handle graph, Handle) { return ts_graph_run(graph); }
+cudaError_t cudaGraphLaunch(Handle graph, Handle stream) {
+  ts_note_stream(stream, "graph");
+  return ts_graph_run(graph);
+}
 
 cudaError_t cudaGetLastError() { return kSuccess; }
 cudaError_t cudaPeekAtLastError() { return kSuccess; }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import engine
-from .array_files import read_array, write_array
+from .array_files import BFLOAT16, arguments, is_rounded, numbers, read_array, write_array
 from .errors import SparseRuntimeError, shown
 from .library import Library, load
 from .pool import Pool
@@ -82,11 +82,12 @@ def _run(options: argparse.Namespace) -> str:
     lines += [f"  output {spec}" for spec in library.outputs]
     lines += [f"  {line}" for line in library.libraries]
     if options.input:
-        results, times = _timed(
-            library, [read_array(name) for name in options.input], options.repeat
-        )
+        arrays = [read_array(name) for name in options.input]
+        inputs = arguments(arrays, library.inputs, library.outputs)
+        results, times = _timed(library, inputs, options.repeat)
         for name, result in zip(options.output, results, strict=False):
-            write_array(name, result)
+            write_array(name, numbers(result))
+        lines += _converted(options, arrays, library)
         record["runs"] = len(times)
         record["median_ms"] = float(np.median(times))
         record["p99_ms"] = float(np.percentile(times, 99))
@@ -95,7 +96,6 @@ def _run(options: argparse.Namespace) -> str:
             f"median {record['median_ms']:.3f} ms, p99 {record['p99_ms']:.3f} ms"
         )
         if options.sessions > 1:
-            inputs = [read_array(name) for name in options.input]
             pool = library.pool(options.sessions, threads=options.threads)
             record |= {"sessions": pool.sessions, "threads_each": pool.threads}
             record["runs_a_second"] = _throughput(pool, inputs, options.repeat)
@@ -106,7 +106,19 @@ def _run(options: argparse.Namespace) -> str:
     return json.dumps(record) if options.json else "\n".join(lines)
 
 
-def _throughput(pool: Pool, inputs: list[np.ndarray], repeat: int) -> float:
+def _converted(
+    options: argparse.Namespace, arrays: Sequence[np.ndarray], library: Library
+) -> list[str]:
+    """Return a line for each file whose numbers are others than the program's."""
+    read = zip(options.input, arrays, library.inputs)
+    written = zip(options.output, library.outputs)
+    return [
+        *(f"  {name}: float32, rounded to bfloat16" for name, a, s in read if is_rounded(a, s)),
+        *(f"  {name}: bfloat16, written as float32" for name, s in written if s.dtype == BFLOAT16),
+    ]
+
+
+def _throughput(pool: Pool, inputs: Sequence[Any], repeat: int) -> float:
     """Return the runs a second of as many callers as there are sessions, ``repeat`` each."""
     with ThreadPoolExecutor(pool.sessions) as callers:
         for _ in range(2):  # the first round warms up
@@ -118,8 +130,8 @@ def _throughput(pool: Pool, inputs: list[np.ndarray], repeat: int) -> float:
 
 
 def _timed(
-    library: Library, inputs: list[np.ndarray], repeat: int
-) -> tuple[tuple[np.ndarray, ...], list[float]]:
+    library: Library, inputs: Sequence[Any], repeat: int
+) -> tuple[tuple[Any, ...], list[float]]:
     """Return the outputs and the milliseconds of ``repeat`` runs after one that warms up."""
     result, times = library.run(*inputs), []
     for _ in range(repeat):

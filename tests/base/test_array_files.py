@@ -1,13 +1,23 @@
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.array_files import read_array, read_arrays
 from tvm_sparse.errors import InputError
 
 
 def test_arrays_are_read(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(3.0))
     np.testing.assert_array_equal(read_array(tmp_path / "x.npy"), [0, 1, 2])
+
+
+def test_bfloat16_is_read_as_it_was_written(tmp_path):
+    values = np.array([1.5, -2]).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", values)
+    np.savez(tmp_path / "x.npz", x=values)
+    for found in (read_array(tmp_path / "x.npy"), read_arrays(tmp_path / "x.npz")["x"]):
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, values)
 
 
 def test_what_is_no_array_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -33,6 +34,47 @@ def test_bfloat16_is_printed(call_json, here):
     ts.compile(model, (x,), config=ts.Config(measure=False)).export("half.tvms")
     (output,) = call_json("run", here / "half.tvms")["outputs"]
     assert (output["dtype"], output["shape"]) == ("bfloat16", [1, 4])
+
+
+def narrow(here):
+    """Return a network in bfloat16, exact on small integers, whose artifact is ``narrow.tvms``."""
+    model = torch.nn.Linear(8, 4).bfloat16().eval()
+    with torch.no_grad():
+        model.weight.copy_(torch.arange(32).reshape(4, 8) % 5 - 2)
+        model.bias.copy_(torch.tensor([0.5, -0.5, 1, 0]))
+    x = torch.ones(2, 8, dtype=torch.bfloat16)
+    ts.compile(model, (x,), config=ts.Config(measure=False)).export(here / "narrow.tvms")
+    return model
+
+
+def of_the_runtime(*arguments):
+    command = [sys.executable, "-m", "tvm_sparse_runtime", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_files_of_bfloat16_are_float32_or_its_own_bits(call, here):
+    model, x = narrow(here), np.arange(16, dtype="float32").reshape(2, 8) % 3 - 1
+    with torch.no_grad():
+        wanted = model(torch.from_numpy(x).bfloat16()).float().numpy()
+    np.save("single.npy", x)
+    np.save("columns.npy", np.asfortranarray(x))
+    np.save("own.npy", x.astype(ml_dtypes.bfloat16))  # NumPy writes V2
+    for name, rounded in (("single", True), ("columns", True), ("own", False)):
+        flags = ("narrow.tvms", "--input", f"{name}.npy", "--output", "y.npy")
+        told = [call("run", *flags).output, of_the_runtime(*flags)]
+        for said in told:
+            assert (f"{name}.npy: float32, rounded to bfloat16" in said) == rounded
+            assert "y.npy: bfloat16, written as float32" in said
+        found = np.load("y.npy")
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_other_files_for_bfloat16_are_refused(call, here):
+    narrow(here)
+    np.save("half.npy", np.ones((2, 8), "float16"))
+    done = call("run", "narrow.tvms", "--input", "half.npy", status=1)
+    assert "dtype float16; expected dtype bfloat16" in done.output
 
 
 def test_repeat_gives_statistics(call, call_json, artifact):

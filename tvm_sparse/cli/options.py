@@ -217,14 +217,14 @@ def example_inputs(shapes: list[InputShape] | None, files: list[Path] | None) ->
     """
     if shapes and files:
         raise typer.BadParameter("give --shape or --input, not both")
-    import torch
+    from tvm_sparse.frontends.modules.effective import to_tensor
 
     if files:
-        return tuple(torch.from_numpy(read_array(f)) for f in files)
+        return tuple(to_tensor(read_array(f)) for f in files)
     named = [s for s in shapes or () if s.name]
     if named and len(named) < len(shapes or ()):
         raise typer.BadParameter("name all shapes, or none")
-    arrays = [torch.from_numpy(random_array(_numbers(s), s.dtype)) for s in shapes or ()]
+    arrays = [to_tensor(random_array(_numbers(s), s.dtype)) for s in shapes or ()]
     if named:
         return {s.name: array for s, array in zip(named, arrays, strict=True)}
     return tuple(arrays) or None
@@ -239,6 +239,6 @@ def _numbers(shape: InputShape) -> tuple[int, ...]:
 
 def random_array(extents: tuple[int, ...], dtype: str) -> np.ndarray:
     """Return an array of random values in [0, 1) if ``dtype`` is floating, of zeros if not."""
-    if not np.issubdtype(np.dtype(dtype), np.floating):
+    if np.dtype(dtype).kind not in "fV":  # bfloat16 is none of NumPy's own
         return np.zeros(extents, dtype)
     return np.random.default_rng(0).random(extents, np.float32).astype(dtype)

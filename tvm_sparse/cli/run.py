@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,8 @@ from tvm_sparse.base.array_files import read_array
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json, random_array
 from tvm_sparse.errors import InputError
-from tvm_sparse_runtime.array_files import write_array
+from tvm_sparse_runtime.array_files import BFLOAT16, arguments, is_rounded, numbers, write_array
+from tvm_sparse_runtime.spec import TensorSpec
 
 WARM_UP = 3
 
@@ -49,16 +50,20 @@ def run_command(
         import tvm_sparse_runtime as runtime
 
         library = runtime.load(artifact, threads=threads)
-        arrays = _inputs(library, input)
-        outputs = list(library.run(*arrays))
-        _save(outputs, output or [])
+        arrays = arguments(_inputs(library, input), library.inputs, library.outputs)
+        outputs = [numbers(found) for found in library.run(*arrays)]
+        _save(outputs, output or [], library.outputs)
         latency = timed(lambda: library.run(*arrays), repeat) if repeat else None
-        _show([spec.name for spec in library.outputs], outputs, latency, json)
+        _show(library.outputs, outputs, latency, json)
 
 
 def _inputs(library: Any, files: list[Path] | None) -> list[np.ndarray]:
     if files:
-        return [read_array(f) for f in files]
+        arrays = [read_array(f) for f in files]
+        for file, array, spec in zip(files, arrays, library.inputs, strict=False):
+            if is_rounded(array, spec):
+                console.note(f"{file}: float32, rounded to bfloat16")
+        return arrays
     dynamic = [spec for spec in library.inputs if any(isinstance(e, str) for e in spec.shape)]
     if dynamic:
         raise InputError(
@@ -67,11 +72,13 @@ def _inputs(library: Any, files: list[Path] | None) -> list[np.ndarray]:
     return [random_array(spec.shape, spec.dtype) for spec in library.inputs]
 
 
-def _save(outputs: list[np.ndarray], files: list[Path]) -> None:
+def _save(outputs: list[np.ndarray], files: list[Path], specs: Sequence[TensorSpec]) -> None:
     if files and len(files) != len(outputs):
         raise InputError("--output", f"given {len(files)} times", f"{len(outputs)}, one an output")
-    for array, file in zip(outputs, files, strict=False):
+    for array, file, spec in zip(outputs, files, specs, strict=False):
         write_array(file, array)
+        if spec.dtype == BFLOAT16:
+            console.note(f"{file}: bfloat16, written as float32")
 
 
 def timed(call: Callable[[], object], repeat: int) -> dict[str, float]:
@@ -93,18 +100,21 @@ def timed(call: Callable[[], object], repeat: int) -> dict[str, float]:
 
 
 def _show(
-    names: list[str], outputs: list[np.ndarray], latency: dict[str, float] | None, json: bool
+    specs: Sequence[TensorSpec],
+    outputs: list[np.ndarray],
+    latency: dict[str, float] | None,
+    json: bool,
 ) -> None:
     if json:
         records = [
-            {"name": name, "shape": list(a.shape), "dtype": str(a.dtype), "range": _range(a)}
-            for name, a in zip(names, outputs, strict=True)
+            {"name": spec.name, "shape": list(a.shape), "dtype": spec.dtype, "range": _range(a)}
+            for spec, a in zip(specs, outputs, strict=True)
         ]
         console.show_json({"outputs": records, "latency": latency})
         return
     rows = [
-        (name, str(a.shape), str(a.dtype), *(f"{v:.6g}" for v in _range(a)))
-        for name, a in zip(names, outputs, strict=True)
+        (spec.name, str(a.shape), spec.dtype, *(f"{v:.6g}" for v in _range(a)))
+        for spec, a in zip(specs, outputs, strict=True)
     ]
     console.show(tables.table(("output", "shape", "dtype", "min", "max"), rows))
     if latency:
