@@ -66,11 +66,37 @@ def aligned(tensor: Any) -> Any:
 
 
 def copy(tensor: Any, device: str) -> Any:
-    """Return a copy of a contiguous tensor on ``device``, complete when it lies on the host.
+    """Return a copy of a contiguous tensor on ``device``, complete when it lies on the host."""
+    return _copied(tensor, engine.empty(tensor.shape, str(tensor.dtype), device), device)
+
+
+class Staging:
+    """A GPU's memory for inputs that lie on the host: kept, since to free it waits for the GPU.
+
+    Calls take turns, so the next one's copies follow what this one computes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Any] = {}
+
+    def moved(self, tensors: Sequence[Any], device: str) -> list[Any]:
+        """Return each input that lies on ``device``, and copies there of the others."""
+        return [self._moved(place, tensor, device) for place, tensor in enumerate(tensors)]
+
+    def _moved(self, place: int, tensor: Any, device: str) -> Any:
+        if home(tensor) == device:
+            return tensor
+        kept = self._kept.get(place)
+        if kept is None or kept.shape != tensor.shape:
+            self._kept[place] = kept = engine.empty(tensor.shape, str(tensor.dtype), device)
+        return _copied(tensor, kept, device)
+
+
+def _copied(tensor: Any, result: Any, device: str) -> Any:
+    """Copy a contiguous tensor to ``result`` on ``device``, and return that.
 
     TVM copies on the default stream, for which those of torch do not wait by themselves.
     """
-    result = engine.empty(tensor.shape, str(tensor.dtype), device)
     stream = _environment()
     _follow(_DEFAULT, stream)
     engine.function("runtime.TVMTensorCopyFromTo")(tensor, result)

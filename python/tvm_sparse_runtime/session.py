@@ -75,6 +75,7 @@ class Session:
             self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
         self._starts, self._ends = _ranges(self._weights)
         self._alignments = alignments(self.inputs, unaligned)
+        self._staging = gpu.Staging()
         self._direct = Direct(self.inputs, device, self._alignments)
         self._sizes = [_size(spec) for spec in self.inputs]
         self._begin(vm)
@@ -195,7 +196,7 @@ class Session:
         home = "cpu"
         if device != "cpu":
             home = gpu.home(values[0]) if values else home
-            arguments = [gpu.moved(argument, device) for argument in arguments]
+            arguments = self._staging.moved(arguments, device)
         export = tensors.exporter(values[0] if values else None, device)
         if export is not tensors.to_torch:  # TVM answers torch's tensors with torch's
             arguments = [engine.tensor(argument) for argument in arguments]

@@ -187,3 +187,22 @@ def test_copies_are_ordered_with_the_stream_of_a_call(streams, monkeypatch):
 
 def test_work_on_the_host_takes_no_turn():
     assert gpu.turn("cpu") is gpu.turn("cpu")
+
+
+def test_memory_for_inputs_of_the_host_is_kept(streams, monkeypatch):
+    made = []
+
+    def empty(shape, dtype, device):
+        made.append(tuple(shape))
+        return engine.tensor(np.zeros(shape, dtype))
+
+    monkeypatch.setattr(engine, "empty", empty)
+    staging = gpu.Staging()
+    inputs = [engine.tensor(np.zeros(n, "f4")) for n in (4, 5)]
+    with gpu.Turns().take():
+        first, again = staging.moved(inputs, "cuda"), staging.moved(inputs, "cuda")
+        assert [a is b for a, b in zip(first, again, strict=True)] == [True, True]
+        assert made == [(4,), (5,)]
+        longer, other = staging.moved([inputs[1], inputs[1]], "cuda")
+    assert made[2:] == [(5,)] and other is first[1] and tuple(longer.shape) == (5,)
+    assert staging.moved(inputs, "cpu") == inputs
