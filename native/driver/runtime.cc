@@ -102,9 +102,7 @@ cudaError_t cudaEventDestroy(Handle event) { return Free(event); }
 cudaError_t cudaEventRecord(Handle, Handle stream) {
   return ts_note_stream(stream, "record"), kSuccess;
 }
-cudaError_t cudaEventSynchronize(Handle) {
-  return ts_note("wait for the device: event"), kSuccess;
-}
+cudaError_t cudaEventSynchronize(Handle) { return ts_note("wait for the device: event"), kSuccess; }
 
 // Nothing here tells how long a GPU would take: one millisecond, whatever was done between.
 cudaError_t cudaEventElapsedTime(float* time, Handle, Handle) { return *time = 1, kSuccess; }

@@ -61,6 +61,7 @@ def numbers(output: Any) -> np.ndarray:
     """Return an output as an array, in float32 where it is bfloat16."""
     if str(output.dtype) != BFLOAT16:
         return output if isinstance(output, np.ndarray) else np.from_dlpack(output)
+    bits: np.ndarray
     if isinstance(output, np.ndarray):
         bits = output.view(np.uint16)
     else:
