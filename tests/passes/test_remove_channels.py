@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from tvm import relax
+from tvm import relax, tirx
 
 import tvm_sparse as ts
 from tests.passes.modules import module
@@ -202,3 +202,35 @@ def test_concatenated_channels_stay():
     shapes = check(model, torch.randn(1, 3, 5, 5))
     assert shapes["1.branch.0"] == (16, 32, 1, 1)
     assert shapes["2"] == (8, 48, 1, 1)
+
+
+def test_what_is_known_of_extents_stays():
+    """Sums behind an extent that is a multiple keep their shapes, though filters went."""
+    height = tirx.Var("height", "int64")
+    kind = {"data_layout": "NHWC", "kernel_layout": "OHWI", "strides": 2, "padding": 1}
+    rows = np.ones((48, 3, 3, 16), np.float32)
+    columns = np.zeros((16, 1, 1, 48), np.float32)
+    columns[..., :16] = 1
+    x = relax.Var("x", relax.TensorType((1, height, 8, 16), "float32"))
+    even = relax.TensorType((1, height // 2 * 2, 8, 16), "float32")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            cast = builder.match_cast(x, even)
+            one, other = (
+                builder.emit(relax.op.nn.conv2d(y, constant(rows, name), **kind))
+                for y, name in (
+                    (cast, "a.weight"),
+                    (builder.emit(relax.op.nn.relu(cast)), "b.weight"),
+                )
+            )
+            last = builder.emit(relax.op.add(one, other))
+            plain = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
+            end = relax.op.nn.conv2d(last, constant(columns, "c.weight"), **plain)
+            out = builder.emit_output(end)
+        builder.emit_func_output(out)
+    before = builder.get()
+    after = RemoveChannels()(before)
+    assert "(48, 3, 3, 16)" not in after.script(show_meta=True)
+    assert "match_cast" in after.script()
+    assert str(after["main"].ret_ty) == str(before["main"].ret_ty)

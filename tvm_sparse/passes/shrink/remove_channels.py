@@ -35,6 +35,7 @@ class ChannelAnalysis:
 
     def __init__(self, bindings: list[Any], outputs: list[Any]) -> None:
         self.values = {b.var: b.value for b in bindings}
+        self.casts = {b.var: b.ty for b in bindings if isinstance(b, relax.MatchCast)}
         self.channels = ChannelFacts()
         for binding in bindings:
             self._forward(binding.var, binding.value)
@@ -172,7 +173,9 @@ class Rebuild:
         with blocks_ended(self.builder), function:
             with self.builder.dataflow():
                 for var, value in self.analysis.values.items():
-                    self.new[var] = self.builder.emit(self._smaller(var, value))
+                    found, cast = self._smaller(var, value), self.analysis.casts.get(var)
+                    builder = self.builder
+                    self.new[var] = builder.match_cast(found, cast) if cast else builder.emit(found)
                 out = self.builder.emit_output(self._of(main.body.body))
             self.builder.emit_func_output(out)
         func = self.builder.finalize()["main"]

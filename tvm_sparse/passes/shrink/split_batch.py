@@ -118,6 +118,8 @@ class Split:
     def _result(self, main: relax.Function) -> Any:
         """Emit the bindings of ``main`` and return its result."""
         for binding in main.body.blocks[0].bindings:
+            if isinstance(binding, relax.MatchCast):  # it says extents of the whole batch
+                raise WholeBatch
             self._emit(binding.var, binding.value)
         result = main.body.body
         if not all(map(self._is_batched, getattr(result, "fields", [result]))):
