@@ -55,13 +55,28 @@ bool GlobalRange(Warp& warp, const Inst& inst, int lane, uint64_t address, uint3
   return true;
 }
 
+void BeginStore(Warp& warp, const Inst& inst, int lane, uint64_t from, uint32_t bytes,
+                const std::vector<Piece>& pieces, Combine combine) {
+  NoteShared(warp, inst, lane, from, static_cast<int>(bytes), Note::kLookRead);
+  if (warp.block->launch->device->sanitize)
+    warp.block->shadow.Open(from, static_cast<int>(bytes), AccessOf(warp, inst, lane));
+  warp.stores.push_back({&inst, lane, warp.bulk_groups[lane], from, bytes, pieces, combine});
+}
+
 void DeliverStores(Warp& warp, Mask lanes, const uint32_t* limit) {
   Block& block = *warp.block;
+  Device& device = *block.launch->device;
   const auto over = [&](const BulkStore& store) {
     if (!(lanes >> store.lane & 1) || store.group >= limit[store.lane]) return false;
-    std::memcpy(reinterpret_cast<char*>(store.to), block.shared.data() + store.from, store.bytes);
-    MarkWritten(block.launch->device->Find(store.to), store.to, store.bytes);
-    if (block.launch->device->sanitize)
+    for (const Piece& piece : store.pieces) {
+      if (piece.global == nullptr) continue;
+      const auto to = reinterpret_cast<uint64_t>(piece.global);
+      const char* from = block.shared.data() + piece.shared;
+      if (store.combine != nullptr) store.combine(piece.global, from, piece.bytes);
+      else std::memcpy(piece.global, from, piece.bytes);
+      MarkWritten(device.Find(to), to, piece.bytes);
+    }
+    if (device.sanitize)
       block.shadow.Close(store.from, static_cast<int>(store.bytes),
                          AccessOf(warp, *store.inst, store.lane));
     return true;
@@ -80,7 +95,7 @@ void ToShared(Warp& w, const Inst& i, Mask mask) {
     const uint32_t bytes = w.At<uint32_t>(i.args[6])[l];
     const bool good = SharedRange(w, i, l, to, bytes, kUnit);
     if (!GlobalRange(w, i, l, from, bytes, Use::kRead) || !good) continue;
-    const Piece piece{to, reinterpret_cast<const char*>(from), bytes};
+    const Piece piece{to, reinterpret_cast<char*>(from), bytes};
     BeginCopy(w, i, l, InShared(LaneAddress(w, i, 4, l)), {piece});
   }
 }
@@ -93,10 +108,9 @@ void ToGlobal(Warp& w, const Inst& i, Mask mask) {
     const uint32_t bytes = w.At<uint32_t>(i.args[4])[l];
     const bool good = SharedRange(w, i, l, from, bytes, kUnit);
     if (!GlobalRange(w, i, l, to, bytes, Use::kWrite) || !good) continue;
-    NoteShared(w, i, l, from, static_cast<int>(bytes), Note::kLookRead);
-    if (w.block->launch->device->sanitize)
-      w.block->shadow.Open(from, static_cast<int>(bytes), AccessOf(w, i, l));
-    w.stores.push_back({&i, l, from, to, bytes, w.bulk_groups[l]});
+    const auto combine = BitCast<Combine>(i.offset);
+    if (combine != nullptr) GlobalRange(w, i, l, to, bytes, Use::kRead);
+    BeginStore(w, i, l, from, bytes, {{from, reinterpret_cast<char*>(to), bytes}}, combine);
   }
 }
 
@@ -113,8 +127,7 @@ void Wait(Warp& w, const Inst& i, Mask mask) {
 }
 
 // A hint of what to keep in the cache changes nothing.
-void SkipCachePolicy(Decoder& d, size_t operands) {
-  const bool hint = d.Has("L2::cache_hint");
+void SkipCachePolicy(Decoder& d, size_t operands, bool hint) {
   d.End();
   d.Operands(operands + hint);
   if (hint) d.Source(operands, Type::kB64);
@@ -123,7 +136,7 @@ void SkipCachePolicy(Decoder& d, size_t operands) {
 void DecodeToShared(Decoder& d) {
   if (!d.Has("shared::cluster") && !d.Has("shared::cta")) d.Unknown();
   if (!d.Has("global") || !d.Has("mbarrier::complete_tx::bytes")) d.Unknown();
-  SkipCachePolicy(d, 4);
+  SkipCachePolicy(d, 4, d.Has("L2::cache_hint"));
   d.NextAddress(d.operand(0));
   d.NextAddress(d.operand(1));
   d.NextAddress(d.operand(3));
@@ -133,10 +146,13 @@ void DecodeToShared(Decoder& d) {
 
 void DecodeToGlobal(Decoder& d) {
   if (!d.Has("global") || !d.Has("shared::cta")) d.Unknown();
-  SkipCachePolicy(d, 3);
+  const bool hint = d.Has("L2::cache_hint");
+  const Combine combine = d.Has("reduce") ? TakeCombine(d) : nullptr;
+  SkipCachePolicy(d, 3, hint);
   d.NextAddress(d.operand(0));
   d.NextAddress(d.operand(1));
   d.Push(d.Source(2, Type::kU32));
+  d.inst.offset = BitCast<int64_t>(combine);
   d.inst.run = ToGlobal;
 }
 

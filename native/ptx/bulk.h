@@ -14,6 +14,12 @@ bool GlobalRange(Warp& warp, const Inst& inst, int lane, uint64_t address, uint3
 void DecodeBulk(Decoder& d);    // cp.async.bulk
 void DecodeTensor(Decoder& d);  // cp.async.bulk.tensor
 
+// A copy from bytes of shared memory begins.
+void BeginStore(Warp& warp, const Inst& inst, int lane, uint64_t from, uint32_t bytes,
+                const std::vector<Piece>& pieces, Combine combine = nullptr);
+
+Combine TakeCombine(Decoder& d);  // the operation and type of cp.reduce.async.bulk
+
 // Perform bulk copies to global memory of `lanes` whose group has a number below the lane's limit.
 void DeliverStores(Warp& warp, Mask lanes, const uint32_t* limit);
 

@@ -13,10 +13,10 @@ enum class Note;
 
 constexpr int kMBarrierBytes = 8;
 
-// A part of a bulk copy to shared memory, in one piece on both sides.
+// A part of a bulk copy, in one piece on both sides.
 struct Piece {
-  uint64_t to;
-  const char* from;  // null: zeros
+  uint64_t shared;
+  char* global;  // null: outside of a tensor, where zeros are read and nothing is written
   uint32_t bytes;
 };
 
@@ -25,13 +25,18 @@ struct BulkCopy {
   std::vector<Piece> pieces;
 };
 
+// What becomes of bytes in global memory by others: cp.reduce.async.bulk.
+using Combine = void (*)(char* to, const char* from, uint32_t bytes);
+
 // A bulk copy to global memory that has not read its source.
 struct BulkStore {
   const Inst* inst;
   int lane;
-  uint64_t from, to;
-  uint32_t bytes;
   uint32_t group;
+  uint64_t from;  // in shared memory
+  uint32_t bytes;
+  std::vector<Piece> pieces;
+  Combine combine = nullptr;  // null: a copy
 };
 
 struct MBarrier {

@@ -7,12 +7,24 @@
 
 namespace ptx {
 
+namespace {
+
+// ".ptr .global .align 16": what a parameter points to, which changes nothing.
+void SkipPointee(Reader* reader) {
+  if (!reader->Take(".ptr")) return;
+  for (const char* space : {".global", ".shared", ".local", ".const"}) reader->Take(space);
+  if (reader->Take(".align")) reader->Number();
+}
+
+}  // namespace
+
 Declared ReadVariable(Reader* reader) {
   Declared found;
   if (reader->Take(".align")) found.align = reader->Number();
   const Token type = reader->Next();
   if (!ParseType(type.text.substr(1), &found.type))
     Fail(type.line, "unknown type '" + type.text + "'");
+  SkipPointee(reader);
   found.bytes = Bytes(found.type);
   found.align = std::max(found.align, found.bytes);
   found.name = reader->Next().text;
@@ -94,6 +106,12 @@ void ReadDeclaration(Reader* reader, Module* module, Surroundings* around, Funct
   if (word == ".version" || word == ".target" || word == ".address_size") {
     do reader->Next();
     while (reader->Take(","));
+  } else if (word == ".file") {  // of the source, for a debugger
+    const int line = token.line;
+    while (reader->Peek().line == line) reader->Next();
+  } else if (word == ".section") {
+    while (reader->Peek().text != "{") reader->Next();
+    SkipBraces(reader);
   } else if (word == ".visible" || word == ".extern" || word == ".weak") {
     return;
   } else if (word == ".shared") {

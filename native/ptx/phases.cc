@@ -18,11 +18,11 @@ void Deliver(Block& block, const MBarrier& barrier, const BulkCopy& copy) {
   const Access access{block.shadow.epoch(), barrier.phase,
                       static_cast<uint16_t>(Engine(block, barrier)), 0, copy.inst->line};
   for (const Piece& piece : copy.pieces) {
-    char* to = block.shared.data() + piece.to;
-    if (piece.from == nullptr) std::fill(to, to + piece.bytes, 0);
-    else std::memcpy(to, piece.from, piece.bytes);
+    char* to = block.shared.data() + piece.shared;
+    if (piece.global == nullptr) std::fill(to, to + piece.bytes, 0);
+    else std::memcpy(to, piece.global, piece.bytes);
     if (block.launch->device->sanitize)
-      block.shadow.Fill(piece.to, static_cast<int>(piece.bytes), access);
+      block.shadow.Fill(piece.shared, static_cast<int>(piece.bytes), access);
   }
 }
 
@@ -91,10 +91,10 @@ void BeginCopy(Warp& warp, const Inst& inst, int lane, uint64_t mbarrier,
   for (const Piece& piece : pieces) {
     const int bytes = static_cast<int>(piece.bytes);
     barrier->under_way += bytes;
-    if (piece.to % kUnit != 0) continue;  // a part of what another piece begins
+    if (piece.shared % kUnit != 0) continue;  // a part of what another piece begins
     const int whole = (bytes + kUnit - 1) / kUnit * kUnit;
-    NoteShared(warp, inst, lane, piece.to, whole, Note::kLookWrite);
-    if (block.launch->device->sanitize) block.shadow.Begin(piece.to, whole, access);
+    NoteShared(warp, inst, lane, piece.shared, whole, Note::kLookWrite);
+    if (block.launch->device->sanitize) block.shadow.Begin(piece.shared, whole, access);
   }
   barrier->copies.push_back({&inst, pieces});
   ++block.events;

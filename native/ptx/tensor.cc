@@ -54,23 +54,29 @@ TensorMap MapAt(Warp& w, const Inst& i, int lane, uint64_t address) {
 struct Box {
   const TensorMap& map;
   int64_t at[kMostDimensions];  // of its first element
-  uint64_t to;
+  uint64_t shared;
+  Use use;  // of the tensor
   std::vector<Piece> pieces;
   uint32_t row() const { return map.box[0] * map.bytes; }
+  uint32_t bytes() const {
+    uint32_t all = row();
+    for (int d = 1; d < map.rank; ++d) all *= map.box[d];
+    return all;
+  }
 };
 
 // One row of a box, from `from` on if the row is in the tensor at all.
-void AddRow(Box* box, uint64_t to, bool inside, uint64_t from) {
+void AddRow(Box* box, uint64_t shared, bool inside, uint64_t from) {
   const TensorMap& map = box->map;
   const auto size = static_cast<int64_t>(map.sizes[0]);
   for (uint32_t chunk = 0; chunk < box->row(); chunk += kChunk) {
-    const uint64_t place = Swizzled(to + chunk, map.swizzle);
+    const uint64_t place = Swizzled(shared + chunk, map.swizzle);
     for (uint32_t byte = 0; byte < kChunk; byte += map.bytes) {
       const int64_t x = box->at[0] + (chunk + byte) / map.bytes;
       const bool there = inside && x >= 0 && x < size;
-      const auto* data = reinterpret_cast<const char*>(from + x * map.bytes);
+      auto* data = reinterpret_cast<char*>(from + x * map.bytes);
       Piece* last = byte > 0 ? &box->pieces.back() : nullptr;
-      if (last != nullptr && (last->from != nullptr) == there) last->bytes += map.bytes;
+      if (last != nullptr && (last->global != nullptr) == there) last->bytes += map.bytes;
       else box->pieces.push_back({place + byte, there ? data : nullptr, map.bytes});
     }
   }
@@ -82,7 +88,7 @@ bool RowRange(Warp& w, const Inst& i, int lane, const Box& box, uint64_t from) {
   const int64_t end = std::min<int64_t>(box.at[0] + box.map.box[0], box.map.sizes[0]);
   if (first >= end) return true;
   const auto bytes = static_cast<uint32_t>((end - first) * box.map.bytes);
-  return GlobalRange(w, i, lane, from + first * box.map.bytes, bytes, Use::kRead, box.map.bytes);
+  return GlobalRange(w, i, lane, from + first * box.map.bytes, bytes, box.use, box.map.bytes);
 }
 
 void AddRows(Warp& w, const Inst& i, int lane, Box* box) {
@@ -99,28 +105,43 @@ void AddRows(Warp& w, const Inst& i, int lane, Box* box) {
       from += at * map.strides[d - 1];
     }
     inside = inside && RowRange(w, i, lane, *box, from);
-    AddRow(box, box->to + row * box->row(), inside, from);
+    AddRow(box, box->shared + row * box->row(), inside, from);
   }
 }
 
-// Arguments: shared address (2), map (2), mbarrier (2), coordinates.
-void CopyBox(Warp& w, const Inst& i, Mask mask) {
+// The box that a lane names, by the address of its map and coordinates from argument `at` on; its
+// pieces are there if it may be copied.
+Box BoxOf(Warp& w, const Inst& i, int lane, const TensorMap& map, int at, uint64_t shared,
+          Use use) {
   constexpr uint32_t kAlign = 128;
+  if (map.rank != i.count)
+    Refuse("it has " + std::to_string(map.rank) + " dimensions, the copy " +
+           std::to_string(i.count));
+  Box box{map, {}, shared, use, {}};
+  for (int d = 0; d < map.rank; ++d) box.at[d] = w.At<int32_t>(i.args[at + d])[lane];
+  if (SharedRange(w, i, lane, shared, box.bytes(), kAlign)) AddRows(w, i, lane, &box);
+  return box;
+}
+
+// Arguments: shared address (2), map (2), mbarrier (2), coordinates.
+void ToShared(Warp& w, const Inst& i, Mask mask) {
   for (int l = 0; l < kLanes; ++l) {
     if (!(mask >> l & 1)) continue;
     const TensorMap map = MapAt(w, i, l, LaneAddress(w, i, 2, l));
-    if (map.rank != i.count)
-      Refuse("it has " + std::to_string(map.rank) + " dimensions, the copy " +
-             std::to_string(i.count));
-    Box box{map, {}, InShared(LaneAddress(w, i, 0, l)), {}};
-    uint32_t bytes = map.bytes;
-    for (int d = 0; d < map.rank; ++d) {
-      box.at[d] = w.At<int32_t>(i.args[6 + d])[l];
-      bytes *= map.box[d];
-    }
-    if (!SharedRange(w, i, l, box.to, bytes, kAlign)) continue;
-    AddRows(w, i, l, &box);
+    const Box box = BoxOf(w, i, l, map, 6, InShared(LaneAddress(w, i, 0, l)), Use::kRead);
+    if (box.pieces.empty()) continue;
     BeginCopy(w, i, l, InShared(LaneAddress(w, i, 4, l)), box.pieces);
+  }
+}
+
+// Arguments: map (2), shared address (2), coordinates.
+void ToGlobal(Warp& w, const Inst& i, Mask mask) {
+  for (int l = 0; l < kLanes; ++l) {
+    if (!(mask >> l & 1)) continue;
+    const TensorMap map = MapAt(w, i, l, LaneAddress(w, i, 0, l));
+    const Box box = BoxOf(w, i, l, map, 4, InShared(LaneAddress(w, i, 2, l)), Use::kWrite);
+    if (box.pieces.empty()) continue;
+    BeginStore(w, i, l, box.shared, box.bytes(), box.pieces);
   }
 }
 
@@ -130,17 +151,20 @@ void DecodeTensor(Decoder& d) {
   const char* const ranks[] = {"1d", "2d", "3d", "4d", "5d"};
   for (uint8_t rank = 1; rank <= kMostDimensions; ++rank)
     if (d.Has(ranks[rank - 1])) d.inst.count = rank;
-  if (!d.Has("shared::cluster") && !d.Has("shared::cta")) d.Unknown();
-  if (!d.Has("global") || !d.Has("mbarrier::complete_tx::bytes")) d.Unknown();
+  const bool stores = d.Has("bulk_group");
+  const bool shared = d.Has("shared::cta") || (!stores && d.Has("shared::cluster"));
+  if (!shared || !d.Has("global")) d.Unknown();
+  if (!stores && !d.Has("mbarrier::complete_tx::bytes")) d.Unknown();
   d.Has("tile");
+  const size_t addresses = stores ? 2 : 3;
   const bool hint = d.Has("L2::cache_hint");
   d.End();
-  d.Operands(hint ? 4 : 3);
-  const std::vector<Operand>& coordinates = d.operand(1).parts;
+  d.Operands(addresses + hint);
+  const std::vector<Operand>& coordinates = d.operand(stores ? 0 : 1).parts;
   if (coordinates.size() != d.inst.count) d.Unknown();
-  for (size_t i = 0; i < 3; ++i) d.NextAddress(d.operand(i));
+  for (size_t i = 0; i < addresses; ++i) d.NextAddress(d.operand(i));
   for (const Operand& one : coordinates) d.Push(d.Source(one, Type::kS32));
-  d.inst.run = CopyBox;
+  d.inst.run = stores ? ToGlobal : ToShared;
 }
 
 }  // namespace ptx

@@ -257,6 +257,36 @@ def test_copies_back_to_global_memory():
         assert kind in kinds(BACK.replace(old, new), [np.zeros(THREADS, "u4")]), new
 
 
+SUMS = {
+    "add.u32": ("u4", np.add),
+    "add.s32": ("i4", np.add),
+    "add.f32": ("f4", np.add),
+    "add.noftz.f16": ("f2", np.add),
+    "min.s32": ("i4", np.minimum),
+    "max.u64": ("u8", np.maximum),
+    "xor.b32": ("u4", np.bitwise_xor),
+}
+
+
+@pytest.mark.parametrize("operation", SUMS)
+def test_copies_that_reduce(operation):
+    dtype, function = SUMS[operation]
+    body = COPY[: COPY.index("  shl.b32 %r1")]
+    body += f"""
+  @%p1 bra DONE;
+  cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation} [%d1], [%r20], 256;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+DONE:
+"""
+    rng = np.random.default_rng(0)
+    low = 0 if dtype[0] == "u" else -9
+    x, y = rng.integers(low, 10, (2, 256 // np.dtype(dtype).itemsize)).astype(dtype)
+    wanted = function(y, x)
+    assert kinds(body, [x, y]) == set()
+    assert np.array_equal(y, wanted)
+
+
 BOX = COPY.replace("256;", "2048;", 1).replace(
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r20], [%d0], 256, [%r21]",
     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
