@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from benchmarks.gpu import device
 from benchmarks.gpu.cases import Case
+from tvm_sparse.comparison.gpu_times import reason
 
 Program = Callable[[], torch.Tensor]
 Found = dict[str, Program]
@@ -69,11 +70,6 @@ def working(programs: Found, missing: dict[str, str]) -> Found:
         except Exception as error:
             missing[name] = reason(error)
     return found
-
-
-def reason(error: Exception) -> str:
-    """Return an exception as one short line."""
-    return f"{type(error).__name__}: {str(error)[:160]}".splitlines()[0]
 
 
 def product(x: torch.Tensor, weight: torch.Tensor, blas: str, precision: str) -> Program:

@@ -14,8 +14,8 @@ import torch
 import tvm_sparse as ts
 import tvm_sparse_runtime as rt
 from benchmarks.gpu import device, prepare
-from benchmarks.gpu.libraries import reason
 from benchmarks.gpu.timing import OwnGraphs, Timer
+from tvm_sparse.comparison.gpu_times import reason
 from tvm_sparse.demo.separable import build_separable
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block

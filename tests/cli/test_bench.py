@@ -52,3 +52,8 @@ def test_wrong_outputs_are_not_timed(call, call_json, here, pt2, monkeypatch):
 def test_a_picture_that_cannot_be_written_is_refused_first(call, here):
     error = call("bench", "missing.pt2", "--picture", "no/b.svg", status=1).stderr
     assert "no directory" in error
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_compiled(call, here):
+    error = call("bench", "missing.pt2", "--target", "cuda:sm_90", status=1).stderr
+    assert "--target: code for 'cuda:sm_90' does not run on this machine" in error

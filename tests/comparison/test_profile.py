@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.comparison.profile import timed
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.comparison.profile import profile, timed
 
 
 def test_every_kernel_is_named_and_timed():
@@ -40,3 +44,10 @@ def test_arguments_may_be_named():
     assert library.structure is None
     kernels = library.profile(second=second, first=first, repeat=3)
     assert len(kernels) == len(library.kernels)
+
+
+@pytest.mark.parametrize("times", [profile, timed])
+def test_kernels_of_a_gpu_are_not_timed_one_by_one(times):
+    library = SimpleNamespace(target=parse_target("cuda:sm_90").target)
+    with pytest.raises(ts.UnsupportedError, match="run in a CUDA graph"):
+        times(library, [])

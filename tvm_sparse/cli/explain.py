@@ -66,7 +66,8 @@ def explain_command(
     with console.errors(debug):
         import tvm_sparse as ts
         from tvm_sparse.base.targets import parse_target
-        from tvm_sparse.comparison import programs, runtimes
+        from tvm_sparse.comparison import programs
+        from tvm_sparse.comparison.places import place_of
         from tvm_sparse.inspection.advice import advise
 
         rows: list[bench.Row] = []
@@ -75,10 +76,12 @@ def explain_command(
             model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
             library = ts.compile(model, target=target, progress=progress)
             advice = advise(model, library, progress=progress)
-            if whole and parse_target(target).runs_here:
+            made_for = parse_target(target)
+            if whole and made_for.runs_here:
+                place = place_of(made_for.target, made_for.runs_here, target)
                 inputs = programs.inputs_for(model, input)
-                race = bench.Race(source, model, library, inputs, weights, threads)
-                rows, missing = bench.raced(race, ROUNDS, runtimes.INT8, progress)
+                race = bench.Race(source, model, library, inputs, weights, threads, place)
+                rows, missing = bench.raced(race, ROUNDS, place.int8, progress)
         _show(advice, rows, missing, json)
 
 

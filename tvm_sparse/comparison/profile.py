@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.names import layer_of
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.ops.tensors.sums_of_products import products
 from tvm_sparse.passes.finish.assemble import seen
 from tvm_sparse.passes.graph.rewrite import op_name
@@ -120,7 +121,13 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
         Tensors as for calling the library.
     repeat
         Runs; each kernel reports the median.
+
+    Raises
+    ------
+    UnsupportedError
+        The library runs on a GPU.
     """
+    _refuse_graphs(library)
     return _profiled(library, _arguments(library, inputs), repeat)
 
 
@@ -141,6 +148,7 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     Whole runs without instruments are in turns with those that time kernels, so that both meet
     the same machine.
     """
+    _refuse_graphs(library)
     main = engine.together(relax.VirtualMachine(library.executable, tvm.cpu())["main"])
     arguments, whole = _arguments(library, inputs), []
 
@@ -151,6 +159,16 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
 
     kernels = _profiled(library, arguments, repeat, run)
     return kernels, float(np.median(whole[1:]))
+
+
+def _refuse_graphs(library: Any) -> None:
+    if library.target.get_target_device_type() != engine.DEVICE_TYPES["cpu"]:
+        raise UnsupportedError(
+            "profile",
+            "kernels of a GPU run in a CUDA graph, inside of which nothing is timed here",
+            "a library for this CPU",
+            "tvm-sparse bench --target cuda times whole calls, and NVIDIA's nsys each kernel",
+        )
 
 
 def _arguments(library: Any, inputs: Sequence[Any]) -> list[Any]:

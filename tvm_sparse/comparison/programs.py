@@ -14,12 +14,20 @@ from tvm_sparse.comparison.profile import random_inputs
 TOLERANCE = 1e-3
 """Relative error up to which a program in float32 computes the same as another."""
 
+NARROW = {"float16": 2e-2, "bfloat16": 1e-1}
+"""The same for programs that multiply in these types."""
+
 
 def inputs_for(model: Any, files: Sequence[Path] | None = None) -> list[np.ndarray]:
     """Return the arrays in ``files``, or random ones for the inputs of a model or library."""
     if files:
         return [read_array(path) for path in files]
     return random_inputs(model.inputs, model.bounds)
+
+
+def tolerance(inputs: Sequence[np.ndarray]) -> float:
+    """Return the relative error up to which programs with such inputs compute the same."""
+    return max(NARROW.get(array.dtype.name, TOLERANCE) for array in inputs)
 
 
 def call(library: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -45,7 +45,9 @@ def eager(module: Any, inputs: Sequence[np.ndarray]) -> Program:
     """Return ``module``, called by PyTorch."""
     import torch
 
-    tensors = [torch.from_numpy(x) for x in inputs]
+    from tvm_sparse.frontends.modules.effective import to_tensor
+
+    tensors = [*map(to_tensor, inputs)]
 
     def run() -> list[np.ndarray]:
         with torch.inference_mode():
@@ -55,10 +57,13 @@ def eager(module: Any, inputs: Sequence[np.ndarray]) -> Program:
 
 
 def arrays(outputs: Any) -> list[np.ndarray]:
-    """Return every tensor of a module's result as an array, in order."""
+    """Return every tensor or array of a program's result as an array, in order."""
     from torch.utils import _pytree as pytree
 
-    return [x.detach().numpy() for x in pytree.tree_leaves(outputs) if hasattr(x, "detach")]
+    from tvm_sparse.frontends.modules.effective import to_numpy
+
+    leaves = [x for x in pytree.tree_leaves(outputs) if hasattr(x, "__dlpack__")]
+    return [to_numpy(x, "output") if hasattr(x, "detach") else np.asarray(x) for x in leaves]
 
 
 def reference(

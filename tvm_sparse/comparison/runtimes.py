@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import io
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tvm_sparse.comparison.reference import (
     onnxruntime_session,
     torch_module,
 )
+from tvm_sparse.frontends.modules.effective import to_tensor
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -44,7 +45,7 @@ class Case:
         import torch
 
         with quiet():
-            examples = tuple(torch.from_numpy(x) for x in self.inputs)
+            examples = tuple(map(to_tensor, self.inputs))
             program = torch.onnx.export(self.module, examples, dynamo=True, verbose=False)
             assert program is not None
             program.save(path)
@@ -66,18 +67,23 @@ def case(
 
 
 @contextlib.contextmanager
-def programs(given: Case, names: Sequence[str]) -> Iterator[tuple[dict[str, Program], dict]]:
-    """Yield the runtimes ``names`` ready to run ``given``, and why others are left out."""
+def programs(
+    given: Case, names: Sequence[str], table: Mapping[str, tuple[Make, str]] | None = None
+) -> Iterator[tuple[dict[str, Program], dict]]:
+    """Yield the runtimes ``names`` of ``table`` ready to run ``given``, and why others are not.
+
+    Without a table they are those of :data:`RUNTIMES`.
+    """
     found: dict[str, Program] = {}
     missing: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in names:
-            make, package = RUNTIMES[name]
+            make, package = (RUNTIMES if table is None else table)[name]
             if importlib.util.find_spec(package) is None:
                 missing[name] = f"the package '{package}' is not installed"
                 continue
-            if given.module is None and name in OF_TORCH:
+            if given.module is None and name.startswith(OF_TORCH):
                 missing[name] = "does not read ONNX files"
                 continue
             try:
@@ -106,7 +112,7 @@ def _inductor(given: Case, folder: Path) -> Program:
     """Compile ahead, weights frozen: the fastest that PyTorch offers."""
     import torch
 
-    tensors = tuple(torch.from_numpy(x) for x in given.inputs)
+    tensors = tuple(map(to_tensor, given.inputs))
     settings = {"freezing": True, "cpp.dynamic_threads": True}
     with torch.no_grad():
         program = torch.export.export(given.module, tensors)
@@ -171,6 +177,7 @@ RUNTIMES: dict[str, tuple[Make, str]] = {
 }
 """How each is made, and the package that it needs."""
 
-OF_TORCH = ("PyTorch eager", "torch.compile")
+OF_TORCH = ("PyTorch eager", "torch.compile", "TensorRT")
+"""How the names of those begin that are given PyTorch's modules."""
 FLOAT = tuple(name for name in RUNTIMES if "int8" not in name)
 INT8 = tuple(name for name in RUNTIMES if "int8" in name)

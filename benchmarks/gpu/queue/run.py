@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.gpu import device
-from benchmarks.gpu.libraries import reason
 from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.step import Piece, Plan, Row, Step
 from benchmarks.gpu.queue.store import Store
 from benchmarks.gpu.results import environment, tell
+from tvm_sparse.comparison.gpu_times import reason
 
 Clock = Callable[[], float]
 

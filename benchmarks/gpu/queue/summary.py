@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from benchmarks.gpu import device
-from benchmarks.gpu.libraries import reason
 from benchmarks.gpu.queue.run import Queue
 from benchmarks.gpu.queue.step import Step
 from benchmarks.gpu.results import environment
+from tvm_sparse.comparison.gpu_times import reason
 
 LINES, WIDTH = 20, 150
 
