@@ -1,4 +1,5 @@
 import importlib.metadata
+import types
 
 import pytest
 from packaging.requirements import Requirement
@@ -44,3 +45,43 @@ def test_settings_are_shown_where_they_are_set(monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", "3")
     monkeypatch.delenv("TVM_SPARSE_DUMP", raising=False)
     assert [(f.check, f.found) for f in checks._settings()] == [("TVM_NUM_THREADS", "3")]
+
+
+class Driver:
+    """NVIDIA's driver, as far as it is asked."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def cuDriverGetVersion(self, place):
+        place._obj.value = self.version
+
+
+@pytest.mark.parametrize(
+    ("driver", "status", "told", "todo"),
+    [
+        (Driver(13010), "ok", "takes CUDA 13.1", ""),
+        (Driver(12080), "note", "takes CUDA 12.8", "a driver that takes CUDA 13"),
+        (object(), "note", "does not tell its version", ""),
+        (None, "note", "cannot be loaded", "install NVIDIA's driver"),
+    ],
+)
+def test_the_driver_is_asked_for_its_version(driver, status, told, todo, monkeypatch):
+    def load(name):
+        if driver is None:
+            raise OSError(name)
+        return driver
+
+    monkeypatch.setattr(checks.ctypes, "CDLL", load)
+    (found,) = checks._driver()
+    assert (found.status, told in found.found, todo in found.todo) == (status, True, True)
+
+
+def test_libraries_that_programs_do_not_ask_are_named_with_their_versions(monkeypatch):
+    wheels = [
+        types.SimpleNamespace(metadata={"Name": name}, version=version)
+        for name, version in (("nvidia-cudnn-cu13", "9.12"), ("Torch_TensorRT", "2.9"))
+    ]
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: wheels)
+    (found,) = checks._others()
+    assert found.found == "cuDNN 9.12, cuSPARSELt not installed, TensorRT 2.9"

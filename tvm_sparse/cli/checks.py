@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import os
 import platform
@@ -17,6 +18,16 @@ from packaging.requirements import Requirement
 Status = Literal["ok", "note", "problem"]
 
 DISTRIBUTION = "tvm-sparse"
+
+DRIVER, CUDA_MAJOR = "libcuda.so.1", 13
+"""The library of NVIDIA's driver, and the version of CUDA whose runtime programs load."""
+
+OTHERS = {
+    "cuDNN": ("nvidia-cudnn",),
+    "cuSPARSELt": ("nvidia-cusparselt",),
+    "TensorRT": ("torch-tensorrt", "torch_tensorrt"),
+}
+"""How the names of their wheels begin; some end in the version of CUDA."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,40 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("NVRTC", "note", "not installed", todo)
 
 
+def _driver() -> Iterator[Finding]:
+    """Say which version of CUDA the driver of NVIDIA GPUs takes."""
+    version = ctypes.c_int()
+    try:
+        driver = ctypes.CDLL(DRIVER)
+        driver.cuDriverGetVersion(ctypes.byref(version))
+    except OSError:
+        todo = "install NVIDIA's driver to run CUDA code here"
+        yield Finding("NVIDIA driver", "note", f"{DRIVER} cannot be loaded", todo)
+        return
+    except AttributeError:
+        yield Finding("NVIDIA driver", "note", f"{DRIVER} does not tell its version")
+        return
+    major, minor = version.value // 1000, version.value % 1000 // 10
+    found = f"takes CUDA {major}.{minor}"
+    if major >= CUDA_MAJOR:
+        yield Finding("NVIDIA driver", "ok", found)
+    else:
+        todo = f"install a driver that takes CUDA {CUDA_MAJOR}"
+        yield Finding("NVIDIA driver", "note", found, todo)
+
+
+def _others() -> Iterator[Finding]:
+    """Name libraries of NVIDIA's that programs do not ask; PyTorch may, and ``bench`` TensorRT."""
+    installed = {
+        str(one.metadata["Name"]).lower(): one.version for one in importlib.metadata.distributions()
+    }
+    told = []
+    for library, distributions in OTHERS.items():
+        names = [n for n in installed if n.startswith(distributions)]
+        told.append(f"{library} {installed[min(names)] if names else 'not installed'}")
+    yield Finding("not asked by programs", "ok", ", ".join(told))
+
+
 def _libraries() -> Iterator[Finding]:
     """Say which library computes dense layers on this machine's GPU."""
     from tvm_sparse_runtime.libraries import cublaslt
@@ -164,7 +209,9 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _cpu,
     _compiler,
     _gpu,
+    _driver,
     _libraries,
+    _others,
     _caches,
     _settings,
 )
