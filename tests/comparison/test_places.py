@@ -41,7 +41,7 @@ def test_times_hold_nothing_of_the_host_and_late_ones_are_named():
         "own graphs": OwnGraphs(lambda: on.launch(30e-6, 400e-6)),
         "slow host": OwnGraphs(lambda: on.launch(30e-6, 1.0)),
     }
-    times, late = places.on_gpu(made, 12, on)
+    times, late = places.timed_there(made, 12, on)
     assert times["graph"].median_us == pytest.approx(25)
     assert times["own graphs"].median_us == pytest.approx(30)
     assert times["graph"].calls == 12

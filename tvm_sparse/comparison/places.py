@@ -87,12 +87,12 @@ def _gpu() -> Place:
         (),
         lambda inputs: [to_tensor(array).to(gpu_runtimes.GPU) for array in inputs],
         OwnGraphs,
-        lambda programs, rounds, progress: on_gpu(programs, rounds, Cuda()),
+        lambda programs, rounds, progress: timed_there(programs, rounds, Cuda()),
         gpu_runtimes.exact_products,
     )
 
 
-def on_gpu(programs: Programs, rounds: int, device: Any) -> Any:
+def timed_there(programs: Programs, rounds: int, device: Any) -> Any:
     """Return what :attr:`Place.times` does, on a :class:`~.gpu_device.Device`."""
     from tvm_sparse.comparison.gpu_times import gpu_times
 
