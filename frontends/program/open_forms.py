@@ -88,6 +88,27 @@ def _is_set(option: Any) -> bool:
     return any(value not in {None, False, 0, 1} for value in values)
 
 
+def _line(x: Tensor, kernel_size: Any, stride: Any = None, *rest: Any, **named: Any) -> Any:
+    """Pool a line as a plane of one row: PyTorch makes a number of the length of a line."""
+    if not _is_open(x.shape[-1]) or named.get("return_indices"):
+        return NotImplemented
+    options = dict(zip(("padding", "dilation", "ceil_mode"), rest, strict=False)) | named
+    options.pop("return_indices", None)
+    window, step = _number(kernel_size), _number(stride if _is_given(stride) else kernel_size)
+    across = {"padding": (0, 0), "dilation": (1, 1)}
+    for name in across.keys() & options.keys():
+        options[name] = (across[name][0], _number(options[name]))
+    return F.max_pool2d(x.unsqueeze(-2), (1, window), (1, step), **options).squeeze(-2)
+
+
+def _number(option: Any) -> Any:
+    return option[0] if isinstance(option, tuple | list) else option
+
+
+def _is_given(stride: Any) -> bool:
+    return stride is not None and stride not in ((), [])
+
+
 _FORMS: dict[Any, Callable[..., Any]] = {
     torch.lstm: _recurrent("lstm"),
     torch.gru: _recurrent("gru"),
@@ -95,6 +116,8 @@ _FORMS: dict[Any, Callable[..., Any]] = {
     torch.rnn_relu: _recurrent("rnn_relu"),
     torch.linspace: _linspace,
     F.one_hot: _one_hot,
+    F.max_pool1d: _line,
+    torch.max_pool1d: _line,
     F.avg_pool2d: _whole(torch.mean),
     F.max_pool2d: _whole(torch.amax),
     torch.max_pool2d: _whole(torch.amax),

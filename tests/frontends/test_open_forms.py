@@ -9,6 +9,7 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.modules import Apply
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 LENGTHS = (1, 2, 7, 16, 31, 61)
@@ -54,6 +55,53 @@ def test_forms_are_right_at_every_size():
     for height, width in zip((2, 3, 7, 16, 31, 61), (61, 2, 13, 16, 5, 3), strict=True):
         x = torch.rand(1, 2, height, width)
         torch.testing.assert_close(library(x), Forms()(x))
+
+
+LINES = [
+    nn.MaxPool1d(2),
+    nn.MaxPool1d(3, 2, 1),
+    nn.MaxPool1d((2,), dilation=2, ceil_mode=True),
+]
+
+
+@pytest.mark.parametrize("pool", LINES, ids=str)
+def test_pools_of_open_lines(pool):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(4, 8, 3, padding=1), pool, nn.Conv1d(8, 4, 1), nn.ReLU())
+    model, shapes = model.eval().requires_grad_(False), ({2: Dim("n", min=6, max=40)},)
+    library = ts.compile(model, (torch.rand(2, 4, 20),), dynamic_shapes=shapes, config=CONFIG)
+    for length in (6, 7, 16, 17, 31, 40):
+        x = torch.rand(2, 4, length)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def cropped(x):
+    """Return ``x`` cut to what is left of it after halves and doubles, and that."""
+    down = F.interpolate(F.max_pool1d(x, 2), scale_factor=2.0)
+    return torch.cat([x[..., : down.shape[-1]], down], 1)
+
+
+def shorter(x):
+    down = F.interpolate(F.max_pool1d(x, 2), scale_factor=2.0)
+    least = min(x.shape[-1], down.shape[-1])
+    return x[..., :least] + down[..., :least]
+
+
+def padded(x):
+    down = F.interpolate(F.max_pool1d(x, 2), scale_factor=2.0)
+    return x + F.pad(down, (0, x.shape[-1] - down.shape[-1]))
+
+
+@pytest.mark.parametrize("join", [cropped, shorter, padded])
+def test_connections_of_unlike_extents(join):
+    torch.manual_seed(0)
+    after = nn.Conv1d(8 if join is cropped else 4, 4, 3, padding=1)
+    model = nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), Apply(join), after).eval()
+    model, shapes = model.requires_grad_(False), ({2: Dim("n", min=4, max=40)},)
+    library = ts.compile(model, (torch.rand(2, 4, 20),), dynamic_shapes=shapes, config=CONFIG)
+    for length in (4, 5, 16, 17, 31, 40):
+        x = torch.rand(2, 4, length)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_closed_extents_keep_their_operators():
