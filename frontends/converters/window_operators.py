@@ -29,6 +29,33 @@ def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     return (emit(importer, call),)
 
 
+@converter("max_pool2d.default", "max_pool2d_with_indices.default")
+def _rounded_up(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Pool open planes, whose number of windows is rounded up, with borders that are so much wider.
+
+    TVM counts the windows by a condition, with which it fuses nothing. None is left out where a
+    window is as large as a step and the border.
+    """
+    arguments: list[Any] = list(importer.retrieve_args(node))
+    x, kernel, *rest = arguments
+    stride, padding, dilation, ceil = filled(rest[:4], ([], 0, 1, False))
+    planes = node.meta["val"] if isinstance(node.meta["val"], torch.Tensor) else node.meta["val"][0]
+    places = not isinstance(node.meta["val"], torch.Tensor) and _reads_places(node)
+    if not ceil or places or len(planes.shape) != 4 or _static(planes.shape[-2:]):
+        return None
+    sizes = [for_each_axis(value, 2) for value in (kernel, stride or kernel, padding, dilation)]
+    if any((k - 1) * d + 1 < s + p for k, s, p, d in zip(*sizes, strict=True)):
+        return None
+    size, step, first, wide = sizes
+    border = [*first, *(p + s - 1 for p, s in zip(first, step, strict=True))]
+    pooled = emit(importer, relax.op.nn.max_pool2d(x, size, step, border, wide))
+    return pooled if isinstance(node.meta["val"], torch.Tensor) else (pooled,)
+
+
+def _static(extents: Any) -> bool:
+    return all(isinstance(extent, int) for extent in extents)
+
+
 def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     """Return the maxima ``pooled`` with their places, which TVM's converter leaves out.
 
