@@ -75,6 +75,25 @@ def test_pools_of_open_lines(pool):
         torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+PLANES = [
+    (nn.MaxPool2d(2, 2, ceil_mode=True), nn.Upsample(scale_factor=1.5)),
+    (nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Identity()),
+    (nn.MaxPool2d((3, 2), (1, 2), (1, 0), ceil_mode=True), nn.Identity()),
+]
+
+
+@pytest.mark.parametrize(("pool", "before"), PLANES, ids=str)
+def test_windows_of_open_planes_are_rounded_up(pool, before):
+    torch.manual_seed(0)
+    model = nn.Sequential(before, pool, nn.Conv2d(3, 8, 1), nn.ReLU()).eval()
+    shapes = ({2: Dim("h", min=4, max=40), 3: Dim("w", min=4, max=40)},)
+    model = model.requires_grad_(False)
+    library = ts.compile(model, (torch.rand(1, 3, 20, 19),), dynamic_shapes=shapes, config=CONFIG)
+    for height, width in [(4, 4), (5, 7), (16, 17), (40, 31)]:
+        x = torch.randn(1, 3, height, width)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 def cropped(x):
     """Return ``x`` cut to what is left of it after halves and doubles, and that."""
     down = F.interpolate(F.max_pool1d(x, 2), scale_factor=2.0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
@@ -30,12 +32,7 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
     name = op_name(call)
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
-    # Fresh symbols, one for equal extents: TVM fuses no functions that see one extent as two.
-    fresh: dict[Any, tirx.Var] = {}
-    shape = tuple(
-        e if isinstance(e, int) else fresh.setdefault(e, tirx.Var("n", "int64"))
-        for e in shape_of(call) or ()
-    )
+    shape = _named(shape_of(call) or ())
     dtype = str(call.ty.dtype)
     if not isinstance(shape[-1], int) and not together:
         func = open_softmax(shape, dtype, logarithm=name == "nn.log_softmax")
@@ -54,6 +51,21 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
         operands = [x, gamma, beta]
     hint = name.removeprefix("nn.")
     return call_function(sweep, func, operands, call.ty, hint)
+
+
+def _named(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Return extents in fresh symbols, one for equal ones, and those computed from them in these.
+
+    TVM fuses no functions that see one extent as two, or ``3 * n`` in another form.
+    """
+    fresh = {e: tirx.Var("n", "int64") for e in shape if isinstance(e, tirx.Var)}
+
+    def named(extent: Any) -> Any:
+        if isinstance(extent, int | tirx.IntImm):
+            return extent
+        return tvm_ffi.structural_map(extent, (tirx.Var, lambda v: fresh.get(v, v)))
+
+    return tuple(named(extent) for extent in shape)
 
 
 def _fits(call: relax.Call, name: str, together: bool) -> bool:
