@@ -21,6 +21,8 @@ from tvm_sparse_runtime import TensorError
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 BOUND = 1e-5
+NOISE = 3e-5
+"""What norms of planes of one value give instead of zeros: rounding, divided by nearly nothing."""
 ALL = 200
 
 NETWORKS = [random_planes, random_sequence]
@@ -156,7 +158,8 @@ def test_bytes(network, seed):
     def wrong(x: tuple[Tensor, ...], found: Tensor) -> bool:
         """Whether more than some bytes fell to another side, or any far away."""
         expected = module(*x)
-        error, scale = (found - expected).abs(), expected.abs().max().clamp(min=1e-3)
+        error, scale = (found - expected).abs(), expected.abs().max()
+        error = (error - NOISE).clamp(min=0)
         return bool((error > 1e-3 * scale).float().mean() > 0.03 or error.max() > 0.1 * scale)
 
     check(case, library, wrong, seed)
