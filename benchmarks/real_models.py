@@ -5,7 +5,7 @@
 
 Writes ``results/real_models.json``; what was made in the folder is taken again.
 
-Each file is compiled as it was published, with open extents where it has some, and with the
+Each file is compiled as it was published, with open extents where it has some. Then with the
 weights that `ts.prune.onnx` leaves after one pass over 32 inputs or 8 pages, without training. Both
 are put into int8 by `ts.quantize_onnx`. Programs run in turns with one thread, one input a call.
 onnxruntime and OpenVINO run the published file and the same int8 file.

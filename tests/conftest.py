@@ -87,12 +87,12 @@ def _well_formed() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_chip() -> Iterator[None]:
-    """Let the cost model choose alike on every chip; only where a test imports it."""
-    fitted = sys.modules.get("tvm_sparse.machine.fitted")
+    """Let the cost model choose alike on every chip."""
+    from tvm_sparse.machine import fitted
+
     with pytest.MonkeyPatch.context() as patch:
-        if fitted is not None:
-            found = fitted.machine_of
-            patch.setattr(fitted, "machine_of", lambda target: replace(found(target), chips=()))
+        found = fitted.machine_of
+        patch.setattr(fitted, "machine_of", lambda target: replace(found(target), chips=()))
         yield
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from tvm_sparse.base.memory import array_of
@@ -38,6 +39,9 @@ Views: TypeAlias = tuple[View, View, View]
 """How a product of two activations sees its operands, and how its result is seen."""
 
 
+Shape: TypeAlias = tuple[Any, ...]
+"""Extents, symbolic ones among them."""
+
 Seen: TypeAlias = tuple[View, Any]
 """An operand as a view, and what is viewed."""
 
@@ -62,8 +66,11 @@ class Products:
         if left is None or right is None or not output or least < MATRIX:
             return None
         static = all(static_shape(expr) for expr in (*call.args, call))
-        if not static and not _bound(output, left[0], right[0]):
-            return None
+        if not static:
+            found = _named(output, left, right) or _named(output, *map(_whole, call.args))
+            if found is None:
+                return None
+            output, left, right = found
         if self.on_gpu:
             return self._tiled(sweep, call, (left, right), output)
         if static and (integers := byte_product(sweep, call, self.target)) is not None:
@@ -129,6 +136,51 @@ def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, 
         odd = short if value.shape[-1] <= MOST_COLUMNS else "no convolution has its extents"
         why = "few zeros" if zeros < ZEROS else odd
         yield layer_name(weight), value, f"{side}, {why}: multiplied as activations are"
+
+
+def _whole(operand: Any) -> Seen:
+    """Return an operand as it is, seen through nothing."""
+    return View(tuple(shape_of(operand) or ())), operand
+
+
+def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen] | None:
+    """Return what a product has, with a variable in the place of each computed extent.
+
+    None where an extent cannot be told from those of the operands.
+    """
+    computed: list[Any] = []
+    for extent in (*left[0].shape, *right[0].shape):
+        known = isinstance(extent, int | tirx.Var | tirx.IntImm)
+        if not known and not any(_equal(extent, other) for other in computed):
+            computed.append(extent)
+    longest = sorted(computed, key=lambda extent: -len(str(extent)))
+    names = [(extent, tirx.Var(f"n{i}", str(extent.ty.dtype))) for i, extent in enumerate(longest)]
+
+    def renamed(extents: Shape) -> Shape:
+        return tuple(_renamed(extent, names) for extent in extents)
+
+    def view(seen_: View) -> View:
+        steps = (
+            (step, argument if step == "permute_dims" else renamed(argument))
+            for step, argument in seen_.steps
+        )
+        return View(renamed(seen_.shape), tuple(steps))
+
+    output, one, other = renamed(output), view(left[0]), view(right[0])
+    return (output, (one, left[1]), (other, right[1])) if _bound(output, one, other) else None
+
+
+def _renamed(extent: Any, names: list[tuple[Any, tirx.Var]]) -> Any:
+    for computed, var in names:
+        if not isinstance(extent, int):
+            extent = tvm_ffi.structural_map(
+                extent, (type(computed), lambda e, c=computed, v=var: v if _equal(e, c) else e)
+            )
+    return extent
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(tvm_ffi.structural_equal(a, b))
 
 
 def _bound(output: tuple[Any, ...], *operands: View) -> bool:
