@@ -6,8 +6,8 @@
 Writes ``results/real_models.json``; what was made in the folder is taken again.
 
 Each file is compiled as it was published, with open extents where it has some. Then with the
-weights that `ts.prune.onnx` leaves after one pass over 32 inputs or 8 pages, without training. Both
-are put into int8 by `ts.quantize_onnx`. Programs run in turns with one thread, one input a call.
+weights that `ts.prune.onnx` leaves after one pass over 4 to 32 inputs, without training. Both are
+put into int8 by `ts.quantize_onnx`. Programs run in turns with one thread, one input a call.
 onnxruntime and OpenVINO run the published file and the same int8 file.
 """
 
@@ -66,7 +66,11 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
     work = place.parent / "made" / path.stem
     work.mkdir(parents=True, exist_ok=True)
     row: dict[str, Any] = {"model": case.name, "package": case.package, "measure": case.measure}
-    row |= {"bytes": path.stat().st_size, "shape": _shapes(calls[1][0])}
+    row |= {
+        "calibration": case.calibration,
+        "bytes": path.stat().st_size,
+        "shape": _shapes(calls[1][0]),
+    }
     programs: dict[str, Program] = {}
     programs |= _peers(path, PUBLISHED, row)
     for variant, file in _variants(case, path, calls[0], work):

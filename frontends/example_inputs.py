@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.modules.effective import is_sparse
+from tvm_sparse.frontends.modules.effective import all_tensors, is_sparse
 
 Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -68,13 +68,13 @@ def bound(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     return named
 
 
-def told_apart(call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """Return the arguments of a call with a copy of each tensor that occurs a second time.
+def told_apart(module: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """Return a module's arguments with a copy of each tensor that it or they have already.
 
-    :func:`torch.export.export` takes one tensor in two places for one input, and its program would
-    read the later argument in both: ``(x, x, x)`` for attention.
+    :func:`torch.export.export` takes one tensor in two places for one, and its program would read
+    the later one in both: ``(x, x, x)`` for attention, or a buffer of the module as an example.
     """
-    seen: set[int] = set()
+    seen = {id(tensor) for tensor in all_tensors(module)}
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) in seen:

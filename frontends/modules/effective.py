@@ -23,14 +23,14 @@ def inference_copy(module: nn.Module) -> nn.Module:
     Pruning hooks (:mod:`torch.nn.utils.prune`) and parametrizations (:mod:`torch.ao.pruning`,
     weight norm) are replaced by their result, sparse tensors by dense ones with the same zeros.
     """
-    result = copy.deepcopy(module, {id(t): t for t in _all_tensors(module)}).eval()
+    result = copy.deepcopy(module, {id(t): t for t in all_tensors(module)}).eval()
     with torch.no_grad():
         for part in list(result.modules()):
             _fold(part)
     return result
 
 
-def _all_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
+def all_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
     """Yield every tensor that a deep copy of ``module`` would meet, computed ones included."""
     yield from module.parameters()
     yield from module.buffers()

@@ -84,7 +84,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     InputError
         PyTorch cannot trace it, or not with these extents open.
     """
-    call = told_apart(call)
+    call = told_apart(module, call)
     with TensorPlaces(), OpenForms():
         try:
             return torch.export.export(module, *call, dynamic_shapes=shapes)

@@ -159,8 +159,9 @@ def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.expo
             "dense tensors",
             "pass the module instead, or export it with dense weights: their zeros are found",
         )
-    args, kwargs = told_apart(program.example_inputs)
-    return torch.export.export(inference_copy(program.module()), args, kwargs)
+    module = inference_copy(program.module())
+    args, kwargs = told_apart(module, program.example_inputs)
+    return torch.export.export(module, args, kwargs)
 
 
 def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:

@@ -110,6 +110,27 @@ def test_attention_to_itself_in_an_example_is_attention_to_others_in_a_call():
     torch.testing.assert_close(library.run(query, key, value)[0], attention(query, key, value)[0])
 
 
+class Held(nn.Module):
+    """Has a buffer, a parameter and a plain tensor, each of which counts differently."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("buffer", torch.randn(3, 4))
+        self.parameter = nn.Parameter(torch.randn(3, 4), requires_grad=False)
+        self.plain = torch.randn(3, 4)
+
+    def forward(self, x, y, z):
+        """Return a sum in which every tensor counts differently."""
+        return x - 2 * self.buffer + 3 * y * self.parameter - 5 * z + 7 * self.plain
+
+
+def test_a_tensor_of_the_module_is_an_input_in_an_example():
+    model = Held().eval()
+    library = ts.compile(model, (model.buffer, model.parameter, model.plain))
+    given = [torch.randn(3, 4) for _ in range(3)]
+    torch.testing.assert_close(library.run(*given)[0], model(*given))
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [

@@ -46,7 +46,7 @@ def exported(
     """
     with quiet(), torch.no_grad():
         try:
-            given = told_apart((tuple(args), {}))
+            given = told_apart(module, (tuple(args), {}))
             program = torch.export.export(module, *given, dynamic_shapes=shapes)
             # Nothing is taken apart here, but writes become results with a kind of their own.
             program = program.run_decompositions({})

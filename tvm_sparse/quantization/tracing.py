@@ -57,7 +57,7 @@ def traced(
     except InputError as refused:
         try:
             program = torch.export.export(
-                model, *told_apart(call), dynamic_shapes=shapes, strict=True
+                model, *told_apart(model, call), dynamic_shapes=shapes, strict=True
             )
         except Exception as error:
             if shapes is not None:
