@@ -25,7 +25,6 @@ from tvm_sparse.passes.graph.rewrite import (
     name_of,
     op_name,
     shape_of,
-    static_shape,
 )
 from tvm_sparse.passes.graph.views import seen, step_of
 from tvm_sparse.passes.shrink.group_products import ZEROS
@@ -65,7 +64,8 @@ class Products:
         least = min(len(shape_of(operand) or ()) for operand in call.args)
         if left is None or right is None or not output or least < MATRIX:
             return None
-        static = all(static_shape(expr) for expr in (*call.args, call))
+        shapes = [output, *left[0].shapes, *right[0].shapes]
+        static = all(isinstance(extent, int) for shape in shapes for extent in shape)
         if not static:
             found = _named(output, left, right) or _named(output, *map(_whole, call.args))
             if found is None:
