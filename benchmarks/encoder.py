@@ -48,6 +48,7 @@ def main() -> None:
     wanted = _vectors(model, tokenizer, texts[:TEST])
     rows: list[dict[str, Any]] = []
     for name, encoder in encoders.items():
+        encoder.tokenizer.enable_truncation(max(TOKENS))
         cosine = float((encoder.encode(texts[:TEST]) * wanted).sum(-1).mean())
         rows.append({"program": name, "cosine": cosine, "sentences_per_s": {}})
         print(name, cosine, flush=True)
@@ -85,9 +86,13 @@ def _files(model: Any, tokenizer: Any, texts: list[str], folder: Path) -> dict[s
             verbose=False,
         )
         program.save(plain)
-    rows = [tokenizer(text, truncation=True, max_length=32) for text in texts]
+    ordered = sorted(texts, key=len)
+    rows = [
+        tokenizer(ordered[i : i + 32], padding=True, truncation=True, max_length=32)
+        for i in range(0, len(ordered), 32)
+    ]
     feeds = [
-        {name: np.asarray([row[name]], np.int64) for name in ("input_ids", "attention_mask")}
+        {name: np.asarray(row[name], np.int64) for name in ("input_ids", "attention_mask")}
         for row in rows
     ]
     found = {"float32": plain}

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.pages.real_models_page import verdict  # noqa: E402 (found by the line above)
+
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 PLACE = re.compile(
@@ -108,9 +112,6 @@ def files(record: dict[str, Any]) -> str:
 
 def models(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.real_models``."""
-    sys.path.insert(0, str(ROOT))
-    from benchmarks.pages.real_models_page import verdict
-
     return f"{verdict(record['rows'])} [Each of them](docs/performance/real_models.md)."
 
 

@@ -288,12 +288,14 @@ FILES = (
         calibration=8,
     ),
     TrainedFile(
-        *("ddddocr, old", "ddddocr", "common_old.onnx", _captchas, _same_text),
+        *("ddddocr, old, int8 as shipped", "ddddocr", "common_old.onnx", _captchas, _same_text),
         "share of letters that the published file reads",
+        prunable=False,
     ),
     TrainedFile(
         *("ddddocr", "ddddocr", "common.onnx", _captchas, _same_text),
         "share of letters that the published file reads",
+        calibration=8,
     ),
     TrainedFile(
         *("smart-turn, int8 as shipped", "pipecat-ai", "smart-turn-v3.2-cpu.onnx", _features),
