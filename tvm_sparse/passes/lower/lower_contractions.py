@@ -14,7 +14,7 @@ from tvm_sparse.base.memory import array_of, give_back
 from tvm_sparse.base.numerics import FLOAT32, INTEGER_SUMS, INTEGERS, Numerics
 from tvm_sparse.machine.engine.registry import known, supported
 from tvm_sparse.ops.bytes.quantise import padded
-from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.contraction import OPEN_ROWS, Contraction
 from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.ops.contractions.recurrence import recurrence
 from tvm_sparse.passes.bytes.quantised import (
@@ -193,7 +193,8 @@ class _Lower:
             meaning = [constant(steps.sizes), constant(value.sum(1, dtype=INTEGER_SUMS))]
         elif steps is not None:
             self.chooser.note(layer_name(weight), f"floats, though the state is rounded: {steps}")
-        layer = Layer(layer_name(weight), "linear", r.product, value, times=r.steps)
+        typical = r.steps if isinstance(r.steps, int) else OPEN_ROWS
+        layer = Layer(layer_name(weight), "linear", r.product, value, times=typical)
         candidate, arrays = self._packed(weight, layer)
         given = [found.gates, *arrays, *meaning, *([found.bias] if r.bias else []), *found.states]
         hint = f"{found.cell}_{candidate.name}" + f"_{r.numerics.activation}" * r.integers
