@@ -144,3 +144,16 @@ def test_what_the_function_does_not_compute_is_written_out_in_steps(options, cha
     assert _steps(library)[0] == []
     for got, wanted in zip(_tensors(library(*inputs)), _tensors(module(*inputs)), strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-2 if changes else 2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_storages_of_an_open_length_are_timed(cell):
+    """As by default; the number of steps is what is typical."""
+    torch.manual_seed(0)
+    module = cell(INPUTS, 256, batch_first=True).eval().requires_grad_(False)
+    prune_gates(module)
+    dims = {1: torch.export.Dim("steps", max=64)}
+    library = ts.compile(module, (torch.randn(1, 5, INPUTS),), dynamic_shapes=(dims,))
+    assert any(decision.dense_us for decision in library.decisions)
+    x = torch.randn(1, 9, INPUTS)
+    torch.testing.assert_close(library(x)[0], module(x)[0], rtol=1e-4, atol=1e-5)
