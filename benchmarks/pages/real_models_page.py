@@ -52,7 +52,7 @@ def page(found: Mapping[str, Any]) -> str:
     """Return the page: how fast, how good, and what was refused."""
     rows, about = found["rows"], found["environment"]
     versions = about["versions"]
-    shared = "The machine was shared. " if about.get("shared machine") else ""
+    shared = " The machine was shared." if about.get("shared machine") else ""
     text = [
         "# Trained models, as they are and pruned",
         "",
@@ -67,7 +67,7 @@ def page(found: Mapping[str, Any]) -> str:
         "the same int8 file. They do not gain from zeros.",
         "",
         f"One input a call, one thread, in turns, medians; {about['cpu']}, onnxruntime "
-        f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}. {shared}",
+        f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}.{shared}",
         "",
         "## How fast",
         "",
