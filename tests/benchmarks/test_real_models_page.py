@@ -26,8 +26,8 @@ def test_rows_are_lines():
 def test_the_verdict_counts():
     slow = {**ROW, "ms": {**ROW["ms"], "ours, published": 4.0, "ours, 75 % zeros": 2.5}}
     said = real_models_page.verdict([ROW, slow, {**ROW, "ms": {"ours, published": 1.0}}])
-    assert said.startswith("Of 3 trained models, 1 run at least as fast")
-    assert "and 1 of the 2 that can be pruned" in said
+    assert said.startswith("Of 3 trained models, 1 run as published at least as fast")
+    assert "1 of the 2 that can be pruned run at least 1.5 times as fast" in said
 
 
 def test_nothing_is_written_without_results(tmp_path, monkeypatch):
