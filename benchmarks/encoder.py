@@ -118,7 +118,8 @@ def _encoders(files: dict[str, Path], tokenizer: Any, folder: Path) -> dict[str,
     for name, file in files.items():
         artifact = folder / f"{file.stem}.tvms"
         if not artifact.exists():
-            ts.compile(file).export(artifact)
+            bounds = {"tokens": (2, 512)}
+            ts.compile(ts.load(file, bounds=bounds)).export(artifact)
         sessions = {"ours": artifact}
         if "zeros" not in name:
             sessions |= {"onnxruntime": _Onnxruntime(file), "openvino": _OpenVino(file)}

@@ -77,6 +77,8 @@ def _slice(node: Node, x: np.ndarray, *given: np.ndarray | None) -> Any:
     starts, ends, axes, steps = (*rows, None, None)[:4]
     if starts is None or ends is None:
         return None
+    if not all(isinstance(number, int) for number in (*starts, *ends, *(steps or ()))):
+        return None  # an open extent, which NumPy would make the number that it was traced at
     place = [slice(None)] * x.ndim
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         step = steps[i] if steps else 1
