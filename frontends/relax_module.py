@@ -13,11 +13,10 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.model import Model, build
+from tvm_sparse.passes.finish.lift_weights import SCALAR_BYTES
 from tvm_sparse.passes.graph.rewrite import name_of
 
 WHERE = "Relax module"
-SMALLEST = 16
-"""Bytes of the largest constant that stays a number of the graph."""
 
 
 def from_relax(module: tvm.IRModule) -> Model:
@@ -112,7 +111,7 @@ class _Lifter(PyExprMutator):
     def visit_generic_const_(self, const: Any) -> Any:
         """Return the constant, or the parameter that it becomes."""
         value = array_of(const)
-        if value.nbytes <= SMALLEST:
+        if value.nbytes <= SCALAR_BYTES:
             return const
         if const not in self.seen:
             name = name_of(const) or f"constant_{len(self.params)}"

@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
 from tvm_sparse.ops.marks import OPERATOR
+from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
@@ -33,7 +34,7 @@ class PlainExtents:
         functions, kept = dict(mod.functions_items()), dict[str, list[int]]()
         for name, func in mod.functions_items():
             if isinstance(func, tirx.PrimFunc) and _computed(func):
-                plain = _plain(func)
+                plain = with_variables(func, _extents(func))
                 kept[name.name_hint] = _needed(plain)
                 params = [plain.params[i] for i in kept[name.name_hint]]
                 plain = tirx.PrimFunc(params, plain.body, plain.ret_type, attrs=plain.attrs)
@@ -44,41 +45,21 @@ class PlainExtents:
         return _calling(tvm.IRModule(functions, attrs=mod.attrs), kept) if kept else mod
 
 
-def _extents(func: tirx.PrimFunc) -> list[Any]:
-    """Return the computed extents of the parameters, each once, the longest first."""
-    found: list[Any] = []
-    for param in func.params:
-        for extent in shape_of_type(param.ty) or ():
-            known = isinstance(extent, int | tirx.Var | tirx.IntImm)
-            if not known and not any(_equal(extent, other) for other in found):
-                found.append(extent)
-    return sorted(found, key=lambda extent: -len(str(extent)))
+def _extents(func: tirx.PrimFunc) -> list[tuple[Any, tirx.Var]]:
+    """Return the computed extents of the parameters with their variables."""
+    shapes = (shape_of_type(param.ty) or () for param in func.params)
+    return computed_extents(extent for shape in shapes for extent in shape)
 
 
 def _computed(func: tirx.PrimFunc) -> bool:
     """Whether a plane was divided, or a layer computed, in ``func``."""
     found: list[Any] = []
-    for extent in (extents := _extents(func)):
+    for extent, _ in (extents := _extents(func)):
         tvm_ffi.structural_walk(extent, (_DIVISIONS, found.append))
     if not extents or found:
         return bool(found)
     tvm_ffi.structural_walk(func.body, (s_tir.SBlock, found.append))
     return any(OPERATOR in block.annotations for block in found)
-
-
-def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    for i, extent in enumerate(_extents(func)):
-        var = tirx.Var(f"n{i}", str(extent.ty.dtype))
-
-        def placed(node: Any, extent: Any = extent, var: tirx.Var = var) -> Any:
-            return var if _equal(node, extent) else node
-
-        func = tvm_ffi.structural_map(func, (type(extent), placed))
-    return func
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return bool(tvm_ffi.structural_equal(a, b, map_free_vars=False))
 
 
 def _needed(func: tirx.PrimFunc) -> list[int]:

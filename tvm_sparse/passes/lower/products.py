@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from tvm_sparse.base.memory import array_of
@@ -17,6 +16,7 @@ from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.cuda.product import product
 from tvm_sparse.passes.bytes.byte_products import byte_product
 from tvm_sparse.passes.canonical.left_products import MATRIX
+from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
 from tvm_sparse.passes.graph.convolution import numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -148,16 +148,10 @@ def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen] |
 
     None where an extent cannot be told from those of the operands.
     """
-    computed: list[Any] = []
-    for extent in (*left[0].shape, *right[0].shape):
-        known = isinstance(extent, int | tirx.Var | tirx.IntImm)
-        if not known and not any(_equal(extent, other) for other in computed):
-            computed.append(extent)
-    longest = sorted(computed, key=lambda extent: -len(str(extent)))
-    names = [(extent, tirx.Var(f"n{i}", str(extent.ty.dtype))) for i, extent in enumerate(longest)]
+    names = computed_extents((*left[0].shape, *right[0].shape))
 
     def renamed(extents: Shape) -> Shape:
-        return tuple(_renamed(extent, names) for extent in extents)
+        return tuple(e if isinstance(e, int) else with_variables(e, names) for e in extents)
 
     def view(seen_: View) -> View:
         steps = (
@@ -168,19 +162,6 @@ def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen] |
 
     output, one, other = renamed(output), view(left[0]), view(right[0])
     return (output, (one, left[1]), (other, right[1])) if _bound(output, one, other) else None
-
-
-def _renamed(extent: Any, names: list[tuple[Any, tirx.Var]]) -> Any:
-    for computed, var in names:
-        if not isinstance(extent, int):
-            extent = tvm_ffi.structural_map(
-                extent, (type(computed), lambda e, c=computed, v=var: v if _equal(e, c) else e)
-            )
-    return extent
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return bool(tvm_ffi.structural_equal(a, b))
 
 
 def _bound(output: tuple[Any, ...], *operands: View) -> bool:
