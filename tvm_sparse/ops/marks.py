@@ -69,12 +69,10 @@ def group_mark(features: int, groups: int, lanes: int) -> dict[str, int]:
 
 
 def row_axis(lead: tuple[object, ...]) -> int:
-    """Return the last static leading axis longer than one (the last one if there is none)."""
-    for axis in range(len(lead) - 1, -1, -1):
-        extent = lead[axis]
-        if isinstance(extent, int) and extent > 1:
-            return axis
-    return len(lead) - 1
+    """Return the last static leading axis longer than one, or the last open one, or the last."""
+    static = [axis for axis, extent in enumerate(lead) if isinstance(extent, int) and extent > 1]
+    open_ones = [axis for axis, extent in enumerate(lead) if not isinstance(extent, int)]
+    return (static or open_ones or [len(lead) - 1])[-1]
 
 
 def int64(extents: tuple[Any, ...]) -> list[Any]:
