@@ -79,9 +79,10 @@ def _well_formed() -> Iterator[None]:
         yield
         return
     from tvm.ir.transform import PassContext
-    from tvm.relax.ir.instrument import WellFormedInstrument
 
-    with PassContext(instruments=[WellFormedInstrument(validate_before_transform=False)]):
+    from tests.well_formed import WellFormed
+
+    with PassContext(instruments=[WellFormed()]):
         yield
 
 

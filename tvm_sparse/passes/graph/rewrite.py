@@ -155,6 +155,7 @@ class Rewriter(PyExprMutator):
         super().__init__(mod)
         self.module, self.rule = mod, rule
         self.original: Any = None
+        self.changed = False
 
     def visit_call_(self, call: relax.Call) -> Any:
         """Rewrite one call."""
@@ -174,6 +175,7 @@ class Rewriter(PyExprMutator):
         except SparseError as error:
             _raised.set(error)
             raise
+        self.changed |= replaced is not None
         return expr if replaced is None else replaced
 
     def resolve(self, expr: relax.Expr) -> Any:
@@ -196,12 +198,17 @@ class Rewriter(PyExprMutator):
 
 
 def rewrite(mod: tvm.IRModule, rule: Callable[[Rewriter, relax.Call], Any | None]) -> tvm.IRModule:
-    """Return ``mod`` with ``rule`` applied to every Relax function; ``mod`` itself is untouched."""
+    """Return ``mod`` with ``rule`` applied to every Relax function; ``mod`` itself is untouched.
+
+    It is ``mod`` itself where the rule replaces nothing.
+    """
     rewriter = Rewriter(mod, rule)
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function):
             with blocks_ended(rewriter):
                 rewriter.builder_.update_func(name, rewriter.visit_expr(func))
+    if not rewriter.changed:
+        return mod
     cleanup = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
     return tvm.transform.Sequential(cleanup)(rewriter.builder_.get())
 
