@@ -42,6 +42,7 @@ from tvm_sparse.frontends.program.refusals import (
     refuse_random,
     refuse_state,
 )
+from tvm_sparse.frontends.program.taken_apart import taken_apart
 from tvm_sparse.frontends.program.zero_divisors import refuse_zero_divisors
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
@@ -142,7 +143,7 @@ def _decomposed(
     program: torch.export.ExportedProgram, table: Mapping[Any, Any]
 ) -> torch.export.ExportedProgram:
     try:
-        return program.run_decompositions(table)
+        return taken_apart(program, table)
     except SparseError as error:  # PyTorch appends the node to its text
         raise type(error)(error.where, error.found, error.expected, error.todo) from error
 

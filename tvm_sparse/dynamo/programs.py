@@ -20,6 +20,7 @@ from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.program.computed_weights import compute_weights
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
+from tvm_sparse.frontends.program.taken_apart import taken_apart
 from tvm_sparse.frontends.quiet import quiet
 
 
@@ -49,7 +50,7 @@ def exported(
             given = told_apart(module, (tuple(args), {}))
             program = torch.export.export(module, *given, dynamic_shapes=shapes)
             # Nothing is taken apart here, but writes become results with a kind of their own.
-            program = program.run_decompositions({})
+            program = taken_apart(program, {})
             compute_weights(program)
         except Exception as error:  # of every kind
             found = f"torch.export cannot trace it{aside(said(error))}"

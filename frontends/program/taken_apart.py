@@ -1,0 +1,61 @@
+"""A program with its operators taken apart, as PyTorch does it, but in a fraction of the time."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._export import utils
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import ExportedProgram, exported_program
+
+Table = Mapping[Any, Callable[..., Any]]
+
+_PARTS = {"cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops"}
+"""What PyTorch's own function takes that is called here."""
+
+
+def taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
+    """Return ``program.run_decompositions(table)``.
+
+    PyTorch exchanges the kernels of all 500 composite operators for that, and back again. Here it
+    exchanges those that ``table`` does not leave to the kernel which they have.
+    """
+    function = getattr(exported_program, "_decompose_exported_program", None)
+    if function is None or not _PARTS < set(inspect.signature(function).parameters):
+        return program.run_decompositions(dict(table))
+    composite = _composite()
+    kept = {op: utils._special_op_to_preserve_cia for op in composite if op not in table}
+    own = {op: rule for op, rule in table.items() if _is_preservable(op, composite)}
+    changed = {op: rule for op, rule in own.items() if not _is_kernel_of(op, rule)}
+    with unset_fake_temporarily():
+        return function(
+            program,
+            cia_to_decomp={**changed, **kept},
+            python_decomp_table={op: rule for op, rule in table.items() if op not in composite},
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+
+
+@functools.cache
+def _composite() -> frozenset[Any]:
+    """Return the operators that PyTorch computes from others, and lets an export keep whole."""
+    return frozenset(utils._collect_all_valid_cia_ops())
+
+
+def _is_preservable(op: Any, composite: frozenset[Any]) -> bool:
+    """Whether ``op`` is composite, or one of a library that came later."""
+    if op in composite or op.namespace == "aten":
+        return op in composite
+    return bool(utils._is_preservable_cia_op(op))
+
+
+def _is_kernel_of(op: torch._ops.OpOverload, rule: Callable[..., Any]) -> bool:
+    """Whether ``rule`` is the kernel of ``op`` itself."""
+    kernel = op.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
+    return rule is kernel or getattr(rule, "keywords", {}).get("kernel") is op
