@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.planning.stitching import Stitched, drop_of, rows_of, similarity
+from tvm_sparse.planning.stitching import Stitched, Zeroed, drop_of, rows_of, similarity
 from tvm_sparse.pruning.layers import select
 
 
@@ -24,7 +24,7 @@ def test_the_drop_is_that_of_a_network_with_the_weights():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
     changed, batches = copy.deepcopy(model), [torch.randn(5, 8), torch.randn(3, 8)]
-    stitched = Stitched(changed, list(select(changed)), batches)
+    stitched = Stitched(changed, list(select(changed)), list(select(model)), batches)
     stitched.keep(0, 1, torch.zeros(8, 8))
     stitched.keep(1, 1, model[2].weight * 2)
     assert stitched.drop([0, 0]) == 0.0
@@ -37,6 +37,15 @@ def test_the_drop_is_that_of_a_network_with_the_weights():
     assert stitched.alone(0, 1) == stitched.drop([1, 0])
     assert stitched.drop([1, 1]) > 0
     assert stitched.drop([0, 1]) == pytest.approx(stitched.alone(1, 1))
+
+
+def test_weights_with_zeros_are_remembered_in_little_memory():
+    whole = torch.randint(-9, 9, (6, 5, 3, 3)).float() * (torch.rand(6, 5, 3, 3) < 0.3)
+    for weight in (whole, whole.contiguous(memory_format=torch.channels_last), whole[:, :, 0, 0].T):
+        kept = Zeroed.of(weight)
+        assert torch.equal(kept.whole().float(), weight)
+        assert kept.values.numel() == int((weight != 0).sum())
+        assert len(kept.places) == -(-weight.numel() // 8)
 
 
 def test_tokens_that_are_masked_have_no_row_and_integers_are_no_output():
@@ -70,4 +79,4 @@ def test_a_model_without_floats_is_refused():
             return x.argmax(-1)
 
     with pytest.raises(InputError, match="returns no floats"):
-        Stitched(Whole(), [], [torch.zeros(2, 3)])
+        Stitched(Whole(), [], [], [torch.zeros(2, 3)])

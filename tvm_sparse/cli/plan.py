@@ -11,16 +11,16 @@ import typer
 from tvm_sparse.base.new_files import whole
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
-from tvm_sparse.cli.calibration import Calibration, tensors
+from tvm_sparse.cli.calibration import Calibration, arrays, tensors
 from tvm_sparse.cli.options import (
     Debug,
-    Factory,
+    FileOrFactory,
     Force,
     Json,
     Shapes,
     Weights,
-    check_factory,
     example_inputs,
+    is_onnx,
 )
 from tvm_sparse.cli.prune import Ignore, Settings, values
 
@@ -63,7 +63,7 @@ Picture = Annotated[
 
 
 def plan_command(
-    source: Factory,
+    source: FileOrFactory,
     *,
     output: Output,
     calibration: Calibration,
@@ -98,7 +98,7 @@ def plan_command(
     with console.errors(debug):
         outputs.check_new_file(output, ".json", force=force)
         outputs.check_file(picture)
-        check_factory(source)
+        file = is_onnx(source, weights)
         from tvm_sparse.base.config import Config
         from tvm_sparse.frontends.files.safetensors import load_factory
         from tvm_sparse.planning.api import LEVELS, plan
@@ -108,11 +108,11 @@ def plan_command(
         budget["max_drop"] = max_drop
         Budget.of(**budget)
         methods = _methods(method or ["balanced"], option or [])
-        model = load_factory(source, weights)
-        batches = tensors(calibration)
+        model = source if file else load_factory(source, weights).eval()
+        batches = arrays(calibration) if file else tensors(calibration)
         with bars() as progress:
             found = plan(
-                model.eval(),
+                model,
                 batches,
                 **budget,
                 example_inputs=example_inputs(shape, None),

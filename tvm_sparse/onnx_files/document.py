@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -130,6 +131,13 @@ class Document:
             wanted = f"a tensor of shape {list(tensor.dims)}"
             found = f"is damaged ({reason})"
             raise InputError(f"weight '{tensor.name}'", found, wanted) from error
+
+    def digest(self) -> str:
+        """Return a hash of the model with all of its weights."""
+        summed = hashlib.sha256(self.proto.SerializeToString(deterministic=True))
+        for tensor in filter(_is_external, self._tensors):
+            summed.update(self.array(tensor).tobytes())
+        return summed.hexdigest()
 
     def replace(self, tensor: Any, array: np.ndarray) -> None:
         """Give ``tensor`` other values of its shape and type."""

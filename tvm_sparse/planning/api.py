@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import get_args
+from typing import Any, get_args
 
 from torch import nn
 from tvm.target import Target
@@ -16,6 +16,7 @@ from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.progress import ReportProgress, shown
 from tvm_sparse.base.targets import parse_target, threads_of
 from tvm_sparse.errors import InputError
+from tvm_sparse.onnx_files.calibration import checked
 from tvm_sparse.planning.budget import Budget
 from tvm_sparse.planning.candidates import candidates_of
 from tvm_sparse.planning.losses import prunable
@@ -28,6 +29,8 @@ from tvm_sparse.pruning.compensation.state import digest
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method
 from tvm_sparse.pruning.one_shot import batches_of
+from tvm_sparse.pruning.onnx_models.layers import to_tensor
+from tvm_sparse.pruning.onnx_models.network import OnnxNetwork
 from tvm_sparse.pruning.recipe import NumericsName
 
 LEVELS = (0.5, 0.625, 0.75, 0.875, 0.9375)
@@ -36,7 +39,7 @@ LEVELS = (0.5, 0.625, 0.75, 0.875, 0.9375)
 
 @whole_imports()
 def plan(
-    model: nn.Module,
+    model: Any,
     calibration: Iterable[Batch],
     *,
     speedup: float | None = None,
@@ -63,9 +66,11 @@ def plan(
     Parameters
     ----------
     model
-        A trained model; it is not changed.
+        A trained module, which is not changed; or the path of an ``.onnx`` file or a
+        ``ModelProto``, whose layers are those of :func:`.pruning.onnx`.
     calibration
-        Batches as for :func:`.one_shot`.
+        Batches as for :func:`.one_shot`; those of a file are arrays, or mappings by the names of
+        its inputs.
     speedup, latency_ms, bytes, max_drop
         The budget, one of them: times as fast as the dense network in float32; milliseconds of a
         call; bytes of packed weights; one minus the mean cosine of the outputs to the dense
@@ -96,6 +101,8 @@ def plan(
         Not one budget, or one that is out of reach: the error names the best that there is.
     """
     budget = Budget.of(speedup=speedup, latency_ms=latency_ms, bytes=bytes, max_drop=max_drop)
+    if not isinstance(model, nn.Module):
+        model, calibration, example_inputs = of_file(model, calibration, example_inputs)
     batches = batches_of(calibration)
     example = batches[0] if example_inputs is None else example_inputs
     candidates = candidates_of(methods, levels)
@@ -103,7 +110,8 @@ def plan(
     config = config or Config()
     resolved = parse_target(target).target
     content = (*_versions(), _machine(resolved), config, candidates, names, include, ignore)
-    tensors = digest([model.state_dict(), batches, example, repr(model)])
+    graph = model.document.digest() if isinstance(model, OnnxNetwork) else repr(model)
+    tensors = digest([model.state_dict(), batches, example, graph])
     text = repr((*content, trials, seed, tensors))
     key = hashlib.sha256(text.encode()).hexdigest()
     tables = known(key) if config.cache else None
@@ -115,6 +123,19 @@ def plan(
         if config.cache:
             keep(key, tables)
     return Plan.of(tables, budget)
+
+
+def of_file(
+    source: Any, calibration: Iterable[Any], example: Any
+) -> tuple[OnnxNetwork, list[Batch], Batch | None]:
+    """Return the network of an ONNX file, and its inputs as tensors by their names."""
+    network = OnnxNetwork(source)
+
+    def tensors(batches: Iterable[Any]) -> list[Batch]:
+        named = checked(network.document, batches)
+        return [{name: to_tensor(array) for name, array in batch.items()} for batch in named]
+
+    return network, tensors(calibration), None if example is None else tensors([example])[0]
 
 
 def _numerics(names: Sequence[str]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def losses(
         stages, _ = stages_of(network, layers, batches[0])
     changed = copied(network)
     twins = [replace(layer, module=changed.get_submodule(layer.name)) for layer in layers]
-    stitched = Stitched(changed, twins, samples(batches))
+    stitched = Stitched(changed, twins, layers, samples(batches))
     errors = np.zeros((len(layers), len(candidates)))
     places = {layer.key: i for i, layer in enumerate(layers)}
     starts, done = Starts(network, network, batches), 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +29,10 @@ from tvm_sparse.pruning.compensation.calls import Batch, call_of
 from tvm_sparse.pruning.functions import prune
 from tvm_sparse.pruning.layers import Selection
 from tvm_sparse.pruning.masks import squashed_copy
+from tvm_sparse.pruning.onnx_models.layers import to_array
+from tvm_sparse.pruning.onnx_models.network import OnnxNetwork
 from tvm_sparse.quantization import quantize
+from tvm_sparse.quantization.onnx_models.function import quantize_onnx
 
 FLOAT = "float32"
 ACTIVATIONS = {"int8": "static", "int8-dynamic": "dynamic"}
@@ -73,6 +79,7 @@ class Networks:
         dense, drop = library(candidates[0])
         sparse = (library(candidate)[0] for candidate in candidates[1:])
         taken = self._measured(dense, sparse) if self.runs_here else modelled([dense, *sparse])
+        taken = [one.renamed(names_in_bytes(self.network)) for one in taken]
         labels = [layer.label for layer in self.selection]
         sizes = [layer.weight.numel() for layer in self.selection]
         source = "measured" if self.runs_here else "modelled"
@@ -89,6 +96,7 @@ class Networks:
         for library in sparse:
             again, found = measured([dense, library], inputs)
             taken.append(found.scaled(taken[0].whole_us / again.whole_us))
+            del library  # before the next one is compiled
         return taken
 
     def _library(self, numerics: str, candidate: Candidate) -> tuple[Library, float]:
@@ -128,17 +136,46 @@ def compiled(
 
     ``batches``, all with the shapes of ``example``, give bytes their scales.
     """
-    source, extra = network, [example]
-    program: Callable[..., Any] | None = None
-    if numerics in ACTIVATIONS:
-        exported = quantize(network, batches, activations=ACTIVATIONS[numerics])
-        source, extra, program = exported, [], exported.module()  # type: ignore[assignment]
-    elif numerics != FLOAT:
+    activations = ACTIVATIONS.get(numerics)
+    if activations is None and numerics != FLOAT:
         config = replace(config, precision=numerics)  # type: ignore[arg-type]
-    with warnings.catch_warnings():
+    with source_of(network, activations, batches) as (source, program), warnings.catch_warnings():
         warnings.simplefilter("ignore", SlowKernelWarning)
+        extra = [example] if program is None else []
         library = compile(source, *extra, target=target, config=config, progress=lambda *_: None)
     return library, program
+
+
+@contextlib.contextmanager
+def source_of(
+    network: nn.Module, activations: str | None, batches: Sequence[Batch]
+) -> Iterator[tuple[Any, Callable[..., Any] | None]]:
+    """Give what ``compile`` takes for ``network``: with ``activations``, its layers in bytes.
+
+    The second is a program that computes what a module does in bytes; its shapes are fixed. A
+    network of an ONNX file is written to a file, which is gone afterwards.
+    """
+    if not isinstance(network, OnnxNetwork):
+        if activations is None:
+            yield network, None
+        else:
+            exported = quantize(network, batches, activations=activations)
+            yield exported, exported.module()
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.onnx"
+        network.save(path)
+        if activations is not None:
+            arrays = [{name: to_array(x) for name, x in batch.items()} for batch in batches]
+            floats, path = path, path.with_name("bytes.onnx")
+            quantize_onnx(str(floats), arrays, activations=activations, output=path)
+        yield str(path), None
+
+
+def names_in_bytes(network: nn.Module) -> dict[str, str]:
+    """Return the layers of an ONNX file by what they are called after :func:`quantize_onnx`."""
+    layers = network.layers.items() if isinstance(network, OnnxNetwork) else ()
+    return {f"{layer.stored.value}_quantized": name for name, layer in layers}
 
 
 def alike(batches: Sequence[Batch], example: Batch) -> list[Batch]:

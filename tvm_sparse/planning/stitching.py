@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
@@ -15,6 +17,29 @@ from tvm_sparse.pruning.compensation.calls import Batch, attended, evaluating, r
 from tvm_sparse.pruning.layers import PrunableLayer
 
 
+@dataclass(frozen=True)
+class Zeroed:
+    """A weight with many zeros, in little memory: where others are, in bits, and those rounded."""
+
+    shape: torch.Size
+    places: np.ndarray
+    values: Tensor
+
+    @classmethod
+    def of(cls, weight: Tensor) -> Zeroed:
+        """Return ``weight`` so."""
+        kept = weight != 0
+        places = np.packbits(kept.cpu().numpy())
+        return cls(weight.shape, places, weight[kept].to(torch.bfloat16))
+
+    def whole(self) -> Tensor:
+        """Return the weight, in bfloat16."""
+        flags = np.unpackbits(self.places, count=self.shape.numel()).view(bool)
+        whole = self.values.new_zeros(self.shape)
+        whole[torch.from_numpy(flags).view(self.shape)] = self.values
+        return whole
+
+
 class Stitched:
     """A network whose layers take pruned weights, and its outputs beside the dense ones.
 
@@ -22,28 +47,31 @@ class Stitched:
     ----------
     network
         Dense; its weights are changed.
-    layers
-        Those that take other weights.
+    layers, dense
+        Those that take other weights, and the same of a network that stays as it is.
     batches
         Inputs on which outputs are compared.
     """
 
     def __init__(
-        self, network: nn.Module, layers: Sequence[PrunableLayer], batches: Sequence[Batch]
+        self,
+        network: nn.Module,
+        layers: Sequence[PrunableLayer],
+        dense: Sequence[PrunableLayer],
+        batches: Sequence[Batch],
     ) -> None:
         self.network, self.layers, self.batches = network, list(layers), list(batches)
+        self.dense = list(dense)
         self.wanted = [outputs(network, batch) for batch in self.batches]
         if not any(self.wanted):
             raise InputError("plan", "the model returns no floats", "outputs to compare")
-        # What the tables hold is rounded: a twentieth of the memory of all candidates matters.
-        self.weights: dict[tuple[int, int], Tensor] = {}
-        self._dense = [layer.weight.clone() for layer in self.layers]
+        self.weights: dict[tuple[int, int], Zeroed] = {}
         self._now = [0] * len(self.layers)
         self._known: dict[tuple[int, ...], float] = {}
 
     def keep(self, layer: int, candidate: int, weight: Tensor) -> None:
         """Remember the weight of a layer with a candidate, in its own shape."""
-        self.weights[layer, candidate] = weight.to(torch.bfloat16)
+        self.weights[layer, candidate] = Zeroed.of(weight)
 
     def drop(self, choice: Sequence[int]) -> float:
         """Return one minus the mean cosine of outputs, with the candidates of ``choice``."""
@@ -63,7 +91,7 @@ class Stitched:
         if self._now[i] == candidate:
             return
         layer = self.layers[i]
-        weight = self.weights[i, candidate] if candidate else self._dense[i]
+        weight = self.weights[i, candidate].whole() if candidate else self.dense[i].weight
         with torch.no_grad():
             getattr(layer.module, layer.parameter).copy_(layer.own(weight))
         self._now[i] = candidate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,12 @@ class Taken:
         """Return the same with other times."""
         us = {name: value * factor for name, value in self.us.items()}
         return Taken(us, self.whole_us * factor, self.nbytes, self.whole_bytes)
+
+    def renamed(self, names: Mapping[str, str]) -> Taken:
+        """Return the same with layers called by ``names``, where they have one there."""
+        us = {names.get(layer, layer): value for layer, value in self.us.items()}
+        nbytes = {names.get(layer, layer): value for layer, value in self.nbytes.items()}
+        return replace(self, us=us, nbytes=nbytes)
 
 
 def measured(libraries: Sequence[Library], inputs: Sequence[Any]) -> list[Taken]:
