@@ -49,16 +49,18 @@ def collect(seed: int = 0) -> list[str]:
 
 
 def packages(left_out: Iterable[str], seed: int = 0) -> list[str]:
-    """Return sentences of the docstrings of installed packages, shuffled.
+    """Return sentences of installed packages, shuffled: docstrings, comments, messages, readmes.
 
     What differs from a sentence in ``left_out`` by no more than marks and case is left out.
     """
-    files = sorted(Path(sysconfig.get_path("purelib")).rglob("*.py"))
+    place = Path(sysconfig.get_path("purelib"))
+    files = sorted(place.rglob("*.py"))
     random.Random(1).shuffle(files)
     unlike = {_letters(text) for text in left_out}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # others' code need not be clean
-        found = {_letters(text): text for text in sorted(_docstrings(files[:6000]))}
+        texts = _docstrings(files[:6000]) | _remarks(files[:6000]) | _readmes(place)
+    found = {_letters(text): text for text in sorted(texts)}
     return _shuffled((text for key, text in found.items() if key not in unlike), seed)
 
 
@@ -87,6 +89,38 @@ def _docstrings(files: Iterable[Path]) -> set[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 found.update(filter(_is_prose, _split(ast.get_docstring(node) or "")))
+    return found
+
+
+def _remarks(files: Iterable[Path]) -> set[str]:
+    """Return the sentences of comments and of long strings."""
+    found: set[str] = set()
+    for path in files:
+        try:
+            text = path.read_text(encoding="utf-8", errors="ignore")
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        texts = re.findall(r"(?m)(?:^[ \t]*#.*\n)+", text)
+        texts += [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        for each in texts:
+            found.update(filter(_is_prose, _split(re.sub(r"(?m)^[ \t]*#+", "", each))))
+    return found
+
+
+def _readmes(place: Path) -> set[str]:
+    """Return the sentences that packages say about themselves, and of their texts."""
+    found: set[str] = set()
+    for name in ("*.dist-info/METADATA", "**/*.md", "**/*.rst", "**/*.txt", "**/LICENSE*"):
+        for path in place.glob(name):
+            if path.is_file():
+                text = path.read_bytes()[:300000].decode("utf-8", "ignore")
+                for paragraph in re.split(r"\n\s*\n", text):
+                    found.update(filter(_is_prose, _split(paragraph)))
     return found
 
 
