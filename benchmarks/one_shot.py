@@ -127,21 +127,18 @@ def prune_once(data: Data, method: Method, **options: Any) -> tuple[dict[str, An
 def by_layer(data: Data, sparsity: float) -> tuple[dict[str, Any], nn.Module]:
     """Return the balanced network whose layers have levels of their own, with as many zeros.
 
-    A plan chooses them; the model of a CPU's times counts the weights that are kept.
+    A plan chooses them.
     """
     begin = time.process_time()
     plan = ts.plan(
         data.dense,
         data.calibration[:4],
-        max_drop=1.0,
+        sparsity=sparsity,
         example_inputs=data.calibration[0],
         levels=LAYER_LEVELS,
         include=sentences.LAYERS,
         config=ts.Config(cache=False, measure=False),
     )
-    (costs,) = plan.tables.costs.values()
-    uniform = [plan.tables.levels.index(sparsity)] * len(plan.tables.layers)
-    plan = plan.again(speedup=plan.tables.dense_us / costs.whole_us(uniform))
     used = time.process_time() - begin
     row, model = prune_once(data, plan.method)
     levels = {layer.layer: layer.zeros for layer in plan.layers}
@@ -159,6 +156,7 @@ def distilled(
         "loss": "all terms",
         "text": data.text,
         "tokens": TOKENS,
+        "cpu": environment(1)["cpu"],
         "steps": len(losses),
         "distil_seconds": round(time.perf_counter() - begin),
         "distil_processor_seconds": round(time.process_time() - used),
@@ -175,8 +173,8 @@ class Results:
     """The result file: each row is written when it is known, so a run may be cut short."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
         old = load(NAME) or {"rows": [], "distilled": []}
+        self.environment = old.get("environment") or environment(threads)
         self.rows = {(r["pattern"], r["level"], r["draw"]): r for r in old["rows"]}
         self.swaps = {(r["pattern"], r["level"]): r for r in old.get("swaps", [])}
         self.distilled = {_trial(row): row for row in old["distilled"]}
@@ -185,7 +183,7 @@ class Results:
         """Write what is known, and print ``row``, which is new."""
         print(json.dumps(row), flush=True)
         content = {
-            "environment": environment(self.threads),
+            "environment": self.environment,
             "rows": [self.rows[key] for key in sorted(self.rows)],
             "swaps": [self.swaps[key] for key in sorted(self.swaps)],
             "distilled": [self.distilled[key] for key in sorted(self.distilled)],

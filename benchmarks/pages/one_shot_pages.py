@@ -65,11 +65,12 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
             "## With distillation",
             "",
             "`ts.prune.distil` after one-shot pruning, balanced in banks of 16, on sentences of",
-            "docstrings. *Uniform*: all layers have the same sparsity; *measured*: that of",
-            "`ts.prune.layer_sparsities`. *Hidden states*: the loss of release 0.1.0, in float32,",
-            "from masks without swaps. *All terms*: today's loss, in bfloat16, after swaps.",
-            "*Varied* text has docstrings of installed packages, too. *Other domain*: the same",
-            "cosine on 256 sentences of manual pages and changelogs, which nothing was trained on.",
+            "docstrings. *Uniform*: all layers have the same sparsity; *planned*: levels of a plan",
+            "with as many zeros. *Hidden states*: the loss of release 0.1.0, in float32, from",
+            "masks without swaps. *All terms*: today's loss, in bfloat16, after swaps. *Varied*",
+            "has docstrings of installed packages, too; *broad* also their comments, messages and",
+            "readmes. *Other domain*: the same cosine on 256 sentences of manual pages and",
+            "changelogs, which nothing was trained on. *Batch*: tokens of a step.",
             "",
             *_table(
                 [
@@ -79,6 +80,7 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
                     "loss",
                     "text",
                     "steps",
+                    "batch",
                     "distilled",
                     "other domain",
                     "seconds of one core",
@@ -97,7 +99,9 @@ def page(found: dict[str, Any], timed: list[Row]) -> str:
             *_table(["pattern", "zeros", "float32 (ms)", "int8 (ms)"], _times(found, timed)),
         ]
     where = found["environment"]
-    lines += [f"{where['cpu']}, {where['date']}. Seconds are processor time.", ""]
+    others = sorted({row["cpu"] for row in found["distilled"] if "cpu" in row} - {where["cpu"]})
+    also = f" Planned levels: {', '.join(others)}." if others else ""
+    lines += [f"{where['cpu']}, {where['date']}. Seconds are processor time.{also}", ""]
     return "\n".join(lines)
 
 
@@ -211,8 +215,10 @@ def _swapped(row: Row) -> list[str]:
 
 def _distilled(row: Row) -> list[str]:
     seconds = row["processor_seconds"] + row["distil_processor_seconds"]
+    seconds += row.get("choice_processor_seconds", 0)
     shown = [_spread([row], method) for method in ("one_shot", "distilled")]
     how = [row.get("loss", "hidden states"), row.get("text", "docstrings"), str(row["steps"])]
+    how.append(str(row.get("tokens", 512)))
     other = row["distilled"].get("other")
     last = [shown[1], "" if other is None else f"{other:.3f}", f"{seconds:.0f}"]
     return [f"{row['sparsity']:.1%}", row["layers"], shown[0], *how, *last]

@@ -32,7 +32,7 @@ def test_a_plan_is_written_and_prunes(base, call, call_json):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        ([], 1, "one of speedup, latency_ms, bytes, max_drop"),
+        ([], 1, "one of speedup, latency_ms, bytes, sparsity, max_drop"),
         (["--speedup", 2, "--bytes", 3], 1, "got speedup, bytes as a budget"),
         (["--speedup", -1], 1, "a number above zero"),
         (["--speedup", 2, "--method", "filters"], 1, "does not prune each layer by itself"),

@@ -16,6 +16,9 @@ from tvm_sparse.planning.budget import Budget, solved
         (Budget("latency_ms", 0.36), (0, 2, 0)),
         (Budget("latency_ms", 0.3), (2, 2, 0)),
         (Budget("bytes", 1000 + 40 * 210), (0, 2, 0)),
+        (Budget("sparsity", 0.25), (1, 0, 2)),  # 87.5 of 350 weights
+        (Budget("sparsity", 0.42), (0, 2, 0)),
+        (Budget("sparsity", 0.7), (2, 2, 1)),
         (Budget("max_drop", 0.03), (0, 1, 0)),
         (Budget("max_drop", 0.5), (2, 2, 0)),
     ],
@@ -30,6 +33,7 @@ def test_a_budget_gives_the_least_loss_or_the_least_time(budget, choice):
         (Budget("speedup", 4), "speedup=1.69 at best, in float32 with a drop of 0.15"),
         (Budget("latency_ms", 0.1), "latency_ms=0.295 at best"),
         (Budget("bytes", 10), "bytes=6800 at best"),
+        (Budget("sparsity", 0.8), "sparsity=0.75 at best, in float32 with a drop of 0.2"),
     ],
 )
 def test_out_of_reach_names_the_best(budget, best):
@@ -37,7 +41,7 @@ def test_out_of_reach_names_the_best(budget, best):
         solved(tables(), budget)
     assert best in str(error.value)
     kind, value = best.split(" ")[0].split("=")
-    slack = 0.99 if kind == "speedup" else 1.01
+    slack = 0.99 if kind in ("speedup", "sparsity") else 1.01
     solved(tables(), Budget(kind, float(value) * slack))  # what is named can be reached
 
 
@@ -73,6 +77,11 @@ def test_one_level_everywhere_is_taken_where_it_was_seen_to_lose_less():
 def test_one_budget_is_needed(given):
     with pytest.raises(InputError, match="as a budget"):
         Budget.of(**given)
+
+
+def test_not_all_weights_can_be_zeros():
+    with pytest.raises(InputError, match="a fraction below one"):
+        Budget.of(sparsity=1)
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "3", True])

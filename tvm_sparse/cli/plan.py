@@ -35,6 +35,9 @@ Speedup = Annotated[
 ]
 Latency = Annotated[float | None, typer.Option(help="Budget: milliseconds of a call.")]
 Bytes = Annotated[float | None, typer.Option(help="Budget: bytes of packed weights.")]
+Zeros = Annotated[
+    float | None, typer.Option(help="Budget: fraction of zeros over all layers that are planned.")
+]
 Drop = Annotated[
     float | None,
     typer.Option(help="Budget: one minus the cosine of the outputs, in the least time."),
@@ -70,6 +73,7 @@ def plan_command(
     speedup: Speedup = None,
     latency_ms: Latency = None,
     bytes: Bytes = None,
+    sparsity: Zeros = None,
     max_drop: Drop = None,
     weights: Weights = None,
     shape: Shapes = None,
@@ -105,7 +109,7 @@ def plan_command(
         from tvm_sparse.planning.budget import Budget
 
         budget: dict[str, Any] = {"speedup": speedup, "latency_ms": latency_ms, "bytes": bytes}
-        budget["max_drop"] = max_drop
+        budget |= {"sparsity": sparsity, "max_drop": max_drop}
         Budget.of(**budget)
         methods = _methods(method or ["balanced"], option or [])
         model = source if file else load_factory(source, weights).eval()

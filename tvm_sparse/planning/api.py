@@ -45,6 +45,7 @@ def plan(
     speedup: float | None = None,
     latency_ms: float | None = None,
     bytes: float | None = None,
+    sparsity: float | None = None,
     max_drop: float | None = None,
     example_inputs: Batch | None = None,
     methods: Sequence[Method] = (BalancedPruning(0.75),),
@@ -71,9 +72,10 @@ def plan(
     calibration
         Batches as for :func:`.one_shot`; those of a file are arrays, or mappings by the names of
         its inputs.
-    speedup, latency_ms, bytes, max_drop
+    speedup, latency_ms, bytes, sparsity, max_drop
         The budget, one of them: times as fast as the dense network in float32; milliseconds of a
-        call; bytes of packed weights; one minus the mean cosine of the outputs to the dense
+        call; bytes of packed weights; fraction of zeros over all weights that may be pruned; one
+        minus the mean cosine of the outputs to the dense
         network's, after one-shot pruning without training, in the least time.
     example_inputs
         Inputs with the shapes that times are for; by default the first calibration batch.
@@ -100,7 +102,8 @@ def plan(
     InputError
         Not one budget, or one that is out of reach: the error names the best that there is.
     """
-    budget = Budget.of(speedup=speedup, latency_ms=latency_ms, bytes=bytes, max_drop=max_drop)
+    given = {"speedup": speedup, "latency_ms": latency_ms, "bytes": bytes}
+    budget = Budget.of(**given, sparsity=sparsity, max_drop=max_drop)
     if not isinstance(model, nn.Module):
         model, calibration, example_inputs = of_file(model, calibration, example_inputs)
     batches = batches_of(calibration)

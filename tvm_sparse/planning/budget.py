@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from tvm_sparse.errors import InputError
-from tvm_sparse.planning.knapsack import Knapsack
+from tvm_sparse.planning.costs import Costs
+from tvm_sparse.planning.knapsack import Knapsack, Numbers
 from tvm_sparse.planning.tables import Tables
 
-KINDS = ("speedup", "latency_ms", "bytes", "max_drop")
+KINDS = ("speedup", "latency_ms", "bytes", "sparsity", "max_drop")
 
 Found = tuple[str, tuple[int, ...]]
 """Numerics, and the candidate of each layer."""
@@ -18,9 +21,10 @@ Found = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Budget:
-    """A number of one of :data:`KINDS`: speed over dense float32, ms, bytes of weights, or drop.
+    """A number of one of :data:`KINDS`.
 
-    A drop is one minus the mean cosine of the outputs to the dense network's.
+    They are speed over dense float32, ms, bytes of weights, fraction of zeros, and drop: one minus
+    the mean cosine of the outputs to the dense network's.
     """
 
     kind: str
@@ -36,6 +40,8 @@ class Budget:
         kind, value = found[0]
         if isinstance(value, bool) or not isinstance(value, int | float) or not _good(value):
             raise InputError(f"plan, {kind}", repr(value), "a number above zero")
+        if kind == "sparsity" and value >= 1:
+            raise InputError(f"plan, {kind}", repr(value), "a fraction below one")
         return cls(kind, float(value))
 
     def __str__(self) -> str:
@@ -76,14 +82,13 @@ def solved(tables: Tables, budget: Budget) -> Found:
 
 def _within(tables: Tables, name: str, budget: Budget) -> Iterator[Found]:
     """Yield what the search finds, and networks with one candidate everywhere, which were run."""
-    costs = tables.costs[name]
-    by_bytes, by_drop = budget.kind == "bytes", budget.kind == "max_drop"
-    knapsack = Knapsack(list(costs.nbytes if by_bytes else costs.us), list(tables.losses))
-    allowed = budget.value - costs.rest_bytes
+    costs, by_drop = tables.costs[name], budget.kind == "max_drop"
+    table = _table(tables, costs, budget.kind)
+    knapsack = Knapsack(list(table), list(tables.losses))
+    allowed = _allowed(tables, costs, budget)
     if by_drop:
         choice = knapsack.losing(tables.most_loss(budget.value - costs.drop) * (1 + 1e-9))
     else:
-        allowed = allowed if by_bytes else _microseconds(tables, budget) - costs.rest_us
         choice = knapsack.within(allowed)
     if choice is not None:
         yield name, choice
@@ -97,22 +102,39 @@ def _within(tables: Tables, name: str, budget: Budget) -> Iterator[Found]:
             yield name, same
 
 
-def _microseconds(tables: Tables, budget: Budget) -> float:
-    return tables.dense_us / budget.value if budget.kind == "speedup" else 1e3 * budget.value
+def _table(tables: Tables, costs: Costs, kind: str) -> Numbers:
+    """Return what layers take of a budget: bytes, weights that are kept, or microseconds."""
+    if kind == "sparsity":
+        return np.outer(tables.sizes, 1.0 - np.asarray(tables.levels))
+    return costs.nbytes if kind == "bytes" else costs.us
+
+
+def _allowed(tables: Tables, costs: Costs, budget: Budget) -> float:
+    """Return what the layers together may take of ``budget``; of a drop, any time."""
+    if budget.kind == "sparsity":
+        return (1.0 - budget.value) * sum(tables.sizes)
+    if budget.kind == "bytes":
+        return budget.value - costs.rest_bytes
+    if budget.kind == "max_drop":
+        return math.inf
+    us = tables.dense_us / budget.value if budget.kind == "speedup" else 1e3 * budget.value
+    return us - costs.rest_us
 
 
 def _out_of_reach(tables: Tables, budget: Budget) -> InputError:
     """Return an error that names the best that the tables have."""
     best = {}
     for name, costs in tables.costs.items():
-        table = costs.nbytes if budget.kind == "bytes" else costs.us
+        table = _table(tables, costs, budget.kind)
         choice = tuple(int(i) for i in table.argmin(axis=1))
         drop = costs.drop + tables.drop_of(choice)
         us, nbytes = costs.whole_us(choice), costs.whole_bytes(choice)
+        zeros = tables.zeros_of(choice)
         told = {
             "speedup": (-tables.dense_us / us, f"speedup={tables.dense_us / us:.3g}"),
             "latency_ms": (us, f"latency_ms={us / 1e3:.4g}"),
             "bytes": (nbytes, f"bytes={nbytes:.0f}"),
+            "sparsity": (-zeros, f"sparsity={zeros:.4g}"),
             "max_drop": (costs.drop, f"max_drop={costs.drop:.2g}"),
         }[budget.kind]
         at = "" if budget.kind == "max_drop" else f" with a drop of {drop:.2g}"

@@ -98,9 +98,7 @@ class Plan:
     @property
     def sparsity(self) -> float:
         """Fraction of zeros over the weights of all layers that may be pruned."""
-        tables = self.tables
-        zeros = (n * tables.levels[c] for n, c in zip(tables.sizes, self.choice, strict=True))
-        return sum(zeros) / sum(tables.sizes)
+        return self.tables.zeros_of(self.choice)
 
     @property
     def layers(self) -> list[PlannedLayer]:
@@ -113,10 +111,12 @@ class Plan:
         speedup: float | None = None,
         latency_ms: float | None = None,
         bytes: float | None = None,
+        sparsity: float | None = None,
         max_drop: float | None = None,
     ) -> Plan:
         """Return the plan for another budget, from the same tables."""
-        budget = Budget.of(speedup=speedup, latency_ms=latency_ms, bytes=bytes, max_drop=max_drop)
+        given = {"speedup": speedup, "latency_ms": latency_ms, "bytes": bytes}
+        budget = Budget.of(**given, sparsity=sparsity, max_drop=max_drop)
         return Plan.of(self.tables, budget, self.note)
 
     def compile(

@@ -64,6 +64,11 @@ class Tables:
         """Return the sum of the losses of a choice."""
         return float(self.losses[np.arange(len(self.layers)), list(choice)].sum())
 
+    def zeros_of(self, choice: Sequence[int]) -> float:
+        """Return the fraction of zeros over the weights of all layers, with a choice."""
+        zeros = (n * self.levels[c] for n, c in zip(self.sizes, choice, strict=True))
+        return sum(zeros) / sum(self.sizes)
+
     def drop(self, loss: float) -> float:
         """Return the drop of a network with a sum of losses, between those that were run."""
         losses, drops = self._curve()
