@@ -29,17 +29,18 @@ def line(text: str, height: int, width: int, *, size: int = 0, inverse: bool = F
     return picture
 
 
-def page(draw: random.Random, height: int, width: int) -> Image:
-    """Return a picture of lines of text in several sizes."""
-    picture = Image.new("L", (width, height), 255)
+def page(draw: random.Random, height: int, width: int) -> tuple[Image, list[str]]:
+    """Return a picture of lines of text in several sizes, and the lines."""
+    picture, lines = Image.new("L", (width, height), 255), list[str]()
     pen, top = ImageDraw.Draw(picture), 12
     while top < height - 40:
         size = draw.choice((14, 18, 24, 32))
         left = draw.randint(8, width // 3)
         font = ImageFont.load_default(size)
-        pen.text((left, top), words(draw, draw.randint(1, 4)), fill=draw.randint(0, 90), font=font)
+        lines.append(words(draw, draw.randint(1, 4)))
+        pen.text((left, top), lines[-1], fill=draw.randint(0, 90), font=font)
         top += size + draw.randint(8, 30)
-    return picture
+    return picture, lines
 
 
 def tensor(picture: Image) -> np.ndarray:

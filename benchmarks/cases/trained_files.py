@@ -79,7 +79,7 @@ def _alike(found: Any, wanted: Any) -> float:
 def _pages(height: int, width: int, name: str) -> Callable[[Path, int, int], list[Call]]:
     def calls(_: Path, seed: int, count: int) -> list[Call]:
         draw = random.Random(seed)
-        return [Call({name: made.tensor(made.page(draw, height, width))}) for _ in range(count)]
+        return [Call({name: made.tensor(made.page(draw, height, width)[0])}) for _ in range(count)]
 
     return calls
 
