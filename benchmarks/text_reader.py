@@ -39,7 +39,7 @@ PARTS = {
 
 ONNXRUNTIME, OURS = "onnxruntime", "ours"
 PUBLISHED, INT8 = "published", "int8"
-ZEROS = (0.5, 0.75)
+ZEROS = (0.5,)
 PROGRAMS = (
     *((ONNXRUNTIME, numbers) for numbers in (PUBLISHED, INT8)),
     *((OURS, numbers) for numbers in (PUBLISHED, INT8)),
