@@ -118,6 +118,12 @@ def erf(x: Any) -> Any:
     return _odd_rational(x, 3.87, top, bottom)
 
 
+IN_LANES = ("tirx.nearbyint", "tirx.rsqrt", "tirx.erf")
+"""Functions that TVM would call lane by lane, though each has vector code."""
+
+for name in IN_LANES:
+    tvm.ir.register_op_attr(name, "TVectorizable", True)
+
 POWER = "tirx.pow"
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

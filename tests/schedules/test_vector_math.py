@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import tvm
 from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.schedules.build import build_context
+from tvm_sparse.base.targets import parse_target
+from tvm_sparse.schedules.build import build_context, build_function
 
 FUNCTIONS = {
     "exp": (np.exp, 1e-7),
@@ -52,3 +54,13 @@ def test_lowering_is_ours_only_inside_the_context():
     stock = tvm.compile(func, target=target).mod.inspect_source("ll")
     assert "expf" not in ours and "llvm.exp" not in ours
     assert "expf" in stock or "llvm.exp" in stock
+
+
+@pytest.mark.parametrize("name", ["nearbyint", "rsqrt", "erf"])
+def test_whole_vectors(name):
+    """What has vector code is called for vectors, not lane by lane."""
+    built = build_function(elementwise(name, 4096), parse_target("cpu:znver4").target)
+    (body,) = re.findall(r"define [^@]*@main_compute_.*?\n}", built.inspect_source("ll"), re.S)
+    loads = re.findall(r"load (<16 x float>|float)", body)
+    assert loads
+    assert set(loads) == {"<16 x float>"}
