@@ -20,6 +20,7 @@ from benchmarks.pages import (
     one_shot_pages,
     open_shapes_page,
     plan_pages,
+    programs_page,
     real_files_page,
     real_models_page,
     trial_pages,
@@ -45,6 +46,7 @@ def main() -> None:
     one_shot_pages.write(PAGES)
     plan_pages.write(PAGES)
     trial_pages.write(PAGES)
+    programs_page.write(PAGES)
     real_models_page.write(PAGES)
     real_files_page.write(PAGES)
     open_shapes_page.write(PAGES)
