@@ -54,8 +54,8 @@ def page(reader: Mapping[str, Any], encoder: Mapping[str, Any]) -> str:
         "",
         "## Reading text",
         "",
-        "`python -m benchmarks.text_reader` (`results/text_reader.json`) runs the published package",
-        "rapidocr-onnxruntime: three networks, whose extents follow from the page. Its code is",
+        "`python -m benchmarks.text_reader` (`results/text_reader.json`) runs the published",
+        "package rapidocr-onnxruntime: three networks, whose extents follow from the page. Its code is",
         "unchanged; [two lines](../migration.md#sessions) put this package in onnxruntime's",
         f"place. {len(reader['pages'])} made pages of {', '.join(sizes)} pixels; zeros come from",
         "one pass without training. Speeds are geometric means over pages, beside the package as",
@@ -75,7 +75,7 @@ def page(reader: Mapping[str, Any], encoder: Mapping[str, Any]) -> str:
         "`python -m benchmarks.encoder` (`results/encoder.json`): all-MiniLM-L6-v2 with an open",
         "batch and an open length, behind `SentenceEncoder`. Sentences a second; texts are",
         "longer than what is kept of them, so the tokeniser reads more than in daily use. The",
-        f"cosine is to PyTorch's vectors; zeros come from one pass without training.{_shared(encoder)}",
+        f"cosine is to PyTorch's vectors; zeros come from one pass.{_shared(encoder)}",
         "",
     ]
     cases = list(encoder["rows"][0]["sentences_per_s"])
