@@ -17,6 +17,7 @@ import tvm_sparse as ts
 from tests.artifact.programs import linear_artifact
 from tests.runtime import native
 from tests.test_readme import BLOCK, ROOT
+from tvm_sparse_runtime import config
 
 __all__ = ["linear_artifact"]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
@@ -35,6 +36,18 @@ def shell(text: str) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def compiled(text: str) -> None:
+    """Compile a block of C++ as the body of a function; what it needs is its parameters."""
+    given = "tvm_sparse::Library library, const void* on_gpu, void* stream"
+    lines = ["#include <tvm_sparse/runtime.hpp>", f"void block({given}) {{", text, "}"]
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++17", "-fsyntax-only", "-xc++", "-"]
+    include = f"-I{config.place('includedir')}"
+    done = subprocess.run(
+        [*compiler, include], input="\n".join(lines), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 class Encoder(nn.Module):
@@ -67,12 +80,12 @@ def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", "examples")
     np.save("x.npy", np.zeros((2, 64), np.float32))
     model, example = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval(), torch.zeros(2, 64)
-    compiled = ts.compile(model, (example,))
+    library = ts.compile(model, (example,))
     torch.export.save(torch.export.export(model, (example,)), "model.pt2")
     save_file({name: 2 * value for name, value in model.state_dict().items()}, "new.safetensors")
     encoder_files()
-    names = {"ts": ts, "model": model, "example": example, "compiled": compiled}
-    run = {"python": lambda text: exec(text, names), "sh": shell}
+    names = {"ts": ts, "model": model, "example": example, "compiled": library}
+    run = {"python": lambda text: exec(text, names), "sh": shell, "cpp": compiled}
     ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]
     assert len(ran) >= 10
     assert names["vectors"].shape == (2, 16)

@@ -32,10 +32,17 @@ def require(archs: Sequence[str], where: str) -> None:
     Raises
     ------
     SparseRuntimeError
-        If there is no CUDA, no driver or no GPU.
+        If there is no CUDA, no driver or no GPU, or C or C++ runs programs on it in this process.
     RuntimeArtifactError
         If the GPU is of another architecture; ``where`` names the artifact.
     """
+    if not engine.function("tvm_sparse.taken_by_python")():
+        raise SparseRuntimeError(
+            "CUDA",
+            "C or C++ runs programs on the GPU in this process",
+            "programs that run there from one language",
+            "open the artifact from C",
+        )
     _load()
     here = _compute_capability()
     if not any(_runs(arch, here) for arch in archs):

@@ -33,6 +33,7 @@ class Tensor(ctypes.Structure):
         ("ndim", ctypes.c_int32),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32),
     )
 
 

@@ -104,7 +104,9 @@ struct tvm_sparse_outputs {
       auto shape = tensor.shape();
       records.push_back({tensor, tvm_sparse::dtype_name(tensor), {shape.begin(), shape.end()}, {}});
       Record& last = records.back();
-      last.view = {last.dtype.c_str(), tensor.ndim(), last.shape.data(), tensor.data_ptr()};
+      bool gpu = tensor.device().device_type == kDLCUDA;
+      last.view = {last.dtype.c_str(), tensor.ndim(), last.shape.data(), tensor.data_ptr(),
+                   gpu ? TVM_SPARSE_CUDA : TVM_SPARSE_HOST};
     }
   }
 
@@ -170,12 +172,21 @@ const tvm_sparse_spec* tvm_sparse_output(const tvm_sparse_library* library, size
 
 tvm_sparse_status tvm_sparse_run(tvm_sparse_library* library, const tvm_sparse_tensor* inputs,
                                  size_t count, tvm_sparse_outputs** outputs) {
+  return tvm_sparse_run_on(library, nullptr, inputs, count, outputs);
+}
+
+tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, void* stream,
+                                    const tvm_sparse_tensor* inputs, size_t count,
+                                    tvm_sparse_outputs** outputs) {
   return guarded([&] {
     require(outputs != nullptr, "outputs");
     *outputs = nullptr;
     require(library != nullptr, "library");
     require(inputs != nullptr || count == 0, "inputs");
-    *outputs = new tvm_sparse_outputs(library->session.run(inputs, count));
+    if (stream && !library->session.program()->manifest.on_gpu()) {
+      throw Error(TVM_SPARSE_BAD_ARGUMENT, "stream", "given to a program for CPUs", "null");
+    }
+    *outputs = new tvm_sparse_outputs(library->session.run(inputs, count, stream));
   });
 }
 

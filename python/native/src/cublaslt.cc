@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "engine.h"
+
 namespace tvm_sparse {
 namespace cublaslt {
 namespace {
 
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+constexpr const char* kWheels[] = {"nvidia/cu13/lib/", "nvidia/cublas/lib/"};
 constexpr const char* kVariable = "TVM_SPARSE_CUBLASLT";
 constexpr int kNow = RTLD_NOW | RTLD_LOCAL;
 
@@ -27,6 +30,9 @@ void* opened(const std::vector<std::string>& folders, std::string* problem) {
     for (const char* name : kNames) places.emplace_back(name, kNow | RTLD_NOLOAD);
     for (const std::string& folder : folders) {
       for (const char* name : kNames) places.emplace_back(folder + "/" + name, kNow);
+    }
+    for (const char* wheel : kWheels) {
+      for (const char* name : kNames) places.emplace_back(beside(wheel) + name, kNow);
     }
     for (const char* name : kNames) places.emplace_back(name, kNow);
   }

@@ -36,9 +36,10 @@ struct Aligned {
 };
 
 template <typename Allocator>
-ffi::Tensor made(Allocator allocator, const std::vector<int64_t>& shape, const std::string& dtype) {
+ffi::Tensor made(Allocator allocator, const std::vector<int64_t>& shape, const std::string& dtype,
+                 DLDevice device) {
   return ffi::Tensor::FromNDAlloc(allocator, ffi::Shape(shape.begin(), shape.end()),
-                                  ffi::StringToDLDataType(dtype), DLDevice{kDLCPU, 0});
+                                  ffi::StringToDLDataType(dtype), device);
 }
 
 // The path of the loaded library that holds `symbol`.
@@ -47,10 +48,15 @@ std::string path_of(void* symbol) {
   return symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-std::string tvm_version(void* tvm) {
+std::string engine_path(void* tvm) {
   // Any symbol of TVM's runtime tells its path.
-  std::string path = path_of(dlsym(tvm, "TVMBackendParallelLaunch"));
-  return wheel_version(path, "apache_tvm", TVM_SPARSE_BUILT_FOR_TVM);
+  return path_of(dlsym(tvm, "TVMBackendParallelLaunch"));
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+std::string tvm_version(void* tvm) {
+  return wheel_version(engine_path(tvm), "apache_tvm", TVM_SPARSE_BUILT_FOR_TVM);
 }
 
 void* runtime() {
@@ -80,6 +86,12 @@ std::vector<std::pair<std::string, std::string>> wheel_versions() {
 
 void start_engine() { runtime(); }
 
+std::string engine_folder() { return folder_of(engine_path(runtime())); }
+
+std::string beside(const std::string& folder) {
+  return folder_of(path_of(reinterpret_cast<void*>(&start_engine))) + "/../../" + folder;
+}
+
 ffi::Function registered(const char* name) { return ffi::Function::GetGlobalRequired(name); }
 
 ffi::Module open_program(const std::string& name) {
@@ -95,20 +107,27 @@ void* weights_of(const std::string& name) {
   return begin;
 }
 
-ffi::Module new_machine(const ffi::Module& program) {
+ffi::Module new_machine(const ffi::Module& program, bool on_gpu) {
   auto load = program->GetFunction("vm_load_executable");
   if (!load.has_value()) throw bad_artifact("library", "no program in it", "a library of ours");
   auto machine = load.value()().cast<ffi::Module>();
-  machine->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooled);
+  auto begin = machine->GetFunction("vm_initialization").value();
+  constexpr int kCpu = kDLCPU, kCuda = kDLCUDA;
+  if (on_gpu) {
+    begin(kCuda, 0, kPooled, kCpu, 0, kPooled);
+  } else {
+    begin(kCpu, 0, kPooled);
+  }
   return machine;
 }
 
-ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype) {
-  return made(Mapped{data}, shape, dtype);
+ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype,
+                     DLDevice device) {
+  return made(Mapped{data}, shape, dtype, device);
 }
 
 ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape, const std::string& dtype) {
-  ffi::Tensor result = made(Aligned{}, shape, dtype);
+  ffi::Tensor result = made(Aligned{}, shape, dtype, DLDevice{kDLCPU, 0});
   if (data) std::memcpy(result.data_ptr(), data, nbytes(result));
   return result;
 }

@@ -28,11 +28,16 @@ tvm::ffi::Module open_program(const std::string& name);
 // Where the weights of a library begin, which stays open for good.
 void* weights_of(const std::string& name);
 
-// A new virtual machine of an opened program, on the CPU.
-tvm::ffi::Module new_machine(const tvm::ffi::Module& program);
+// Where TVM's runtime library lies, and where a wheel installs a folder beside ours.
+std::string engine_folder();
+std::string beside(const std::string& folder);
 
-// A tensor on memory that outlives it.
-tvm::ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype);
+// A new virtual machine of an opened program, on the CPU or on a GPU with the CPU for shapes.
+tvm::ffi::Module new_machine(const tvm::ffi::Module& program, bool on_gpu);
+
+// A tensor on memory of `device` that outlives it.
+tvm::ffi::Tensor borrowed(void* data, const std::vector<int64_t>& shape, const std::string& dtype,
+                          DLDevice device);
 
 // A new tensor, aligned as kernels need it, with a copy of `data` (may be null).
 tvm::ffi::Tensor owned(const void* data, const std::vector<int64_t>& shape,

@@ -4,6 +4,7 @@
 #include "blas.h"
 #include "crew.h"
 #include "engine.h"
+#include "gpu.h"
 #include "team.h"
 
 namespace tvm_sparse {
@@ -19,6 +20,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   ffi::Function::SetGlobal("tvm_sparse.use_threads", ffi::Function::FromTyped(use_threads),
                            kOverride);
   ffi::Function::SetGlobal("tvm_sparse.threads_used", ffi::Function::FromTyped(threads_used),
+                           kOverride);
+  ffi::Function::SetGlobal("tvm_sparse.taken_by_python", ffi::Function::FromTyped(taken_by_python),
                            kOverride);
   ffi::Function::SetGlobal("tvm_sparse.blas.linear", ffi::Function::FromTyped(linear), kOverride);
   ffi::Function::SetGlobal("tvm_sparse.blas.library", ffi::Function::FromTyped(blas_library),

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "extents.h"
+#include "gpu.h"
 #include "sizes.h"
 
 namespace tvm_sparse {
@@ -90,16 +91,31 @@ void check_extents(const tvm_sparse_tensor& tensor, const TensorSpec& spec, cons
   }
 }
 
+void check_device(const tvm_sparse_tensor& tensor, const TensorSpec& spec, bool gpu) {
+  if (tensor.device == TVM_SPARSE_HOST || (gpu && tensor.device == TVM_SPARSE_CUDA)) return;
+  bool cuda = tensor.device == TVM_SPARSE_CUDA;
+  throw bad_tensor(spec, cuda ? "lies on a GPU" : "device " + std::to_string(tensor.device),
+                   gpu ? "TVM_SPARSE_HOST or TVM_SPARSE_CUDA" : "memory of the host");
+}
+
+tvm::ffi::Tensor on_gpu(const tvm_sparse_tensor& tensor, const std::vector<int64_t>& shape,
+                        const TensorSpec& spec, size_t alignment, bool empty) {
+  auto lent = borrowed(const_cast<void*>(tensor.data), shape, spec.dtype, kGpu);
+  if (empty) return empty_on_gpu(lent.shape(), lent.dtype());
+  return reinterpret_cast<uintptr_t>(tensor.data) % alignment ? copied(lent, kGpu) : lent;
+}
+
 tvm::ffi::Tensor aligned(const tvm_sparse_tensor& tensor, const TensorSpec& spec,
                          size_t alignment) {
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
   bool empty = false;
   for (int64_t extent : shape) empty = empty || extent == 0;
   if (!tensor.data && !empty) throw bad_tensor(spec, "no data", spec.text());
+  if (tensor.device == TVM_SPARSE_CUDA) return on_gpu(tensor, shape, spec, alignment, empty);
   if (empty || reinterpret_cast<uintptr_t>(tensor.data) % alignment) {
     return owned(empty ? nullptr : tensor.data, shape, spec.dtype);
   }
-  return borrowed(const_cast<void*>(tensor.data), shape, spec.dtype);
+  return borrowed(const_cast<void*>(tensor.data), shape, spec.dtype, kHost);
 }
 
 }  // namespace
@@ -112,7 +128,11 @@ std::vector<tvm::ffi::Tensor> accepted(const Manifest& manifest, const tvm_spars
                 std::to_string(specs.size()));
   }
   Dims dims;
-  for (size_t i = 0; i < count; ++i) check_shape(inputs[i], specs[i], &dims);
+  bool gpu = manifest.on_gpu();
+  for (size_t i = 0; i < count; ++i) {
+    check_device(inputs[i], specs[i], gpu);
+    check_shape(inputs[i], specs[i], &dims);
+  }
   std::vector<tvm::ffi::Tensor> result;
   for (size_t i = 0; i < count; ++i) {
     check_extents(inputs[i], specs[i], dims, manifest.bounds);

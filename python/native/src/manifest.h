@@ -68,6 +68,8 @@ struct Manifest {
   int threads = 0;  // 0 for all physical cores
   // The first one's library has all weights.
   std::vector<Code> programs;
+
+  bool on_gpu() const { return programs.front().target.kind == "cuda"; }
 };
 
 // Let through only what a format version that this release knows may hold; raises an Error.

@@ -1,9 +1,11 @@
 #include "session.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "crew.h"
 #include "error.h"
+#include "gpu.h"
 #include "inputs.h"
 #include "team.h"
 #include "threads.h"
@@ -24,6 +26,7 @@ bool inside(const ffi::Tensor& tensor, const ffi::Tensor& other) {
 ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& arguments) {
   for (const ffi::Tensor& argument : arguments) {
     if (!inside(tensor, argument)) continue;
+    if (tensor.device().device_type == kDLCUDA) return copied(tensor, kGpu);
     auto shape = tensor.shape();
     return owned(tensor.data_ptr(), {shape.begin(), shape.end()}, dtype_name(tensor));
   }
@@ -35,7 +38,7 @@ ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& argu
 Session::Session(std::shared_ptr<const Program> program, int threads)
     : program_(std::move(program)),
       threads_(threads),
-      machine_(new_machine(program_->module)),
+      machine_(new_machine(program_->module, program_->manifest.on_gpu())),
       main_(together(machine_->GetFunction("main").value())) {
   size_t given = program_->manifest.inputs.size() + program_->weights.size();
   auto arity = machine_->GetFunction("get_function_arity").value()("main").cast<int64_t>();
@@ -45,8 +48,34 @@ Session::Session(std::shared_ptr<const Program> program, int threads)
   }
 }
 
-std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t count) {
+std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t count, void* stream) {
+  if (!program_->manifest.on_gpu()) return checked(accepted(program_->manifest, inputs, count));
+  Turn turn(stream);
   std::vector<ffi::Tensor> arguments = accepted(program_->manifest, inputs, count);
+  bool stays = count && inputs[0].device == TVM_SPARSE_CUDA;
+  move_to_gpu(&arguments);
+  std::vector<ffi::Tensor> results = checked(std::move(arguments));
+  if (stays) return results;
+  for (ffi::Tensor& result : results) result = copied(result, kHost);
+  return results;
+}
+
+// Calls take turns, so the next one's copies follow what this one computes.
+void Session::move_to_gpu(std::vector<ffi::Tensor>* inputs) {
+  staging_.resize(inputs->size());
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    ffi::Tensor& input = (*inputs)[i];
+    if (input.device().device_type == kDLCUDA) continue;
+    auto& kept = staging_[i];
+    bool fits = kept.has_value() && std::equal(input.shape().begin(), input.shape().end(),
+                                               kept.value().shape().begin());
+    if (!fits) kept = empty_on_gpu(input.shape(), input.dtype());
+    copy_to_gpu(input, kept.value());
+    input = kept.value();
+  }
+}
+
+std::vector<ffi::Tensor> Session::checked(std::vector<ffi::Tensor> arguments) {
   for (const ffi::Tensor& weight : program_->weights) arguments.push_back(weight);
   std::vector<ffi::Tensor> results = called(arguments);
   if (results.size() != program_->manifest.outputs.size()) {
@@ -76,13 +105,19 @@ std::shared_ptr<const Program> open_artifact(const std::string& directory,
   Verified verified = verify(directory, options.verify, options.copy);
   choose_threads(options.threads, verified.manifest.threads);
   start_engine();
+  bool gpu = verified.manifest.on_gpu();
+  if (gpu) require_gpu(verified.manifest.programs.front().target.gpu_archs, directory);
   std::string name = verified.library.loadable_name();
   ffi::Module module = open_program(name);
   if (verified.section) name = verified.section->loadable_name();
   auto* section = static_cast<char*>(weights_of(name));
   std::vector<ffi::Tensor> weights;
   for (const Weight& weight : verified.manifest.programs[verified.chosen].weights) {
-    weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype));
+    weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype, kHost));
+  }
+  if (gpu) {
+    Turn turn(nullptr);
+    for (ffi::Tensor& weight : weights) weight = copied(weight, kGpu);
   }
   return std::make_shared<const Program>(
       Program{std::move(verified.manifest), module, std::move(weights)});

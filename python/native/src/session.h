@@ -1,4 +1,4 @@
-// An opened program with its weights, called with tensors in host memory.
+// An opened program with its weights, called with tensors in host memory or on its GPU.
 #pragma once
 
 #include <memory>
@@ -27,9 +27,12 @@ class Session {
   const std::shared_ptr<const Program>& program() const { return program_; }
   int threads() const { return threads_; }
   // One call at a time; shares no memory with inputs or weights.
-  std::vector<tvm::ffi::Tensor> run(const tvm_sparse_tensor* inputs, size_t count);
+  // A program for a GPU runs on `stream`, null for the default one.
+  std::vector<tvm::ffi::Tensor> run(const tvm_sparse_tensor* inputs, size_t count, void* stream);
 
  private:
+  std::vector<tvm::ffi::Tensor> checked(std::vector<tvm::ffi::Tensor> arguments);
+  void move_to_gpu(std::vector<tvm::ffi::Tensor>* inputs);
   std::vector<tvm::ffi::Tensor> called(const std::vector<tvm::ffi::Tensor>& arguments);
 
   std::shared_ptr<const Program> program_;
@@ -37,6 +40,8 @@ class Session {
   tvm::ffi::Module machine_;
   tvm::ffi::Function main_;
   std::mutex mutex_;
+  // The GPU's memory for inputs of the host: kept, since to free it waits for the GPU.
+  std::vector<tvm::ffi::Optional<tvm::ffi::Tensor>> staging_;
 };
 
 // Verify an artifact and open it.

@@ -54,9 +54,10 @@ std::string missing(const Target& target, const std::set<std::string>& here) {
 
 void check_host(const Target& target, const std::set<std::string>& here,
                 const std::string& directory) {
-  if (target.kind != "llvm" || !target.gpu_archs.empty()) {
-    throw bad_artifact(directory, "made for " + shown(target.kind), "code for a CPU (llvm)",
-                       "open it from Python, which runs code for GPUs too");
+  bool gpu = target.kind == "cuda";
+  if ((!gpu && target.kind != "llvm") || gpu == target.gpu_archs.empty()) {
+    throw bad_artifact(directory, "made for " + shown(target.kind),
+                       "a CPU (llvm) or NVIDIA GPU (cuda)");
   }
   if (target.machine != machine()) {
     throw bad_artifact(directory,

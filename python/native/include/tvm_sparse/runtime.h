@@ -22,7 +22,7 @@ extern "C" {
 #define TVM_SPARSE_API __attribute__((visibility("default")))
 
 /*! \brief Version of this interface: programs built against one run with a library of the same. */
-#define TVM_SPARSE_ABI_VERSION 1
+#define TVM_SPARSE_ABI_VERSION 2
 
 typedef enum {
   TVM_SPARSE_OK = 0,
@@ -67,7 +67,14 @@ typedef struct {
   const char* const* symbols;
 } tvm_sparse_spec;
 
-/*! \brief A contiguous tensor in host memory, the last axis innermost. */
+/*! \brief Where a tensor lies. */
+typedef enum {
+  TVM_SPARSE_HOST = 0,
+  /*! \brief The first NVIDIA GPU of the process. */
+  TVM_SPARSE_CUDA = 1
+} tvm_sparse_device;
+
+/*! \brief A contiguous tensor, the last axis innermost. */
 typedef struct {
   const char* dtype;
   int32_t ndim;
@@ -76,6 +83,8 @@ typedef struct {
    *  size of an element), else copied. Never written.
    */
   const void* data;
+  /*! \brief A tvm_sparse_device: where data lies. Programs for CPUs take host memory. */
+  int32_t device;
 } tvm_sparse_tensor;
 
 /*! \brief Return the TVM_SPARSE_ABI_VERSION that the library was built with. */
@@ -131,6 +140,19 @@ TVM_SPARSE_API const tvm_sparse_spec* tvm_sparse_output(const tvm_sparse_library
 TVM_SPARSE_API tvm_sparse_status tvm_sparse_run(tvm_sparse_library* library,
                                                 const tvm_sparse_tensor* inputs, size_t count,
                                                 tvm_sparse_outputs** outputs);
+
+/*!
+ * \brief Run the program once, on a stream.
+ *
+ * A program for a GPU puts its work there and returns: outputs are there when the stream has done
+ * it. They lie where the first input does; on the host they are complete. Calls of a process follow
+ * each other on the GPU, whatever their streams; a program runs on the GPU from C or from Python,
+ * not from both in one process. tvm_sparse_run() is the same on the default stream.
+ * \param stream A cudaStream_t; null for the default one, and for programs for CPUs.
+ */
+TVM_SPARSE_API tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, void* stream,
+                                                   const tvm_sparse_tensor* inputs, size_t count,
+                                                   tvm_sparse_outputs** outputs);
 
 TVM_SPARSE_API size_t tvm_sparse_outputs_count(const tvm_sparse_outputs* outputs);
 /*! \brief Return an output, null if there are not as many. It lives as long as \p outputs. */

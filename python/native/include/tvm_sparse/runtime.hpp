@@ -42,11 +42,12 @@ using Owned = std::unique_ptr<Handle, Closer<Handle, close>>;
 
 }  // namespace detail
 
-/*! \brief A contiguous tensor in host memory that somebody else owns. */
+/*! \brief A contiguous tensor that somebody else owns, in host memory or on the GPU. */
 struct TensorView {
   const void* data;
   std::vector<int64_t> shape;
   std::string dtype = "float32";
+  tvm_sparse_device device = TVM_SPARSE_HOST;
 };
 
 /*! \brief What one call gave; the tensors live as long as it. */
@@ -98,15 +99,19 @@ class Library {
     return Library(handle);
   }
 
-  /*! \brief Run once. \throws RuntimeError if an input does not fit or the program fails. */
-  Outputs operator()(const std::vector<TensorView>& inputs) {
+  /*!
+   * \brief Run once; programs for a GPU on a cudaStream_t, null for the default one.
+   * \throws RuntimeError if an input does not fit or the program fails.
+   */
+  Outputs operator()(const std::vector<TensorView>& inputs, void* stream = nullptr) {
     std::vector<tvm_sparse_tensor> tensors;
     for (const TensorView& input : inputs) {
       tensors.push_back({input.dtype.c_str(), static_cast<int32_t>(input.shape.size()),
-                         input.shape.data(), input.data});
+                         input.shape.data(), input.data, input.device});
     }
     tvm_sparse_outputs* outputs = nullptr;
-    detail::check(tvm_sparse_run(handle_.get(), tensors.data(), tensors.size(), &outputs));
+    detail::check(
+        tvm_sparse_run_on(handle_.get(), stream, tensors.data(), tensors.size(), &outputs));
     return Outputs(outputs);
   }
 
