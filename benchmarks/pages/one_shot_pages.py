@@ -218,7 +218,7 @@ def _distilled(row: Row) -> list[str]:
     seconds += row.get("choice_processor_seconds", 0)
     shown = [_spread([row], method) for method in ("one_shot", "distilled")]
     how = [row.get("loss", "hidden states"), row.get("text", "docstrings"), str(row["steps"])]
-    how.append(str(row.get("tokens", 512)))
+    how.append(str(row.get("tokens", "")))
     other = row["distilled"].get("other")
     last = [shown[1], "" if other is None else f"{other:.3f}", f"{seconds:.0f}"]
     return [f"{row['sparsity']:.1%}", row["layers"], shown[0], *how, *last]

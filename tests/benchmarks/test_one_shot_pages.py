@@ -63,9 +63,18 @@ def test_draws_are_one_line_with_their_range():
         in text
     )
     assert "| unstructured | 50.0% | 1 | 0.700 [0.720] | 0.980 [0.990] | 100 |" in text
-    begin = "| 50.0% | uniform | 0.950 [0.960] | hidden states | docstrings | 200 | "
+    begin = "| 50.0% | uniform | 0.950 [0.960] | hidden states | docstrings | 200 |  | "
     assert f"{begin}0.985 [0.984] |  | 250 |" in text
     assert "## With distillation" not in one_shot_pages.page({**FOUND, "distilled": []}, [])
+
+
+def test_a_row_of_a_plan_counts_its_choice_and_names_its_processor():
+    own = {"layers": "planned", "text": "broad", "tokens": 1024, "cpu": "another"}
+    planned = {**FOUND["distilled"][0], **own, "choice_processor_seconds": 50}
+    text = one_shot_pages.page({**FOUND, "distilled": [*FOUND["distilled"], planned]}, [])
+    assert "| planned | 0.950 [0.960] | hidden states | broad | 200 | 1024 | " in text
+    assert "0.985 [0.984] |  | 300 |" in text
+    assert "Planned levels: another." in text
 
 
 def test_lines_go_up_in_sparsity(tmp_path):
