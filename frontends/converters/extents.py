@@ -19,8 +19,8 @@ def with_shape(importer: Any, node: torch.fx.Node, convert: Callable[[torch.fx.N
     """Convert ``node`` to a tensor of the shape that PyTorch knows, where TVM finds none.
 
     PyTorch finds extents equal that TVM cannot compare: the two halves of a concatenation, say,
-    whose extents are rounded up in other orders. Operands, and else the result, are cast to the
-    extents that PyTorch says they have, which the program checks when it runs.
+    whose extents are rounded up in other orders. Operands are seen with the extents that
+    PyTorch says they have. Else the result is cast to them, which the program checks when it runs.
     """
     result = convert(node)
     if not _shapeless(node, result):
@@ -104,8 +104,8 @@ def _agreeing(importer: Any, node: torch.fx.Node, shape: list[Any]) -> dict[torc
             wanted[int(axis) % len(own)] = own[int(axis) % len(own)]
         pairs = zip(known, own, wanted, strict=True)
         kept = [new if isinstance(n, torch.SymInt) else old for n, old, new in pairs]
-        kind = relax.TensorType(kept, value.ty.dtype)
-        found[operand] = importer.block_builder.match_cast(value, kind)
+        # No cast: TVM would put what is cast for the variable, which that is computed of, forever.
+        found[operand] = emit(importer, relax.op.reshape(value, relax.ShapeExpr(kept)))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,10 +81,28 @@ def _program(
     examples = [_example(x, sizes) for x in inputs]
     # Else whether an extent is one, which nothing here asks for, is a condition of the program.
     oblivious = fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-    with quiet(), torch.no_grad(), oblivious:
+    with quiet(), torch.no_grad(), oblivious, _agreeing(network, inputs):
         return torch.export.export(
             network, tuple(examples), dynamic_shapes=(tuple(shapes),) if inputs else None
         )
+
+
+@contextlib.contextmanager
+def _agreeing(network: nn.Module, inputs: Sequence[Input]) -> Iterator[None]:
+    """Let extents of one name be equal where ``network`` is called, which the graph may not say."""
+
+    def unite(_network: nn.Module, given: Sequence[torch.Tensor]) -> None:
+        first: dict[str, Any] = {}
+        for x, tensor in zip(inputs, given, strict=True):
+            for name, extent in zip(x.shape, tensor.shape, strict=True):
+                if isinstance(name, str):
+                    torch._check(first.setdefault(name, extent) == extent)
+
+    hook = network.register_forward_pre_hook(unite)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _example(x: Input, sizes: Mapping[str, int]) -> torch.Tensor:

@@ -79,9 +79,8 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         whole = trace.inputs == list(inputs)
         if whole and trace.is_unlimited:
             return trace
-        found[tuple(x.shape for x in trace.inputs), trace.ranges, tuple(trace.steps.items())] = (
-            trace
-        )
+        shapes, steps = tuple(x.shape for x in trace.inputs), tuple(trace.steps.items())
+        found.setdefault((shapes, trace.ranges, steps), trace)
     wide = [t for t in found.values() if t.inputs == list(inputs) and t.is_wide]
     if wide:  # of every size rather than of multiples
         return max(wide, key=lambda trace: (-max(trace.steps.values(), default=1), trace.spans))

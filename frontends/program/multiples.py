@@ -109,7 +109,7 @@ class Importer(ExportedProgramImporter):
 
 
 def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
-    """Return ``extent`` without symbols that do not change it between ``bounds``, by name."""
+    """Return ``extent`` in a form of fewer symbols, or as one, where ``bounds`` allow it."""
     symbols = undefined_vars(extent)
     if not symbols or isinstance(extent, tirx.Var):
         return extent
@@ -121,7 +121,8 @@ def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
     if span.min_value == span.max_value:
         return tirx.IntImm("int64", span.min_value)
     simple = known.simplify(extent)
-    return simple if len(undefined_vars(simple)) < len(symbols) else extent
+    fewer = len(undefined_vars(simple)) < len(symbols)
+    return simple if fewer or isinstance(simple, tirx.Var) else extent
 
 
 def noted(main: relax.Function) -> dict[str, tuple[str, int, int]]:
