@@ -13,6 +13,7 @@ from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
 from tvm_sparse.selection.cuda.product_choice import MOST_BLOCKS, product_tile
+from tvm_sparse.testing import emulate
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -105,3 +106,26 @@ def test_attention_of_open_extents_is_tiled_and_its_heads_are_read_in_place(dims
     assert "Rows" in rules
     assert "Stock" not in rules
     assert sum("transpose" in kernel.function for kernel in library.kernels) == 1
+
+
+class Half(torch.nn.Module):
+    def forward(self, x):
+        rows = {"a row more": lambda: torch.cat([x[:, :1], x], 1), "half": lambda: x[:, ::2]}
+        return torch.cat([self.scaled(y()) for y in rows.values()], 1)
+
+    def scaled(self, y):
+        return (0.5 * (y @ y.transpose(1, 2))).clamp(-4, 4) @ y
+
+
+@needs_nvrtc
+def test_products_of_computed_rows_are_executed():
+    x = torch.randint(-2, 3, (3, 40, 16), generator=torch.Generator().manual_seed(0)).half()
+    dims = {0: Dim("batch"), 1: Dim("length", min=2, max=64)}
+    library = ts.compile(Half(), (x,), dynamic_shapes=(dims,), target="cuda:sm_80")
+    rules = [kernel.rule for kernel in library.kernels if "matmul" in kernel.function]
+    assert rules == ["TileTensorCore"] * len(rules) != []
+    for batch, length in ((1, 2), (2, 17), (3, 40)):
+        part = x[:batch, :length].contiguous()
+        emulation = emulate(library, part.numpy())
+        assert not emulation.report.findings, emulation.report.findings
+        assert np.array_equal(emulation.outputs[0], Half()(part.float()).half().numpy())

@@ -14,6 +14,7 @@ from tvm_sparse.passes.finish.call_libraries import CallLibraries
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.lift_workspaces import LiftWorkspaces
+from tvm_sparse.passes.finish.plain_extents import PlainExtents
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
@@ -57,6 +58,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerLines(ON_THREADS, takes=False),
         CopyWidening(),
         *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}, AnnotateReductions()),
+        PlainExtents(),
         PlanLibraryCalls(),
     ]
 

@@ -22,6 +22,17 @@ def computed_extents(extents: Iterable[Any]) -> list[tuple[Any, tirx.Var]]:
     return [(extent, tirx.Var(f"n{i}", str(extent.ty.dtype))) for i, extent in enumerate(longest)]
 
 
+def with_extents(func: tirx.PrimFunc, names: Iterable[tuple[Any, tirx.Var]]) -> tirx.PrimFunc:
+    """Return a function with the computed extents of ``names`` for their variables."""
+    for extent, var in names:
+
+        def placed(part: Any, extent: Any = extent, var: tirx.Var = var) -> Any:
+            return extent if part.same_as(var) else part
+
+        func = tvm_ffi.structural_map(func, (tirx.Var, placed))
+    return func
+
+
 def with_variables(node: Any, names: Iterable[tuple[Any, tirx.Var]]) -> Any:
     """Return a function or an expression with the variables of ``names`` for computed extents."""
     for extent, var in names:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import Numerics
@@ -16,7 +16,7 @@ from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.cuda.product import product
 from tvm_sparse.passes.bytes.byte_products import byte_product
 from tvm_sparse.passes.canonical.left_products import MATRIX
-from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
+from tvm_sparse.passes.graph.computed_extents import computed_extents, with_extents, with_variables
 from tvm_sparse.passes.graph.convolution import numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -44,8 +44,11 @@ Shape: TypeAlias = tuple[Any, ...]
 Seen: TypeAlias = tuple[View, Any]
 """An operand as a view, and what is viewed."""
 
-Made: TypeAlias = tuple[Views, Numerics]
-"""A product of ours: its views, and what it computes with."""
+Names: TypeAlias = list[tuple[Any, tirx.Var]]
+"""Computed extents, and the variables that stand for them in views."""
+
+Made: TypeAlias = tuple[Views, Numerics, Names]
+"""A product of ours: its views, what it computes with, and the names of computed extents."""
 
 
 class Products:
@@ -66,23 +69,29 @@ class Products:
             return None
         shapes = [output, *left[0].shapes, *right[0].shapes]
         static = all(isinstance(extent, int) for shape in shapes for extent in shape)
+        names: Names = []
         if not static:
             found = _named(output, left, right) or _named(output, *map(_whole, call.args))
             if found is None:
                 return None
-            output, left, right = found
+            output, left, right, names = found
         if self.on_gpu:
-            return self._tiled(sweep, call, (left, right), output)
+            return self._tiled(sweep, call, (left, right), output, names)
         if static and (integers := byte_product(sweep, call, self.target)) is not None:
             return integers
         numerics = numerics_of(call)
         if not supported_singly(numerics, self.target):
             return None
-        made = (left[0], right[0], View(output)), numerics
+        made = (left[0], right[0], View(output)), numerics, names
         return self._product(sweep, call, made, [left[1], right[1]])
 
     def _tiled(
-        self, sweep: Rewriter, call: relax.Call, both: tuple[Seen, Seen], shape: tuple[Any, ...]
+        self,
+        sweep: Rewriter,
+        call: relax.Call,
+        both: tuple[Seen, Seen],
+        shape: tuple[Any, ...],
+        names: Names,
     ) -> relax.Call | None:
         """Lower a product to tiles of thread blocks."""
         numerics, (left, right), (*lead, rows, features) = numerics_of(call), both, shape
@@ -92,13 +101,14 @@ class Products:
         tile = product_tile(size, tuple(lead), numerics, self.target)
         if tile is None:
             return None
-        func = s_tir.renew_defs(product(left[0], right[0], tuple(lead), numerics, tile))
+        func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
         return call_function(sweep, func, [left[1], right[1]], call.ty, "matmul")
 
     def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
-        views, numerics = made
-        func = s_tir.renew_defs(batch_matmul(*views, self.target, numerics))
+        views, numerics, names = made
+        # Extents as what is computed behind it has them: else TVM would not fuse the two.
+        func = with_extents(batch_matmul(*views, self.target, numerics), names)
         product = call_function(sweep, func, operands, call.ty, "matmul")
         self.made[product.args[0]] = made
         return product
@@ -112,12 +122,12 @@ class Products:
         step = step_of(sweep, call, shape) if made and shape else None
         if made is None or step is None:
             return None
-        (left, right, output), numerics = made
+        (left, right, output), numerics, names = made
         output = View(output.shape, (*output.steps, step))
         if not output.keeps_rows():
             return None
-        made = (left, right, output), numerics
-        return self._product(sweep, call, made, list(product.args[1].fields))
+        made = (left, right, output), numerics, names
+        return self._product(sweep, call, made, list(product.args[1].fields[:2]))
 
 
 def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:
@@ -143,8 +153,8 @@ def _whole(operand: Any) -> Seen:
     return View(tuple(shape_of(operand) or ())), operand
 
 
-def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen] | None:
-    """Return what a product has, with a variable in the place of each computed extent.
+def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen, Names] | None:
+    """Return what a product has, with a variable in the place of each computed extent, and these.
 
     None where an extent cannot be told from those of the operands.
     """
@@ -161,7 +171,8 @@ def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen] |
         return View(renamed(seen_.shape), tuple(steps))
 
     output, one, other = renamed(output), view(left[0]), view(right[0])
-    return (output, (one, left[1]), (other, right[1])) if _bound(output, one, other) else None
+    found = output, (one, left[1]), (other, right[1]), names
+    return found if _bound(output, one, other) else None
 
 
 def _bound(output: tuple[Any, ...], *operands: View) -> bool:
