@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import pad
 
 from tvm_sparse.frontends.converters.axes import for_each_axis
@@ -48,11 +49,24 @@ def _average(rank: int) -> None:
         return torch.div(sums.round().to(x.dtype), divisor_override, rounding_mode="trunc")
 
 
-@rule(aten._adaptive_avg_pool2d.default)
-def _adaptive(x: Tensor, shape: Sequence[int]) -> Any:
-    if x.dim() == 4:
-        return NotImplemented
-    return aten._adaptive_avg_pool2d.default(x.unsqueeze(0), shape).squeeze(0)
+def _adaptive(rank: int) -> None:
+    """Enter the rule of the adaptive average over ``rank`` axes, the last ones."""
+    operator = {2: aten._adaptive_avg_pool2d, 3: aten._adaptive_avg_pool3d}[rank].default
+
+    @rule(operator)
+    def average(x: Tensor, shape: Sequence[Any]) -> Any:
+        """Average over fixed sizes: open axes that keep their extent go to the channels."""
+        if x.dim() == rank + 1:
+            return operator(x.unsqueeze(0), shape).squeeze(0)
+        kept = [axis for axis, n in enumerate(shape, 2) if isinstance(n, torch.SymInt)]
+        if not kept or not all(statically_known_true(shape[a - 2] == x.shape[a]) for a in kept):
+            return NotImplemented
+        order = sorted(range(2, rank + 2), key=lambda axis: axis not in kept)
+        moved = x.permute(0, 1, *order)
+        rows = moved.flatten(1, 1 + len(kept))[(slice(None), slice(None), *[None] * len(kept))]
+        sizes = [1 if axis in kept else shape[axis - 2] for axis in order]
+        found = operator(rows, sizes).reshape(*moved.shape[: 2 + len(kept)], *sizes[len(kept) :])
+        return found.permute(0, 1, *(2 + order.index(axis) for axis in range(2, rank + 2)))
 
 
 @rule(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
@@ -76,3 +90,4 @@ def _beyond(padded: int, last: int, window: int, stride: int) -> int:
 
 for _rank in (2, 3):
     _average(_rank)
+    _adaptive(_rank)

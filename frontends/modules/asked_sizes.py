@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
     layouts_undecided,
@@ -50,11 +52,11 @@ def exported_at_sizes(
     if axes is None or not all(isinstance(x, torch.Tensor) for x in tensors):
         return None
     automatic = pytree.tree_map_only(Dim, lambda _: Dim.AUTO, shapes, is_leaf=_is_dim)
-    with layouts_undecided():
-        try:
-            program = torch.export.export(module, *call, dynamic_shapes=automatic)
-        except Exception:
-            return None
+    program = _automatic(module, call, automatic, CopiedSlices())
+    if program is not None and _writes(program):  # perhaps into what was copied
+        program = _automatic(module, call, automatic, contextlib.nullcontext())
+    if program is None:
+        return None
     dims = _dims(program, axes)
     if dims is None:
         return None
@@ -65,6 +67,21 @@ def exported_at_sizes(
     if not whole.holds() or not _same(module, program, call, axes, dims):
         return None
     return program
+
+
+def _automatic(module: nn.Module, call: Call, shapes: Any, mode: Any) -> Any:
+    """Return what PyTorch exports while ``mode`` is entered, None where it refuses."""
+    with layouts_undecided(), mode:
+        try:
+            return torch.export.export(module, *call, dynamic_shapes=shapes)
+        except Exception:
+            return None
+
+
+def _writes(program: torch.export.ExportedProgram) -> bool:
+    """Whether an operator of ``program`` changes a tensor."""
+    schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def _is_dim(value: Any) -> bool:

@@ -85,6 +85,16 @@ _KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
 
 _EXTENT = re.compile(r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]")
 
+_PLAIN = (
+    (
+        r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)",
+        r"\1 becomes \2",
+    ),
+    (r"\btorch\.sym_|\btorch\._sym_|\bmath\.(?!trunc)", ""),
+    (r"\bmath\.trunc\b", "int"),
+)
+"""What PyTorch calls numbers of extents, and what Python does."""
+
 _ANY = (
     "a model that torch.export can trace",
     "run the model on the example inputs first, or pass your own ExportedProgram",
@@ -186,6 +196,8 @@ def _frames(error: BaseException) -> Iterator[str]:
 def _closed(where: str, text: str) -> InputError:
     """Return what to tell of extents that cannot stay open."""
     text = _EXTENT.sub(r"axis \2 of '\1'", text).replace("generated guard", "condition")
+    for pattern, plain in _PLAIN:
+        text = re.sub(pattern, plain, text)
     lines = [line.strip() for line in text.replace(", max=oo", "").splitlines() if line.strip()]
     reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
     start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)

@@ -108,8 +108,8 @@ def reason(error: Exception, inputs: Sequence[Any]) -> str:
     return f"inputs of {found}, whose open extents do not agree at every size"
 
 
-_SYMBOL = re.compile(r"\bs\d+\b")
-"""What PyTorch calls an open extent."""
+_SYMBOL = re.compile(r"\b[su]\d+\b|\bsym_\w+")
+"""What PyTorch calls an open extent, and what is computed of one."""
 
 
 def _text(shape: Sequence[Any]) -> str:

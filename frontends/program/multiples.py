@@ -109,7 +109,7 @@ class Importer(ExportedProgramImporter):
 
 
 def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
-    """Return ``extent`` in a form of fewer symbols, or as one, where ``bounds`` allow it."""
+    """Return ``extent`` with fewer symbols, or as one, where ``bounds`` allow it."""
     symbols = undefined_vars(extent)
     if not symbols or isinstance(extent, tirx.Var):
         return extent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -54,6 +56,12 @@ FORMS = {
         x[:, -8:] + 1,
     ),
     "wavelets": lambda x: haar(x[:, : x.shape[1] // 2 * 2]),
+    "rows of some": lambda x: (
+        F.linear(x[:, : x.shape[1] // 2 * 2].reshape(x.shape[0], -1, 2, x.shape[2]), x[0, :1]),
+        F.linear(x[:, : min(8, x.shape[1])], x[0, :2]),
+        torch.relu(x[:, max(0, x.shape[1] - 8) :]),
+        x[:, :8].reshape(-1, x.shape[2]),
+    ),
     "last places": lambda x: x + torch.arange(64).float()[-x.shape[1] :, None],
 }
 
@@ -66,6 +74,39 @@ def test_forms_are_right_at_every_size(name):
     for size in SIZES:
         x = torch.rand(2, size, 4)
         torch.testing.assert_close(library(x), model(x))
+
+
+def far_written(x):
+    y = x.clone()
+    y[:, : x.shape[1] // 2 * 2][:, 16:] += 1
+    return F.linear(y[:, : x.shape[1] // 2 * 2], x[0, :1])
+
+
+def test_what_is_written_into_a_slice_counts():
+    """Rows behind the sixteenth, which the sizes that are compared do not have."""
+    model, shapes = Apply(far_written), ({1: Dim("n", min=2, max=61)},)
+    try:
+        library = ts.compile(model, (torch.rand(2, 9, 4),), dynamic_shapes=shapes, config=CONFIG)
+    except ts.InputError as error:
+        assert "cannot leave these extents open" in str(error)
+        return
+    x = torch.rand(2, 40, 4)
+    torch.testing.assert_close(library(x), model(x))
+
+
+NAMED_BY_TORCH = {
+    "a part by a real number": (lambda x: x[:, : int(x.shape[1] * 0.5)], r"int\(0.5\*float\("),
+    "a root of a number": (lambda x: x * float(x.shape[1]) ** 0.5, "n becomes 9"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_BY_TORCH)
+def test_refusals_speak_python(name):
+    function, said = NAMED_BY_TORCH[name]
+    with pytest.raises(ts.InputError, match=said) as caught:
+        shapes = ({1: Dim("n", min=2, max=61)},)
+        ts.load(Apply(function), (torch.rand(2, 9, 4),), dynamic_shapes=shapes)
+    assert not re.search(r"sym_|TORCH_LOGS|math\.|specialized", str(caught.value))
 
 
 def test_planes_that_shrink_to_one():

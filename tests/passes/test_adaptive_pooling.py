@@ -58,6 +58,28 @@ def test_values_and_what_is_no_number(pools, shape, counts):
         )
 
 
+@pytest.mark.parametrize(
+    ("counts", "axes"),
+    [
+        ((None, 4), (2,)),
+        ((None, 4), (2, 3)),
+        ((1, None), (0, 3)),
+        ((None, None), (2, 3)),
+        ((3, None, 2), (3,)),
+        ((None, 2, None), (2, 4)),
+    ],
+    ids=str,
+)
+def test_open_axes_that_stay(counts, axes):
+    model, shape = Pooled(AVERAGES[len(counts)], counts), [2, 3, 9, 7, 6][: 2 + len(counts)]
+    dims = {axis: torch.export.Dim(f"n{axis}", min=1, max=33) for axis in axes}
+    x, config = torch.randn(shape), ts.Config(measure=False)
+    compiled = ts.compile(model.eval(), (x,), dynamic_shapes=(dims,), config=config)
+    for size in (1, 15, 17, 33):
+        other = torch.randn([size if axis in axes else n for axis, n in enumerate(shape)])
+        torch.testing.assert_close(compiled(other), model(other), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("pools", [AVERAGES, LARGEST], ids=["average", "largest"])
 @pytest.mark.parametrize(("shape", "counts"), [CASES[0], CASES[6], CASES[8], CASES[12]], ids=str)
 def test_windows_are_pooled_in_vectors(pools, shape, counts):

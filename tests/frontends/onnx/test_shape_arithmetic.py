@@ -39,5 +39,5 @@ def test_positions_up_to_an_open_length(bounds, tmp_path):
         x, mask = np.ones((3, tokens, 8), np.float32), np.zeros((3, tokens), np.float32)
         mask[0, 0] = 2
         np.testing.assert_allclose(np.asarray(library.run(x, mask)[0]), x + 2 * table[:tokens])
-    with pytest.raises(TensorError, match="tokens = .* to 512"):
+    with pytest.raises(TensorError, match=r"tokens = .* to 512"):
         library.run(np.ones((3, 513, 8), np.float32), np.ones((3, 513), np.float32))

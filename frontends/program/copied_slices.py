@@ -1,0 +1,37 @@
+"""Slices as copies: PyTorch asks of a view whether it fills memory, which decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class CopiedSlices(TorchFunctionMode):
+    """While it is entered, slices of open extents are copies.
+
+    before: ``x[:, :m]`` --> after: ``clone(x[:, :m])``
+
+    Whether a view of ``m`` of ``n`` rows fills memory is ``m == n``, which PyTorch would make a
+    condition of the program. What is written into such a slice is lost: a program that writes
+    is traced without this mode.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call ``func``, and copy what it cuts."""
+        result = func(*args, **(kwargs or {}))
+        if func not in _CUTS or not isinstance(result, Tensor):
+            return result
+        is_open = any(isinstance(extent, torch.SymInt) for extent in result.stride())
+        is_open = is_open or any(isinstance(extent, torch.SymInt) for extent in result.shape)
+        return result.clone(memory_format=torch.contiguous_format) if is_open else result
+
+
+_CUTS = {
+    *(Tensor.__getitem__, Tensor.narrow, torch.narrow),
+    *(torch.ops.aten.slice, torch.ops.aten.slice.Tensor),
+}
