@@ -1,4 +1,4 @@
-"""A trained sentence encoder at three quarters of zeros in half of its blocks."""
+"""A trained sentence encoder at three quarters of zeros, for three minutes."""
 
 import copy
 import importlib
@@ -10,7 +10,6 @@ import torch
 import tvm_sparse as ts
 from tests.zoo import package
 
-HALF = ("encoder.layer.[0-2].*",)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -28,7 +27,7 @@ def test_a_trained_encoder_keeps_its_embeddings(monkeypatch):
     calibration = sentences.batches(tokenizer, texts[256 : 256 + 256])
     model = copy.deepcopy(dense)
     method = ts.prune.BalancedPruning(0.75)
-    ts.prune.one_shot(model, calibration, method, include=HALF).squash_mask()
+    ts.prune.one_shot(model, calibration, method, include=sentences.LAYERS).squash_mask()
     zeros = {name: p == 0 for name, p in model.named_parameters() if "layer.0" in name}
 
     def kept(network):
@@ -37,9 +36,9 @@ def test_a_trained_encoder_keeps_its_embeddings(monkeypatch):
     before = kept(model)
     numbers = [sentences.numbers(tokenizer, text) for text in texts[256:]]
     batches = ts.prune.batches_by_length(numbers, 1024)
-    ts.prune.distil(model, dense, batches, 60, rate=1.5e-3)
+    ts.prune.distil(model, dense, batches, 80, rate=1.5e-3)
     after = kept(model)
-    assert before > 0.85 and after > before + 0.02
+    assert before > 0.83 and after > before + 0.01
     for name, parameter in model.named_parameters():
         if name in zeros and parameter.dim() == 2:
             assert torch.equal(parameter == 0, zeros[name])
