@@ -24,6 +24,7 @@ import tvm_sparse as ts
 from benchmarks.cases.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
 from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTISED, write_quantised
 from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison.profile import timed
 from tvm_sparse.comparison.reference import onnxruntime_session
 from tvm_sparse.schedules.kernel import Kernel
@@ -209,6 +210,7 @@ def kernel_times(
     weights = dict(enumerate(np.from_dlpack(w) for w in opened._weights))
     file = folder / ARTIFACT / opened.manifest.library
     library = SimpleNamespace(
+        target=parse_target("cpu").target,
         executable=tvm.runtime.load_module(str(file)),
         weights=weights,
         kernels=[Kernel(*k) for k in facts["kernels"]],
