@@ -1,0 +1,125 @@
+"""Kept blocks on Hopper's tensor cores (``wgmma``): sums end in shared memory, as everywhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda.staging import SHARED
+from tvm_sparse.ops.cuda.tile import round_up, store
+from tvm_sparse.ops.cuda.wgmma_source import GROUP, GROUP_THREADS, shared_bytes, wgmma_source
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
+
+WGMMA = "tile_wgmma"
+"""Mark of the operator."""
+
+ALIGNED = 8
+"""Columns of activations that are copied at once: 16 bytes."""
+
+
+@dataclass(frozen=True)
+class WgmmaTile:
+    """Rows and features of a thread block, and the steps of 64 columns that its ring holds.
+
+    ``rows`` is a multiple of 8 up to 256, ``features`` one of 64, ``stages`` at least 3.
+    """
+
+    rows: int
+    features: int
+    stages: int
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups."""
+        return self.features // GROUP
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.groups * GROUP_THREADS
+
+    @property
+    def nbytes(self) -> int:
+        """Shared memory of a block: the ring, and its sums in 16 bits."""
+        ring = shared_bytes(self.rows, self.groups, self.stages)
+        return ring + 2 * self.rows * (self.features + 40)
+
+
+def fits(c: Contraction) -> bool:
+    """Whether a contraction has this kernel: linear, 16 bits, rows of whole pieces of 16 bytes."""
+    plain = not c.taps or math.prod(c.taps) == 1
+    same = c.dtype == c.out_dtype and c.dtype in ("float16", "bfloat16")
+    return plain and not c.padded and same and c.columns % ALIGNED == 0
+
+
+def wgmma_blocks(
+    c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile
+) -> tirx.PrimFunc:
+    """Return ``f(X, values, columns, starts, Y)``: ``Y[..., o] = sum_k X[..., k] * W[o, k]``.
+
+    Sums are fp32, the result is rounded once. ``tile.features`` are the rows of a block.
+    """
+    total = math.prod(c.lead)
+    rows = round_up(total, tile.rows)
+    name, source = wgmma_source(c.dtype, tile.rows, tile.groups, tile.stages)
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_name("main")
+        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
+        values = T.arg(
+            "V", T.Buffer(int64((storage.stored, storage.block_rows, EDGE)), c.dtype)
+        )
+        columns = T.arg("I", T.Buffer(int64((storage.stored,)), "int32"))
+        starts = T.arg("S", T.Buffer(int64((storage.down + 1,)), "int32"))
+        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
+        with T.sblock("root"):
+            shape = int64((rows, storage.down * tile.features))
+            out = T.sblock_alloc_buffer(shape, c.out_dtype, scope=SHARED)
+            grid = (rows // tile.rows, *int64((storage.down, tile.threads)))
+            with T.grid(*grid) as axes, T.sblock("contract"):
+                row, block, _ = T.axis.remap("SSS", axes)
+                region = out[_part(row, tile.rows), _part(block, tile.features)]
+                T.reads(*map(_all, (x, values, columns)), starts[block : block + 2])
+                T.writes(region)
+                T.sblock_attr({OPERATOR: WGMMA, TILE: [tile.rows, tile.features, EDGE]})
+                size = shared_bytes(tile.rows, tile.groups, tile.stages)
+                ring = T.sblock_alloc_buffer(int64((size,)), "uint8", scope=SHARED)
+                pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
+                view = T.match_buffer(
+                    region,
+                    [tile.rows, tile.features],
+                    c.out_dtype,
+                    strides=[pitch, unit],
+                    offset_factor=ALIGNED,
+                    scope=SHARED,
+                )
+                operands = [
+                    view.access_ptr("w"),
+                    pitch,
+                    ring.access_ptr("rw"),
+                    T.address_of(x[(0,) * len(x.shape)]),
+                    T.address_of(values[0, 0, 0]),
+                    T.address_of(columns[0]),
+                    T.address_of(starts[block]),
+                    tirx.Cast("int32", row * tile.rows),
+                    tirx.Cast("int32", tirx.convert(total)),
+                    tirx.const(c.columns, "int32"),
+                ]
+                T.evaluate(T.cuda.func_call(name, *operands, source_code=source))
+            store(c, out, y)
+    return builder.get()
+
+
+def _part(tile: Any, size: int) -> slice:
+    return slice(tile * size, tile * size + size)
+
+
+def _all(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
