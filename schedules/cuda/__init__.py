@@ -15,6 +15,7 @@ from tvm_sparse.schedules.cuda.stream import StreamRule
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
 from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
 from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFourRule
+from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
 __all__ = ["PASS_CONFIG", "RULES", "our_compiler"]
@@ -25,6 +26,7 @@ RULES: tuple[ScheduleRule, ...] = (
     TileScalarRule(),
     TileTensorCoreRule(),
     TileTwoFourRule(),
+    TileWgmmaRule(),
     DepthwiseStripRule(),
     DepthwiseTapsLaneRule(),
     RowsRule(),

@@ -9,6 +9,7 @@ from tvm_sparse.schedules.cuda.resources import TEXT, sections
 INSTRUCTION_BYTES = 16
 OPCODES = {
     0x23C: "HMMA",
+    0x9F0: "HGMMA",
     0x83B: "LDSM",
     0xFAE: "LDGSTS",
     0x381: "LDG",
@@ -28,7 +29,7 @@ OPCODES = {
     0xC23: "FFMA",
 }
 """The lowest 12 bits of an instruction of ``sm_80`` to ``sm_90``, as NVIDIA's disassembler reads
-them: tensor-core product, its fragment load, asynchronous copy, global, shared and local memory,
+them: tensor-core products (of a warp, a warpgroup), fragment load, asynchronous copy, global, shared and local memory,
 fp32 multiply-add (with registers, a constant, constant memory or a uniform register)."""
 
 SPARSE = 14

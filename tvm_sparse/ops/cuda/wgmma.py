@@ -53,15 +53,14 @@ class WgmmaTile:
 
 
 def fits(c: Contraction) -> bool:
-    """Whether a contraction has this kernel: linear, 16 bits, rows of whole pieces of 16 bytes."""
-    plain = not c.taps or math.prod(c.taps) == 1
+    """Whether there is a kernel: linear or 1x1, 16 bits, rows of whole pieces of 16 bytes."""
+    plain = not c.taps or c.is_pointwise
     same = c.dtype == c.out_dtype and c.dtype in ("float16", "bfloat16")
-    return plain and not c.padded and same and c.columns % ALIGNED == 0
+    alone = c.groups == 1 and not c.depthwise and not c.guarded
+    return plain and alone and same and c.columns % ALIGNED == 0
 
 
-def wgmma_blocks(
-    c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile
-) -> tirx.PrimFunc:
+def wgmma_blocks(c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``: ``Y[..., o] = sum_k X[..., k] * W[o, k]``.
 
     Sums are fp32, the result is rounded once. ``tile.features`` are the rows of a block.
@@ -73,9 +72,7 @@ def wgmma_blocks(
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg(
-            "V", T.Buffer(int64((storage.stored, storage.block_rows, EDGE)), c.dtype)
-        )
+        values = T.arg("V", T.Buffer(int64((storage.stored, storage.block_rows, EDGE)), c.dtype))
         columns = T.arg("I", T.Buffer(int64((storage.stored,)), "int32"))
         starts = T.arg("S", T.Buffer(int64((storage.down + 1,)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))

@@ -30,6 +30,7 @@ from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.stream_demand import dense_demand
 from tvm_sparse.selection.cuda.tile_demand import Staging, staging_of
 from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
+from tvm_sparse.selection.cuda.wgmma_option import wgmma_options
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
@@ -69,7 +70,7 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 
 
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
-    """Yield the block storage with the smallest modelled time, of all block edges."""
+    """Yield the block storage with the smallest modelled time, of all block edges and engines."""
     on, (features, columns) = chip(target), c.matrix_shape
     best: tuple[float, ThreadBlockTile, BlockFormat] | None = None
     for down, across in BLOCK_EDGES:
@@ -90,7 +91,7 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     _, tile, storage = best
     weights, kernel = BlockOperand(storage, tile), multiplier(c.numerics)
     work = (storage.kept or storage.buckets.slots) * storage.block_rows * storage.block_cols
-    yield tile_option(
+    own = tile_option(
         "block",
         storage,
         tile,
@@ -98,6 +99,7 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         lambda: tiled(c, weights, tile, kernel),
         work=work / (features * columns),
     )
+    yield min([own, *wgmma_options(c, scan, target)], key=lambda option: option.seconds)
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:

@@ -1,0 +1,217 @@
+"""Blocks on Hopper's tensor cores: executed, broken on purpose, and when they are chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from torch import nn
+
+import tvm_sparse as ts
+from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
+from tests.kernels import integers
+from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.emulation.process import Emulator
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.formats.swizzled_blocks import SwizzledBlocksFormat
+from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.schedules.cuda import nvrtc
+from tvm_sparse.schedules.cuda.instructions import instruction_counts
+from tvm_sparse.schedules.cuda.resources import kernel_resources
+from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
+from tvm_sparse.selection.cuda import options
+from tvm_sparse.selection.cuda.chip import chip
+from tvm_sparse.selection.cuda.wgmma_option import seconds, tile_of
+from tvm_sparse.testing import emulate
+
+ARCH = "sm_90a"
+HALF = Numerics.uniform("float16")
+
+
+@pytest.fixture(scope="module")
+def hopper():
+    with Emulator(target(ARCH)) as found:
+        yield found
+
+
+def pruned(c, features, kept=0.5, seed=0):
+    """A weight of small integers whose blocks of ``features`` x 64 are kept or zero."""
+    rng = np.random.default_rng(seed)
+    rows, columns = c.matrix_shape
+    mask = rng.random((-(-rows // features), -(-columns // 64))) < kept
+    mask[-1] = False  # a block row without any
+    whole = np.repeat(np.repeat(mask, features, 0), 64, 1)[:rows, :columns]
+    return integers(rng, c.matrix_shape, 0.3) * whole
+
+
+def operator(c, tile, matrix):
+    storage = SwizzledBlocksFormat.of(matrix, tile.features)
+    func = scheduled(wgmma_blocks(c, storage, tile), TileWgmmaRule(), ARCH)
+    return func, storage.encode(typed(matrix, c.dtype)).values()
+
+
+CASES = {
+    "one row": ((1,), 200, 130, WgmmaTile(8, 64, 4)),
+    "odd rows": ((3, 11), 520, 200, WgmmaTile(16, 64, 5)),
+    "128 features": ((70,), 328, 300, WgmmaTile(64, 128, 3)),
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", CASES)
+def test_small_integers_are_exact(hopper, case, dtype):
+    lead, columns, features, tile = CASES[case]
+    c = Contraction(lead, columns, features, numerics=Numerics.uniform(dtype))
+    matrix, x = pruned(c, tile.features), integers(np.random.default_rng(1), c.input_shape)
+    func, arrays = operator(c, tile, matrix)
+    out = executed(hopper, func, [typed(x, dtype), *arrays], c.output_shape, dtype)
+    wanted = typed(reference(c, x, matrix), dtype).astype("f4")
+    np.testing.assert_array_equal(out, wanted)
+
+
+MUTATIONS = {
+    "copies are not waited for": (r"cp\.async\.wait_group 2;", "cp.async.wait_group 9;"),
+    "no proxy fence": (r"fence\.proxy\.async\.shared::cta;", ""),
+    "a product is not waited for": (r"wgmma\.wait_group\.sync\.aligned 0;", ""),
+    "products overtake": (r"(wgmma\.wait_group\.sync\.aligned) 1;", r"\1 7;"),
+    "no fence of registers": (r"wgmma\.fence\.sync\.aligned;", ""),
+    "a wrong parity": (r"(try_wait\.parity\S* \S+, \[\S+\]), \S+;", r"\1, 1;"),
+    "too many bytes": (r"(expect_tx.*) 8192;", r"\1 8208;"),
+    "too few bytes": (r"(expect_tx.*) 8192;", r"\1 8176;"),
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_what_is_broken_is_found(hopper, mutation):
+    c = Contraction((8,), 640, 64, numerics=HALF)
+    matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.3)
+    func, arrays = operator(c, WgmmaTile(8, 64, 5), matrix)
+    x = typed(integers(np.random.default_rng(1), c.input_shape), c.dtype)
+    blank = typed(np.full(c.output_shape, np.nan), c.dtype)
+
+    def change(text):
+        changed, count = re.subn(*MUTATIONS[mutation], text)
+        assert count, mutation
+        return changed
+
+    _, report = hopper.run(tvm.IRModule({"main": func}), [x, *arrays], [blank], change)
+    assert report.findings
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("rows", [8, 64, 256])
+@pytest.mark.parametrize("features", [64, pytest.param(128, marks=pytest.mark.slow)])
+def test_machine_code_has_the_products_and_no_spills(rows, features):
+    c = Contraction((rows,), 512, 256, numerics=HALF)
+    tile = tile_of({128: 1000, 256: 4000}.get(rows, rows), features, 232448)
+    assert tile.rows == rows
+    func, _ = operator(c, tile, pruned(c, features))
+    cubin = nvrtc.compile_source(source(func, ARCH), ARCH)
+    assert all(used.stack == 0 for used in kernel_resources(cubin).values())
+    counts = sum(instruction_counts(cubin).values(), Counter())
+    assert counts["HGMMA"] and not counts["HMMA"], counts
+
+
+class Net(nn.Module):
+    """Layers with a bias, ReLU, GELU and a residual behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(512, 512), nn.Linear(512, 512), nn.Linear(512, 200)
+
+    def forward(self, x):
+        y = nn.functional.gelu(self.a(x))
+        return torch.relu(self.c(self.b(y) + x))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("open_batch", [False, True])
+def test_a_network_with_epilogues_equals_pytorch(open_batch):
+    torch.manual_seed(0)
+    model = Net().half().eval()
+    with torch.no_grad():
+        for layer in (model.a, model.b, model.c):
+            kept = torch.rand(-(-layer.out_features // 64), 8) < 0.15
+            mask = kept.repeat_interleave(64, 0).repeat_interleave(64, 1)
+            layer.weight *= mask[: layer.out_features]
+    x = torch.randn(33, 512).half()
+    shapes = ({0: torch.export.Dim("batch", min=1, max=128)},) if open_batch else None
+    library = ts.compile(
+        model,
+        (x,),
+        target=f"cuda:{ARCH}",
+        dynamic_shapes=shapes,
+        config=ts.Config(measure=False, force={name: "block" for name in "abc"}),
+    )
+    for rows in (33, 1) if open_batch else (33,):
+        emulation = emulate(library, x[:rows].numpy())
+        assert not emulation.report.findings, emulation.report.findings
+        with torch.no_grad():
+            wanted = model.float()(x[:rows].float())
+        np.testing.assert_allclose(emulation.outputs[0], wanted, rtol=2e-2, atol=2e-2)
+    rules = {kernel.rule for kernel in library.kernels if kernel.layer}
+    assert rules == {"TileWgmma"}
+
+
+def option(rows, arch, columns=8192, dtype="float16", kept=0.1):
+    c = Contraction((rows,), columns, columns, numerics=Numerics.uniform(dtype))
+    rng = np.random.default_rng(0)
+    mask = rng.random((columns // 64, columns // 64)) < kept
+    weight = np.repeat(np.repeat(mask, 64, 0), 64, 1).astype("f4")
+    (found,) = options.block(c, Scan(weight), target(arch))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "arch", "dtype", "kernel"),
+    [
+        (32, "sm_90a", "float16", "wgmma"),
+        (4096, "sm_90a", "bfloat16", "wgmma"),
+        (32, "sm_90", "float16", "tile"),
+        (32, "sm_80", "float16", "tile"),
+        (32, "sm_90a", "float32", "tile"),
+    ],
+)
+def test_hopper_alone_has_them(rows, arch, dtype, kernel):
+    assert option(rows, arch, 4096, dtype).kernel == kernel
+
+
+def test_modelled_times_are_those_of_the_kernels_by_hand():
+    rows = json.loads(Path("benchmarks/results/gpu_hopper.json").read_text())["rows"]
+    errors = []
+    for row in rows:
+        if "block" not in row["pattern"]:
+            continue
+        shape, count = row["shape"], row["rows"]
+        features = 64 * shape["groups"]
+        tile = WgmmaTile(shape["rows"], features, shape["stages"])
+        blocks = 8192 // features, row["weight_bytes"] // (features * 128)
+        nbytes = row["weight_bytes"] + 4 * count * 8192
+        us = row["times"]["by hand"]["median_us"]
+        modelled = seconds(count, blocks, tile, nbytes, chip(target(ARCH))) * 1e6
+        errors.append(max(modelled / us, us / modelled))
+    assert len(errors) == 36
+    assert np.median(errors) < 1.06
+    assert max(errors) < 1.3
+
+
+def test_what_has_no_kernel():
+    linear = Contraction((4,), 512, 256, numerics=HALF)
+    assert fits(linear)
+    assert not fits(dataclasses.replace(linear, columns=516))
+    assert not fits(Contraction((4,), 512, 256))
+    with pytest.raises(UnsupportedError, match="multiple of 64"):
+        SwizzledBlocksFormat(256, 512, 32, 1)
+    with pytest.raises(UnsupportedError, match="2 kept blocks"):
+        SwizzledBlocksFormat(128, 64, 64, 1).encode(np.ones((128, 64), "f4"))

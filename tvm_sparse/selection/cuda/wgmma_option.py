@@ -1,0 +1,84 @@
+"""Blocks on Hopper's tensor cores as an option: on ``sm_90a`` alone, with a modelled time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from tvm.target import Target
+
+from tvm_sparse.base.targets import cuda_archs
+from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks
+from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import slower
+from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse.selection.cuda.tile_choice import activation_bytes, known_rows
+
+ARCH = "sm_90a"
+
+FEATURES = (64, 128)
+"""Features of a block: one warpgroup each 64."""
+
+ROWS = ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,)))
+"""Up to so many rows of activations, the tiles to take the lowest of that holds them all. These
+were the best of each count on an H200 (``benchmarks/gpu/hopper``)."""
+
+MOST_ROWS, TWO_RESIDENT, MOST_STAGES, LEAST_STAGES = 256, 128, 10, 3
+
+LAUNCH, MEMORY, TENSOR, TILE, STEP = 5.4e-6, 1.15, 0.58, 2940.0, 101.0
+"""Seconds of an empty kernel; the time of a byte over that of a copy; the part of the tensor cores'
+peak; clocks of a tile and of a step besides, which a second resident thread block hides. Fitted to
+36 times of an H200 of kernels that were written by hand (``benchmarks/results/gpu_hopper.json``):
+half within 1.04, all within 1.25."""
+
+UNMEASURED = 1.1
+"""Factor on the time until a GPU has timed this kernel: those by hand had a warp that only copies,
+and a few had two thread blocks for a tile."""
+
+
+def wgmma_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
+    """Yield blocks of 64 and of 128 features, where the target and the layer allow it."""
+    if cuda_archs(target) != (ARCH,) or not fits(c):
+        return
+    on, rows = chip(target), known_rows(c.lead)
+    limit = int(target.attrs["max_shared_memory_per_block"])
+    for features in FEATURES:
+        if features > c.features or EDGE > c.columns:
+            continue
+        kept = int(np.count_nonzero(scan.block_counts(features, EDGE)))
+        storage = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
+        tile = tile_of(rows, features, limit)
+        nbytes = storage.nbytes(c.dtype) + activation_bytes(c)
+        yield Option(
+            "block",
+            "wgmma",
+            storage,
+            storage.stored * features * EDGE / (c.features * c.columns),
+            UNMEASURED * seconds(rows, (storage.down, kept), tile, nbytes, on),
+            partial(wgmma_blocks, c, storage, tile),
+        )
+
+
+def tile_of(rows: int, features: int, limit: int) -> WgmmaTile:
+    """Return the tile for so many rows of activations, with ``limit`` bytes of shared memory."""
+    heights = next((heights for most, heights in ROWS if rows <= most), (MOST_ROWS,))
+    height = next((one for one in heights if one >= rows), heights[-1])
+    # Two thread blocks of an SM hide each other's waiting; each reserves a little more.
+    room = limit // 2 - 1024 if height <= TWO_RESIDENT else limit
+    shapes = (WgmmaTile(height, features, n) for n in range(MOST_STAGES, LEAST_STAGES, -1))
+    return next((s for s in shapes if s.nbytes <= room), WgmmaTile(height, features, LEAST_STAGES))
+
+
+def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, on: Chip) -> float:
+    """Return the modelled time of ``blocks``: block rows, and all kept blocks."""
+    down, kept = blocks
+    each = max(1.0, math.ceil(rows / tile.rows) * down / on.sms)
+    resident = min(2.0 if tile.rows <= TWO_RESIDENT else 1.0, each)
+    products = tile.rows * tile.features * EDGE / (on.peaks["float16"] * TENSOR)
+    clocks = each * (kept / down * (products + STEP / resident) + TILE / resident)
+    return LAUNCH + slower(MEMORY * nbytes / on.bandwidth, clocks / on.clock)
