@@ -29,8 +29,9 @@ OPCODES = {
     0xC23: "FFMA",
 }
 """The lowest 12 bits of an instruction of ``sm_80`` to ``sm_90``, as NVIDIA's disassembler reads
-them: tensor-core products (of a warp, a warpgroup), fragment load, asynchronous copy, global, shared and local memory,
-fp32 multiply-add (with registers, a constant, constant memory or a uniform register)."""
+them: tensor-core products of a warp and of a warpgroup, fragment load, asynchronous copy, global,
+shared and local memory, fp32 multiply-add (with registers, a constant, constant memory or a uniform
+register)."""
 
 SPARSE = 14
 """Bit 78 of an HMMA: its left operand is 2:4."""
