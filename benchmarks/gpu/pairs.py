@@ -76,6 +76,10 @@ class PairKernel:
         """Name of the kernel."""
         return f"{self.pair.name}: {self.part}"
 
+    def built_for(self, target: str) -> str:
+        """Return ``target``."""
+        return target
+
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another definition has another one."""
         return prepare.place_of(f"{self.name} {self.pair} {target}")

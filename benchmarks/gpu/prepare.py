@@ -60,6 +60,9 @@ class Buildable(Protocol):
     def name(self) -> str:
         """Name of the kernel, a key of the results."""
 
+    def built_for(self, target: str) -> str:
+        """Return the target of the kernel, ``target`` unless it has one of its own."""
+
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel."""
 
@@ -104,6 +107,10 @@ class Kernel:
     def name(self) -> str:
         """Name of the kernel, a key of the results."""
         return f"{self.case.name}: {self.storage}"
+
+    def built_for(self, target: str) -> str:
+        """Return ``target``."""
+        return target
 
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another definition has another one."""
@@ -176,7 +183,7 @@ def build(
             raise RuntimeError(
                 f"{kernel.name}: not built before; where a driver is, TVM makes no PTX"
             )
-        resolved = parse_target(target).target
+        resolved = parse_target(kernel.built_for(target)).target
         with _whole(code) as work, kernel.chosen():
             option = kernel.option(resolved)
             func, own = without_workspaces(scheduled(option.build(), resolved)["main"])

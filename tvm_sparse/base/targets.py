@@ -65,10 +65,9 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     ``"cpu"`` is this machine with its real features; ``"cpu:<name>"`` another CPU of the same
     architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"aarch64"`` is any
     64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
-    an NVIDIA GPU, ``"cuda:sm_80,sm_90a"`` code for both; ``"cuda"`` this machine's GPU with all of
-    its instructions (``sm_90a`` of a Hopper), or where there is none :data:`PORTABLE_ARCHS`.
-    ``"cuda:h100"`` (one of :data:`GPUS`) is code for its architecture, chosen by the cost model of
-    that GPU. A TVM ``Target`` is taken as it is.
+    an NVIDIA GPU, ``"cuda:sm_80,sm_90a"`` code for both; ``"cuda"`` this machine's GPU, or where
+    there is none :data:`PORTABLE_ARCHS`. ``"cuda:h100"`` (one of :data:`GPUS`) is code for its
+    architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is.
     """
     if isinstance(name, Target):
         return ResolvedTarget(name, _runs_here(name))
@@ -164,9 +163,7 @@ def _gpu_arch() -> str | None:
 
 def _default_archs() -> tuple[str, ...]:
     here = _gpu_arch()
-    if here is None:
-        return PORTABLE_ARCHS
-    return (here + "a" if here + "a" in SHARED_MEMORY_BYTES else here,)
+    return PORTABLE_ARCHS if here is None else (here,)
 
 
 def _cuda(archs: tuple[str, ...], **options: str) -> Target:

@@ -73,6 +73,9 @@ class Mend:
     small: tuple[Weight, int] = (TINY, 16)
     """Weight and rows that show on a CPU whether it runs."""
 
+    target: str = ""
+    """What its kernels are built for, the queue's target if empty."""
+
     @property
     def missing(self) -> str:
         """Why it cannot be tried; empty where it can."""
@@ -92,7 +95,7 @@ class Mend:
     def kernels(self, case: Case) -> dict[str, Switched]:
         """Return the kernel of each value."""
         return {
-            name: Switched(case, case.storage, self.switch, name, value)
+            name: Switched(case, case.storage, self.switch, name, value, self.target)
             for name, value in self.values.items()
         }
 
@@ -104,15 +107,20 @@ class Switched(Kernel):
     switch: str
     label: str
     value: Any
+    target: str = ""
 
     @property
     def name(self) -> str:
         """Name of the kernel."""
         return f"{self.case.name}: {self.storage}, {self.switch} {self.label}"
 
+    def built_for(self, target: str) -> str:
+        """Return the kernel's own target, or ``target``."""
+        return self.target or target
+
     def place(self, target: str) -> Path:
         """Return the directory of the built kernel; another value has another one."""
-        return prepare.place_of(f"{self.name} {self.case} {self.value} {target}")
+        return prepare.place_of(f"{self.name} {self.case} {self.value} {self.built_for(target)}")
 
     def chosen(self) -> contextlib.AbstractContextManager[Any]:
         """Return the compiler with the value."""
@@ -124,6 +132,9 @@ class Switched(Kernel):
 
 
 ON_OFF = {"off": False, "on": True}
+ENGINES = {"mma.sync": "mma.sync", "wgmma": "wgmma"}
+MANY = (1, 16, 64, 256, 1024, 4096)
+HOPPER = "cuda:sm_90a"
 PARTS = {str(parts): parts for parts in (1, 2, 4, 8)}
 
 MENDS = (
@@ -137,6 +148,12 @@ MENDS = (
     Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
     Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments", (LONG, 8)),
     Mend("true counts of block rows", ON_OFF, (BLOCKS,), (1, 32, 256), "true_counts", (UNEVEN, 16)),
+    Mend(
+        "blocks by wgmma",
+        ENGINES,
+        (BLOCKS, replace(BLOCKS, sparsity=0.75)),
+        *(MANY, "block_engine", (TINY_BLOCKS, 16), HOPPER),
+    ),
     Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
 )
 """Changes on ``mma.sync`` and multiply-adds."""

@@ -24,6 +24,8 @@ class Mends:
     so that their activations fit on chip. ``clamped_loads`` lets the activations of streams that
     lie past the end be loaded from the last place: no load is behind a condition of its own.
     ``true_counts`` reads and multiplies the blocks that a block row has, not those that fill it up.
+    ``block_engine`` is what multiplies blocks where there is a choice, ``"mma.sync"`` or
+    ``"wgmma"``; an empty text leaves that to the model.
     """
 
     step_padding: float = 0.08
@@ -34,6 +36,7 @@ class Mends:
     segments: bool = True
     clamped_loads: bool = True
     true_counts: bool = True
+    block_engine: str = ""
 
 
 OFF = Mends(
@@ -45,6 +48,7 @@ OFF = Mends(
     segments=False,
     clamped_loads=False,
     true_counts=False,
+    block_engine="mma.sync",
 )
 """What kernels were built with before there was a choice."""
 

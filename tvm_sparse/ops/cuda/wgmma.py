@@ -45,17 +45,16 @@ class WgmmaTile:
         """Threads of a block."""
         return self.groups * GROUP_THREADS
 
-    @property
-    def nbytes(self) -> int:
-        """Shared memory of a block: the ring, and its sums in 16 bits."""
+    def nbytes(self, result: int) -> int:
+        """Return the shared memory of a block: the ring, and its sums in ``result`` bytes each."""
         ring = shared_bytes(self.rows, self.groups, self.stages)
-        return ring + 2 * self.rows * (self.features + 40)
+        return ring + result * self.rows * (self.features + 40)
 
 
 def fits(c: Contraction) -> bool:
     """Whether there is a kernel: linear or 1x1, 16 bits, rows of whole pieces of 16 bytes."""
     plain = not c.taps or c.is_pointwise
-    same = c.dtype == c.out_dtype and c.dtype in ("float16", "bfloat16")
+    same = c.dtype in ("float16", "bfloat16") and c.out_dtype in (c.dtype, "float32")
     alone = c.groups == 1 and not c.depthwise and not c.guarded
     return plain and alone and same and c.columns % ALIGNED == 0
 
@@ -63,11 +62,11 @@ def fits(c: Contraction) -> bool:
 def wgmma_blocks(c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``: ``Y[..., o] = sum_k X[..., k] * W[o, k]``.
 
-    Sums are fp32, the result is rounded once. ``tile.features`` are the rows of a block.
+    Sums are fp32, a result of 16 bits is rounded once. ``tile.features`` are the rows of a block.
     """
     total = math.prod(c.lead)
     rows = round_up(total, tile.rows)
-    name, source = wgmma_source(c.dtype, tile.rows, tile.groups, tile.stages)
+    name, source = wgmma_source(c.dtype, c.out_dtype, tile.rows, tile.groups, tile.stages)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})

@@ -17,7 +17,7 @@ __device__ __forceinline__ void {name}_multiply(float (&d)[{sums}], unsigned lon
   asm volatile("wgmma.mma_async.sync.aligned.m64n{rows}k16.f32.{kind}.{kind} {{{registers}}}, "
     "%{left}, %{right}, 1, 1, 1, 0, 0;" : {held} : "l"(w), "l"(x));
 }}
-__device__ __forceinline__ void {name}({type}* out, int pitch, unsigned char* shared,
+__device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* shared,
     const {type}* x, const {type}* values, const int* columns, const int* starts,
     int first, int rows, int width) {{
   constexpr int ROWS = {rows}, GROUPS = {groups}, STAGES = {stages}, THREADS = 128 * GROUPS;
@@ -87,12 +87,12 @@ __device__ __forceinline__ void {name}({type}* out, int pitch, unsigned char* sh
   const int feature = thread / 32 * 16 + thread % 32 / 4, low = thread % 4 * 2;
 #pragma unroll
   for (int i = 0; i < ROWS / 2; ++i)
-    out[(i / 4 * 8 + low + i % 2) * pitch + feature + i / 2 % 2 * 8] = ({type})sums[i];
+    out[(i / 4 * 8 + low + i % 2) * pitch + feature + i / 2 % 2 * 8] = ({result})sums[i];
   __syncthreads();
 }}
 """
 
-_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16"}
+_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -101,13 +101,17 @@ def shared_bytes(rows: int, groups: int, stages: int) -> int:
     return stages * (8192 * groups + 128 * rows + 8) + 1024
 
 
-def wgmma_source(dtype: str, rows: int, groups: int, stages: int) -> tuple[str, str]:
+def wgmma_source(
+    dtype: str, out_dtype: str, rows: int, groups: int, stages: int
+) -> tuple[str, str]:
     """Return the name and the source of the function that one thread block calls.
 
     Parameters
     ----------
     dtype
-        Of activations, weights and the result: ``"float16"`` or ``"bfloat16"``.
+        Of activations and weights: ``"float16"`` or ``"bfloat16"``.
+    out_dtype
+        Of the result: the same, or ``"float32"``.
     rows
         Rows of activations in a tile, a multiple of 8 up to 256.
     groups
@@ -115,10 +119,11 @@ def wgmma_source(dtype: str, rows: int, groups: int, stages: int) -> tuple[str, 
     stages
         Steps that the ring holds, at least 3.
     """
-    name, count = f"ts_wgmma_{dtype}_{rows}_{groups}_{stages}", rows // 2
+    name, count = f"ts_wgmma_{dtype}_{out_dtype}_{rows}_{groups}_{stages}", rows // 2
     text = _TEMPLATE.format(
         name=name,
         type=_TYPES[dtype],
+        result=_TYPES[out_dtype],
         kind=_KINDS[dtype],
         rows=rows,
         groups=groups,

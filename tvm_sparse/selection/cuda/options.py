@@ -99,7 +99,10 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         lambda: tiled(c, weights, tile, kernel),
         work=work / (features * columns),
     )
-    yield min([own, *wgmma_options(c, scan, target)], key=lambda option: option.seconds)
+    hopper = list(wgmma_options(c, scan, target))
+    engine = mends.in_use().block_engine
+    ways = {"mma.sync": [own], "wgmma": hopper}.get(engine) or [own, *hopper]
+    yield min(ways, key=lambda option: option.seconds)
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:

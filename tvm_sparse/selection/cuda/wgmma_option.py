@@ -17,7 +17,7 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.demand import slower
 from tvm_sparse.selection.cuda.option import Option
-from tvm_sparse.selection.cuda.tile_choice import activation_bytes, known_rows
+from tvm_sparse.selection.cuda.tile_choice import activation_bytes, item_bytes, known_rows
 
 ARCH = "sm_90a"
 
@@ -34,7 +34,7 @@ LAUNCH, MEMORY, TENSOR, TILE, STEP = 5.4e-6, 1.15, 0.58, 2940.0, 101.0
 """Seconds of an empty kernel; the time of a byte over that of a copy; the part of the tensor cores'
 peak; clocks of a tile and of a step besides, which a second resident thread block hides. Fitted to
 36 times of an H200 of kernels that were written by hand (``benchmarks/results/gpu_hopper.json``):
-half within 1.04, all within 1.25."""
+half within 1.06, all within 1.3."""
 
 UNMEASURED = 1.1
 """Factor on the time until a GPU has timed this kernel: those by hand had a warp that only copies,
@@ -52,7 +52,7 @@ def wgmma_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option
             continue
         kept = int(np.count_nonzero(scan.block_counts(features, EDGE)))
         storage = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
-        tile = tile_of(rows, features, limit)
+        tile = tile_of(rows, features, limit, item_bytes(c.out_dtype))
         nbytes = storage.nbytes(c.dtype) + activation_bytes(c)
         yield Option(
             "block",
@@ -64,14 +64,21 @@ def wgmma_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option
         )
 
 
-def tile_of(rows: int, features: int, limit: int) -> WgmmaTile:
-    """Return the tile for so many rows of activations, with ``limit`` bytes of shared memory."""
+def tile_of(rows: int, features: int, limit: int, result: int) -> WgmmaTile:
+    """Return the tile for so many rows of activations, with ``limit`` bytes of shared memory.
+
+    ``result`` are the bytes of a sum as it is handed on.
+    """
     heights = next((heights for most, heights in ROWS if rows <= most), (MOST_ROWS,))
     height = next((one for one in heights if one >= rows), heights[-1])
     # Two thread blocks of an SM hide each other's waiting; each reserves a little more.
-    room = limit // 2 - 1024 if height <= TWO_RESIDENT else limit
-    shapes = (WgmmaTile(height, features, n) for n in range(MOST_STAGES, LEAST_STAGES, -1))
-    return next((s for s in shapes if s.nbytes <= room), WgmmaTile(height, features, LEAST_STAGES))
+    half = limit // 2 - 1024
+    for room in (half, limit) if height <= TWO_RESIDENT else (limit,):
+        for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1):
+            tile = WgmmaTile(height, features, stages)
+            if tile.nbytes(result) <= room:
+                return tile
+    return tile_of(height // 2, features, limit, result)
 
 
 def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, on: Chip) -> float:
