@@ -52,7 +52,8 @@ class SwizzledBlocksFormat:
     def of(cls, matrix: np.ndarray, block_rows: int) -> SwizzledBlocksFormat:
         """Return the format of ``matrix`` for blocks of ``block_rows`` x 64."""
         held = Scan(matrix).block_counts(block_rows, EDGE)
-        return cls(*matrix.shape, block_rows, int(np.count_nonzero(held)))
+        rows, cols = matrix.shape
+        return cls(rows, cols, block_rows, int(np.count_nonzero(held)))
 
     @property
     def down(self) -> int:
