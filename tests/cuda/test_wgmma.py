@@ -119,7 +119,7 @@ def test_what_is_broken_is_found(hopper, mutation):
 def test_machine_code_has_the_products_and_no_spills(rows, features):
     c = Contraction((rows,), 512, 256, numerics=HALF)
     tile = tile_of({128: 1000, 256: 4000}.get(rows, rows), features, 232448, 2)
-    assert tile.rows == rows
+    assert tile.rows == min(rows, 128 if features == 128 else 256)  # what fits
     func, _ = operator(c, tile, pruned(c, features))
     cubin = nvrtc.compile_source(source(func, ARCH), ARCH)
     assert all(used.stack == 0 for used in kernel_resources(cubin).values())
