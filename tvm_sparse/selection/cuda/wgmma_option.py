@@ -71,6 +71,15 @@ def tile_of(rows: int, features: int, limit: int, result: int) -> WgmmaTile:
     """
     heights = next((heights for most, heights in ROWS if rows <= most), (MOST_ROWS,))
     height = next((one for one in heights if one >= rows), heights[-1])
+    tile = _deepest(height, features, limit, result)
+    while tile is None:
+        height //= 2
+        tile = _deepest(height, features, limit, result)
+    return tile
+
+
+def _deepest(height: int, features: int, limit: int, result: int) -> WgmmaTile | None:
+    """Return the tile of ``height`` rows with the most stages that fit; None if too few do."""
     # Two thread blocks of an SM hide each other's waiting; each reserves a little more.
     half = limit // 2 - 1024
     for room in (half, limit) if height <= TWO_RESIDENT else (limit,):
@@ -78,7 +87,7 @@ def tile_of(rows: int, features: int, limit: int, result: int) -> WgmmaTile:
             tile = WgmmaTile(height, features, stages)
             if tile.nbytes(result) <= room:
                 return tile
-    return tile_of(height // 2, features, limit, result)
+    return None
 
 
 def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, on: Chip) -> float:
