@@ -16,9 +16,9 @@ THEIRS = "onnxruntime, published"
 
 
 def write(pages: Path) -> None:
-    """Write the page into ``pages``, if there are results."""
+    """Write the page into ``pages``, with a section for each result that there is."""
     reader, encoder = load("text_reader"), load("encoder")
-    if reader and encoder:
+    if reader or encoder:
         (pages / NAME).write_text(page(reader, encoder), encoding="utf-8")
 
 
@@ -43,14 +43,21 @@ def verdict(rows: list[Mapping[str, Any]]) -> str:
 
 def page(reader: Mapping[str, Any], encoder: Mapping[str, Any]) -> str:
     """Return the page: a program that reads text, and one that encodes sentences."""
-    sizes = sorted({"x".join(map(str, size)) for size in reader["pages"]})
     text = [
         "# Programs around trained models",
         "",
-        f"**{verdict(reader['rows'])}**",
-        "",
+        *([f"**{verdict(reader['rows'])}**", ""] if reader else []),
         "Made by `python -m benchmarks.pages`. A program is more than its networks: it also",
         "reads, cuts and sorts. Everything is timed here, one thread, in turns, medians.",
+        *(_reading(reader) if reader else []),
+        *(_encoding(encoder) if encoder else []),
+    ]
+    return "\n".join([*text, ""])
+
+
+def _reading(reader: Mapping[str, Any]) -> list[str]:
+    sizes = sorted({"x".join(map(str, size)) for size in reader["pages"]})
+    text = [
         "",
         "## Reading text",
         "",
@@ -68,25 +75,28 @@ def page(reader: Mapping[str, Any], encoder: Mapping[str, Any]) -> str:
         gain = speed(reader["rows"], row["program"])
         cells = [row["program"], f"{row['letters']:.1%}", f"{np.median(row['ms']):.0f}"]
         text.append(f"| {' | '.join(cells)} | {gain:.2f}x |")
-    text += [
+    return text
+
+
+def _encoding(encoder: Mapping[str, Any]) -> list[str]:
+    cases = list(encoder["rows"][0]["sentences_per_s"])
+    text = [
         "",
         "## Encoding sentences",
         "",
         "`python -m benchmarks.encoder` (`results/encoder.json`): all-MiniLM-L6-v2 with an open",
-        "batch and an open length, behind `SentenceEncoder`. Sentences a second; texts are",
-        "longer than what is kept of them, so the tokeniser reads more than in daily use. The",
-        f"cosine is to PyTorch's vectors; zeros come from one pass.{_shared(encoder)}",
+        "batch and an open length, behind `SentenceEncoder`. Sentences a second; columns say",
+        "texts a call, and tokens of each. Texts are longer than what is kept of them, so the",
+        "tokeniser reads more than in daily use. The cosine is to PyTorch's vectors; zeros come",
+        f"from one pass without training.{_shared(encoder)}",
         "",
-    ]
-    cases = list(encoder["rows"][0]["sentences_per_s"])
-    text += [
         f"| program | cosine | {' | '.join(cases)} |",
         f"|---|---:|{'---:|' * len(cases)}",
     ]
     for row in encoder["rows"]:
         cells = [f"{row['sentences_per_s'][case]:.0f}" for case in cases]
         text.append(f"| {row['program']} | {row['cosine']:.3f} | {' | '.join(cells)} |")
-    return "\n".join([*text, "", "Columns say texts a call, and tokens of each.", ""])
+    return text
 
 
 def _shared(found: Mapping[str, Any]) -> str:
