@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.staging import SHARED
@@ -54,7 +55,7 @@ class WgmmaTile:
 def fits(c: Contraction) -> bool:
     """Whether there is a kernel: linear or 1x1, 16 bits, rows of whole pieces of 16 bytes."""
     plain = not c.taps or c.is_pointwise
-    same = c.dtype in ("float16", "bfloat16") and c.out_dtype in (c.dtype, "float32")
+    same = c.dtype in ("float16", "bfloat16") and c.out_dtype in (c.dtype, FLOAT_SUMS)
     alone = c.groups == 1 and not c.depthwise and not c.guarded
     return plain and alone and same and c.columns % ALIGNED == 0
 

@@ -6,6 +6,8 @@ activations into the swizzle of 128 bytes, one thread asks for the packed weight
 
 from __future__ import annotations
 
+from tvm_sparse.base.numerics import FLOAT_SUMS
+
 GROUP = 64
 """Features of a warpgroup's product, and columns of a step."""
 
@@ -92,7 +94,7 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
 }}
 """
 
-_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
+_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", FLOAT_SUMS: "float"}
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 
 
