@@ -36,13 +36,6 @@ def require(archs: Sequence[str], where: str) -> None:
     RuntimeArtifactError
         If the GPU is of another architecture; ``where`` names the artifact.
     """
-    if not engine.function("tvm_sparse.taken_by_python")():
-        raise SparseRuntimeError(
-            "CUDA",
-            "C or C++ runs programs on the GPU in this process",
-            "programs that run there from one language",
-            "open the artifact from C",
-        )
     _load()
     here = _compute_capability()
     if not any(_runs(arch, here) for arch in archs):
@@ -51,6 +44,14 @@ def require(archs: Sequence[str], where: str) -> None:
             f"made for {', '.join(archs)}, this GPU is sm_{here[0]}{here[1]}",
             "the same major version, and not a newer minor one",
             f"compile for cuda:sm_{here[0]}{here[1]}",
+        )
+    # Last: what cannot run here leaves the GPU to the other language.
+    if not engine.function("tvm_sparse.taken_by_python")():
+        raise SparseRuntimeError(
+            "CUDA",
+            "C or C++ runs programs on the GPU in this process",
+            "programs that run there from one language",
+            "open the artifact from C",
         )
 
 

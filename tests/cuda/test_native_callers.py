@@ -156,3 +156,16 @@ def test_another_gpu_is_refused(artifact, fake_cuda, monkeypatch):
     )
     assert said[0] == native.BAD_ARTIFACT
     assert "made for sm_90, this GPU is sm_70" in said[1]
+
+
+def test_a_refused_gpu_is_left_to_python(artifact, fake_cuda, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "70")
+    said = fake_cuda.run(
+        "import json, os; from pathlib import Path; from tests.runtime import native\n"
+        "from tvm_sparse_runtime import gpu\n"
+        f"refused = native.opened(Path({str(artifact[0])!r}))[0]\n"
+        "gpu.require(['sm_70'], 'here')\n"
+        "print(json.dumps(refused))"
+    )
+    assert said == native.BAD_ARTIFACT

@@ -17,7 +17,10 @@ def capability(monkeypatch):
 
     def pretend(version):
         answers = {gpu._EXISTS: 0 if version is None else 1, gpu._COMPUTE_VERSION: version}
-        ask = {"runtime.GetDeviceAttr": lambda kind, index, what: answers[what]}
+        ask = {
+            "runtime.GetDeviceAttr": lambda kind, index, what: answers[what],
+            "tvm_sparse.taken_by_python": lambda: True,
+        }
         monkeypatch.setattr(engine, "function", ask.__getitem__)
 
     return pretend
@@ -54,6 +57,18 @@ def test_gpus_that_do_not(capability, version, archs):
     name = "sm_" + version.replace(".", "")
     with pytest.raises(RuntimeArtifactError, match=f"model.tvms: made for .* this GPU is {name}"):
         gpu.require(archs, "model.tvms")
+
+
+def test_a_gpu_that_c_has(capability, monkeypatch):
+    capability("9.0")
+    known = engine.function
+    monkeypatch.setattr(
+        engine,
+        "function",
+        lambda name: (lambda: False) if name.startswith("tvm_sparse.") else known(name),
+    )
+    with pytest.raises(SparseRuntimeError, match="C or C\\+\\+ runs programs on the GPU"):
+        gpu.require(["sm_90"], "model.tvms")
 
 
 def test_no_gpu(capability):

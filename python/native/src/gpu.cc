@@ -78,10 +78,6 @@ bool runs(const std::string& arch, int major, int minor) {
 }
 
 void require_gpu(const std::vector<std::string>& archs, const std::string& where) {
-  if (!taken_by(kNative)) {
-    throw Error(TVM_SPARSE_FAILED, "CUDA", "Python runs programs on the GPU in this process",
-                "programs that run there from one language", "open the artifact from Python");
-  }
   load_cuda();
   auto property = registered("runtime.GetDeviceAttr");
   if (!property(static_cast<int>(kDLCUDA), 0, kExists).cast<int64_t>()) {
@@ -90,15 +86,23 @@ void require_gpu(const std::vector<std::string>& archs, const std::string& where
   std::string version(property(static_cast<int>(kDLCUDA), 0, kComputeVersion).cast<ffi::String>());
   size_t dot = version.find('.');
   int major = std::atoi(version.c_str()), minor = std::atoi(version.c_str() + dot + 1);
+  bool fits = false;
   std::string made;
   for (const std::string& arch : archs) {
-    if (runs(arch, major, minor)) return;
+    fits = fits || runs(arch, major, minor);
     made += (made.empty() ? "" : ", ") + arch;
   }
   std::string here = "sm_" + std::to_string(major) + std::to_string(minor);
-  throw bad_artifact(where, "made for " + made + ", this GPU is " + here,
-                     "the same major version, and not a newer minor one",
-                     "compile for cuda:" + here);
+  if (!fits) {
+    throw bad_artifact(where, "made for " + made + ", this GPU is " + here,
+                       "the same major version, and not a newer minor one",
+                       "compile for cuda:" + here);
+  }
+  // Last: what cannot run here leaves the GPU to the other language.
+  if (!taken_by(kNative)) {
+    throw Error(TVM_SPARSE_FAILED, "CUDA", "Python runs programs on the GPU in this process",
+                "programs that run there from one language", "open the artifact from Python");
+  }
 }
 
 ffi::Tensor empty_on_gpu(ffi::Shape shape, DLDataType dtype) {

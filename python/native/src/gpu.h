@@ -3,7 +3,6 @@
 
 #include <tvm/ffi/container/tensor.h>
 
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
