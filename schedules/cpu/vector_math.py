@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -150,6 +149,24 @@ def _is_deep(call: Any) -> bool:
     return not inner.isdisjoint(_FUNCTIONS if call.op.name == POWER else (POWER,))
 
 
+def _by_lane(call: Any, lowered: Callable[[Any], Any]) -> Any:
+    """Return ``call`` as TVM lowers it, lane by lane if it has no code for a vector."""
+    result = lowered(call)
+    lanes = int(call.ty.dtype.lanes)
+    if lanes == 1 or not result.same_as(call):
+        return result
+    scalar = str(call.ty.dtype).partition("x")[0]
+    ones = [
+        lowered(tirx.call_intrin(scalar, call.op, *(_lane(operand, lane) for operand in call.args)))
+        for lane in range(lanes)
+    ]
+    return tirx.Shuffle(ones, [tirx.const(lane, "int32") for lane in range(lanes)])
+
+
+def _lane(vector: Any, lane: int) -> Any:
+    return tirx.Shuffle([vector], [tirx.const(lane, "int32")])
+
+
 def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return an intrinsic lowering that is ours inside :func:`vector_math`, TVM's elsewhere."""
     op = tvm.ir.Op.get(name)
@@ -158,16 +175,14 @@ def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     def lower(call: Any) -> Any:
         if _active.get() and str(call.ty.dtype).startswith(FLOAT_SUMS) and not _is_deep(call):
             return function(*call.args)
-        return stock(call) if stock is not None else call
+        return _by_lane(call, stock) if stock is not None else call
 
     return lower
 
 
-@functools.cache
-def _register() -> None:
-    for name, function in _FUNCTIONS.items():
-        rule = _lowering(name, function)
-        tirx.op.register_intrin_lowering(name, "llvm", f=rule, level=99)
+for name, function in _FUNCTIONS.items():
+    rule = _lowering(name, function)
+    tirx.op.register_intrin_lowering(name, "llvm", f=rule, level=99)
 
 
 @contextlib.contextmanager
@@ -177,7 +192,6 @@ def vector_math() -> Iterator[None]:
     TVM keeps one lowering an intrinsic for the whole process; outside this context, and in other
     threads, the registered one hands over to TVM's own.
     """
-    _register()
     token = _active.set(True)
     try:
         yield

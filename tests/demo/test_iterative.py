@@ -36,7 +36,7 @@ def test_balanced_pruning_keeps_the_accuracy(data, trained):
     )
     assert [r.wanted for r in results] == [0.75, 0.9]
     assert results[0].sparsity == 0.75
-    assert 0.9 <= results[1].sparsity < 0.91
+    assert 0.9 <= results[1].sparsity < 0.92
     assert min(r.accuracy for r in results) >= max(0.97, dense - 0.015)
     assert told[0] == ("fine-tuning at 75%", 1, 8)
     for result in results:

@@ -231,7 +231,7 @@ class Halves(nn.Module):
 @pytest.mark.parametrize(
     ("layer", "shape", "told"),
     [
-        (nn.LSTM(4, 4, batch_first=True, proj_size=2), (2, 16, 4), r"constant \(16\).*n = 16"),
+        (nn.LSTM(4, 4, batch_first=True, proj_size=2), (2, 16, 4), r"n becomes 16.*n = 16"),
         (Halves(), (2, 4, 16), r"% 2.*pass _n = Dim\('_n', .*; n = 2\*_n"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 
@@ -22,8 +23,8 @@ FUNCTIONS = {
 }
 
 
-def elementwise(name: str, extent: int) -> tirx.PrimFunc:
-    x = te.placeholder((extent,), "float32", "X")
+def elementwise(name: str, extent: int, dtype: str = "float32") -> tirx.PrimFunc:
+    x = te.placeholder((extent,), dtype, "X")
     y = te.compute((extent,), lambda i: getattr(tirx, name)(x[i]), "Y")
     return te.create_prim_func([x, y])
 
@@ -54,6 +55,24 @@ def test_lowering_is_ours_only_inside_the_context():
     stock = tvm.compile(func, target=target).mod.inspect_source("ll")
     assert "expf" not in ours and "llvm.exp" not in ours
     assert "expf" in stock or "llvm.exp" in stock
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_vectors_that_are_not_ours_have_stock_values(name, dtype):
+    """TVM alone, and numbers of other types: functions without vector code go lane by lane."""
+    target = host()
+    x = np.linspace(-8, 8, 64).astype(dtype)
+    func = elementwise(name, len(x), dtype)
+    schedule = tvm.s_tir.Schedule(func)
+    schedule.vectorize(schedule.get_loops("Y")[-1])
+    exact = FUNCTIONS[name][0](x.astype(np.float64))
+    for ours in (build_context(target), contextlib.nullcontext()):
+        with ours:
+            built = tvm.compile(schedule.mod, target=target)
+        y = tvm.runtime.tensor(np.zeros_like(x))
+        built(tvm.runtime.tensor(x), y)
+        np.testing.assert_allclose(y.numpy(), exact, rtol=64 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("name", ["nearbyint", "rsqrt", "erf"])
