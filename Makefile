@@ -9,12 +9,13 @@ ARGS   ?=
 QUICK  := $(addprefix tests/,base formats machine patterns pruning inspection)
 
 BIN := $(VENV)/bin
-NATIVE := $(shell find native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp') \
+NATIVE := $(shell find native emulator/native python/native examples/cpp -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp') \
           $(wildcard benchmarks/gpu/hopper/kernels/*)
 # Reinstall when the package list or anything the native library is built from changes.
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(shell find native -type f) \
            python/pyproject.toml python/CMakeLists.txt python/tvm_sparse_runtime/version.py \
-           $(shell find python/native -type f)
+           $(shell find python/native emulator/native -type f) \
+           $(addprefix emulator/,pyproject.toml CMakeLists.txt tvm_sparse_emulator/version.py)
 # They are children of the environment, so that removing it removes them.
 BASE  := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
@@ -73,12 +74,12 @@ operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operat
 	done
 	$(BIN)/python tools/operators_page.py
 
-wheels: $(DEV)  ## Build the release files of both distributions
+wheels: $(DEV)  ## Build the release files of all distributions
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
 	$(BIN)/python tools/wheels.py
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) build python/build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) build python/build emulator/build dist *.egg-info *.tvms .mypy_cache .ruff_cache .hypothesis .coverage
 
 $(VENV)/pyvenv.cfg:
 	sh tools/make_venv.sh $(PYTHON) $(VENV)
@@ -88,9 +89,11 @@ $(BASE): $(VENV)/pyvenv.cfg $(SOURCES)
 	@touch $@
 
 $(DEV): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable '.[cuda,dev,zoo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable ./emulator \
+	    --editable '.[cuda,dev,zoo]'
 	@touch $(BASE) $@
 
 $(BENCH): $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable '.[bench,zoo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ./python --editable ./emulator \
+	    --editable '.[bench,zoo]'
 	@touch $(BASE) $@

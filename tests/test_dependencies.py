@@ -20,7 +20,10 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = ("tvm_sparse", "frontends", "schedules")
 RUNTIME = ("python/tvm_sparse_runtime",)
-LEAVES = ("demo.", "frontends.onnx", "report.")
+EMULATOR = ("emulator/tvm_sparse_emulator",)
+FOLDERS = {"tvm-sparse": ROOT, "tvm-sparse-runtime": ROOT / "python"}
+FOLDERS["tvm-sparse-emulator"] = ROOT / "emulator"
+LEAVES = ("demo.", "emulation.", "frontends.onnx", "report.")
 FREE = {"torch"}
 """What the runtime has to do with only where the user has imported it."""
 
@@ -31,17 +34,16 @@ def project(folder: Path) -> dict[str, Any]:
 
 def dependencies(name: str) -> list[str]:
     """Return what an installation of the distribution asks for."""
-    own = project(ROOT / "python")["project"]["dependencies"]
-    if name == "tvm-sparse-runtime":
-        return list(own)
+    if name != "tvm-sparse":
+        return list(project(FOLDERS[name])["project"]["dependencies"])
+    own = dependencies("tvm-sparse-runtime")
     template = project(ROOT)["tool"]["scikit-build"]["metadata"]["dependencies"]["result"]
     return [*own, *(r for r in template if not r.startswith("tvm-sparse-runtime"))]
 
 
 def extras(name: str) -> list[str]:
-    folder = ROOT / "python" if name == "tvm-sparse-runtime" else ROOT
-    found = project(folder)["project"]["optional-dependencies"].values()
-    return [r for extra in found for r in extra if not r.startswith("tvm-sparse")]
+    found = project(FOLDERS[name])["project"]["optional-dependencies"].values()
+    return [r for extra in found for r in extra if not r.startswith("tvm-sparse[")]
 
 
 def imported(folders: tuple[str, ...]) -> Iterator[tuple[Path, str, bool]]:
@@ -61,14 +63,19 @@ def imported(folders: tuple[str, ...]) -> Iterator[tuple[Path, str, bool]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "folders"), [("tvm-sparse", COMPILER), ("tvm-sparse-runtime", RUNTIME)]
+    ("name", "folders"),
+    [
+        ("tvm-sparse", COMPILER),
+        ("tvm-sparse-runtime", RUNTIME),
+        ("tvm-sparse-emulator", EMULATOR),
+    ],
 )
 def test_every_import_is_declared(name, folders):
     own = set(declared.modules_of(dependencies(name)))
     compared = {"openvino", "torch_tensorrt"}  # by `bench`, where they are installed
     optional = {*declared.modules_of(extras(name)), *compared} | (FREE if "run" in name else set())
     found = list(imported(folders))
-    assert len(found) > 5
+    assert len(found) > 2
     undeclared = {(str(path), top) for path, top, _ in found if top not in own | optional}
     assert undeclared == set()
 
@@ -84,7 +91,8 @@ def bare(tmp_path_factory) -> Path:
 
 def test_every_module_can_be_imported_without_extras(bare):
     missing = declared.missing_modules(bare)
-    assert set(missing.values()) <= set(declared.modules_of(extras("tvm-sparse")))
+    own = {"tvm_sparse_emulator"}  # an editable installation does not tell its packages
+    assert set(missing.values()) <= {*declared.modules_of(extras("tvm-sparse")), *own}
     # What needs an extra is a leaf, which is imported once the extra has been asked for.
     places = {name.removeprefix("tvm_sparse.") for name in missing}
     assert {p for p in places if not p.startswith(LEAVES)} == set()
@@ -118,6 +126,7 @@ def test_commands_say_which_extra_they_need(bare):
 CALLS = """
 import torch
 import tvm_sparse as ts
+from tvm_sparse import testing
 from tvm_sparse.compat.deepsparse import Engine
 from tvm_sparse.tuning.remote import Tracker, _count_servers
 x, model = torch.ones(1, 4), torch.nn.Linear(4, 4).eval()
@@ -129,6 +138,7 @@ calls = {
     "engine": lambda: Engine("x.onnx"),
     "quantize": lambda: ts.quantize(model, [(x,)]),
     "tune": lambda: ts.tune(model, (x,)),
+    "emulate": lambda: testing.emulate,
     "tracker": lambda: _count_servers(Tracker("localhost", 9190, "key"), None),
 }
 for name, call in calls.items():
@@ -146,7 +156,7 @@ def test_functions_say_which_extra_they_need(bare):
     told = dict(line.split(" | ") for line in done.stdout.splitlines())
     wanted = {
         **dict.fromkeys(("load", "compile", "shaped", "inspect", "engine"), "onnx"),
-        **{"quantize": "quantize", "tune": "tune", "tracker": "rpc"},
+        **{"quantize": "quantize", "tune": "tune", "emulate": "emulator", "tracker": "rpc"},
     }
     assert told.keys() == wanted.keys()
     for name, extra in wanted.items():

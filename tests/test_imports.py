@@ -18,7 +18,11 @@ def staged_tree():
 
 def test_the_tree_has_the_installed_layout(staged_tree, tmp_path):
     staged_tree.stage(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"tvm_sparse", "tvm_sparse_runtime"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "tvm_sparse",
+        "tvm_sparse_emulator",
+        "tvm_sparse_runtime",
+    }
     assert (tmp_path / "tvm_sparse" / "schedules" / "cpu" / "__init__.py").exists()
     assert (tmp_path / "tvm_sparse" / "frontends" / "__init__.py").exists()
 
@@ -45,6 +49,8 @@ def test_contracts_hold(staged_tree, tmp_path, capfd):
         ("tvm_sparse/ops/wrong.py", "import tvm_sparse"),
         ("tvm_sparse/pruning/wrong.py", "import tvm_sparse.schedules"),
         ("tvm_sparse_runtime/wrong.py", "import torch"),
+        ("tvm_sparse_emulator/wrong.py", "import tvm_sparse.errors"),
+        ("tvm_sparse/ops/wrong.py", "import tvm_sparse_emulator"),
         ("tvm_sparse_runtime/wrong.py", "import tvm_sparse.errors"),
     ],
 )

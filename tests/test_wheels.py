@@ -23,7 +23,7 @@ from tvm_sparse_runtime import __version__
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ["tvm-sparse", "tvm-sparse-runtime"]
+NAMES = ["tvm-sparse", "tvm-sparse-emulator", "tvm-sparse-runtime"]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_wheels_program_runs_an_artifact(files, tmp_path):
 
 
 def test_the_wheels_have_every_module_and_ask_for_what_it_imports(files, tmp_path):
-    """Both wheels beside the distributions that their metadata names, and nothing else."""
+    """All wheels beside the distributions that their metadata names, and nothing else."""
     for wheel in files.glob(f"*{platform.machine()}.whl"):
         shutil.unpack_archive(wheel, tmp_path, "zip")
     metadata = [PathDistribution(folder) for folder in tmp_path.glob("*.dist-info")]

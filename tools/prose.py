@@ -21,6 +21,7 @@ SOURCES = (
     "frontends",
     "schedules",
     "python/tvm_sparse_runtime",
+    "emulator",
     "tools",
     "benchmarks",
 )

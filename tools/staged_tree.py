@@ -19,8 +19,11 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "tree"
 CONFIG = str(ROOT / "pyproject.toml")
-RUNTIME = {"tvm_sparse_runtime": "python/tvm_sparse_runtime"}
-"""A distribution of its own, with a ``pyproject.toml`` beside it."""
+OTHERS = {
+    "tvm_sparse_emulator": "emulator/tvm_sparse_emulator",
+    "tvm_sparse_runtime": "python/tvm_sparse_runtime",
+}
+"""Distributions of their own, each with a ``pyproject.toml`` beside it."""
 
 LINT_IMPORTS = f"""
 import sys
@@ -42,7 +45,7 @@ def stage(tree: Path) -> None:
     settings = tomllib.loads(Path(CONFIG).read_text(encoding="utf-8"))
     shutil.rmtree(tree, ignore_errors=True)
     packages = settings["tool"]["scikit-build"]["wheel"]["packages"]
-    for target, source in {**packages, **RUNTIME}.items():
+    for target, source in {**packages, **OTHERS}.items():
         for file in (ROOT / source).rglob("*.py*"):
             if file.suffix in (".py", ".typed"):
                 link = tree / target / file.relative_to(ROOT / source)

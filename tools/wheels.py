@@ -1,4 +1,4 @@
-"""Build the release files of both distributions: sources, and wheels for x86-64 and aarch64.
+"""Build the release files of all distributions: sources, and wheels for x86-64 and aarch64.
 
 The wheels are ``manylinux_2_28``: Zig's Clang compiles for glibc 2.28 of either machine, and
 auditwheel checks the result. This needs no container and no cross compiler.
@@ -19,7 +19,7 @@ from pathlib import Path
 import ziglang
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECTS = (ROOT / "python", ROOT)
+PROJECTS = (ROOT / "python", ROOT / "emulator", ROOT)
 MACHINES = ("x86_64", "aarch64")
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
-from tvm_sparse.emulation.model import Emulation, emulate
+from tvm_sparse.base.extras import require
 from tvm_sparse.errors import SparseError
 from tvm_sparse.patterns.base import Pattern
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.registry import Kind
+
+if TYPE_CHECKING:
+    from tvm_sparse.emulation.model import Emulation, emulate
 
 __all__ = ["Emulation", "check_kind", "emulate"]
 
@@ -21,6 +24,16 @@ DTYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat1
 SHAPES = ((256, 512), (37, 101), (16, 16), (1, 40))
 DEPTHWISE_SHAPES = ((960, 9), (37, 25), (16, 9), (1, 9))
 SPARSITY = 0.8
+
+
+def __getattr__(name: str) -> Any:
+    """Import what executes CUDA models when it is first used: it needs the extra ``emulator``."""
+    if name not in ("Emulation", "emulate"):
+        raise AttributeError(f"module 'tvm_sparse.testing' has no attribute '{name}'")
+    require("emulator", f"tvm_sparse.testing.{name}")
+    from tvm_sparse.emulation import model
+
+    return getattr(model, name)
 
 
 def check_kind(kind: Kind, pattern: Pattern | None = None) -> None:

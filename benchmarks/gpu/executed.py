@@ -22,9 +22,9 @@ from benchmarks.harness.common import environment, save
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Change, Emulator
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.ops.contractions.contraction import reference
 from tvm_sparse.selection.cuda import depthwise_options
+from tvm_sparse_emulator.report import EmulationReport
 
 ARCH = "sm_90"
 

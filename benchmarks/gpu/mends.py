@@ -13,9 +13,9 @@ from benchmarks.gpu.operators import OPERATORS, Operator
 from benchmarks.harness.common import environment, save
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
-from tvm_sparse.emulation.report import Launch
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.mends import OFF, Mends, using
+from tvm_sparse_emulator.report import Launch
 
 CLAMPED = replace(OFF, clamped_loads=True)
 COUNTS = (

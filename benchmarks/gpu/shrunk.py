@@ -19,7 +19,6 @@ from tvm.target import Target
 
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.emulation.process import Emulator
-from tvm_sparse.emulation.report import Launch
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
 from tvm_sparse.formats.dense import DenseFormat
@@ -36,6 +35,7 @@ from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.rule import first_schedule
+from tvm_sparse_emulator.report import Launch
 
 STEPS = 8
 """Steps of a tile, in the small layer."""

@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from benchmarks.harness.common import environment, save
-from tvm_sparse.emulation import executor
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
+from tvm_sparse_emulator import executor
 
 EDGE, BLOCKS = 256, 4
 SOURCES = {

@@ -28,11 +28,10 @@ def enter(arguments: list[str]) -> None:
     """Start this program again under the stand-in, unless it is there: with its CUDA libraries."""
     if device.STAND_IN in os.environ:
         return
-    from tvm_sparse.emulation.executor import directory
+    from tvm_sparse_emulator import stand_in
 
     # With a log, machine code loads too, and computes nothing: enough for a session of tuning.
-    found = {"LD_LIBRARY_PATH": str(directory()), "FAKE_CUDA_LOG": os.devnull}
-    found[device.STAND_IN] = "1"
+    found = {**stand_in.environment(log=os.devnull), device.STAND_IN: "1"}
     os.execve(sys.executable, [sys.executable, *arguments], {**os.environ, **found})
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.emulation.report import EmulationReport, Triple
-from tvm_sparse.errors import SparseError, UnsupportedError
+from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.report import EmulationReport, Triple
 
 LIBRARY = "libtvm_sparse_ptx.so"
 _MESSAGE = 1000
@@ -22,21 +22,10 @@ _POINTER, _TEXT, _BYTES = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
 
 
 def directory() -> Path:
-    """Return the directory of the executor and of the CUDA driver and runtime that use it.
-
-    Raises
-    ------
-    UnsupportedError
-        The package was built on a system without them.
-    """
-    place = Path(
-        str(importlib.metadata.distribution("tvm-sparse").locate_file("tvm_sparse/emulated"))
-    )
-    if not (place / LIBRARY).exists():
-        raise UnsupportedError(
-            "emulation", f"'{place / LIBRARY}' is not there", "Linux on x86-64 or aarch64"
-        )
-    return place
+    """Return the directory of the executor and of the CUDA driver and runtime that use it."""
+    # An editable installation keeps what was compiled away from the sources.
+    distribution = importlib.metadata.distribution("tvm-sparse-emulator")
+    return Path(str(distribution.locate_file("tvm_sparse_emulator/lib")))
 
 
 @functools.cache
@@ -85,7 +74,7 @@ class Memory(AbstractContextManager["Memory"]):
     def place(self, array: np.ndarray) -> int:
         """Copy a contiguous array to memory of its own and return the address."""
         if not array.flags.c_contiguous:
-            raise SparseError("arguments", "an array is not contiguous", "C order")
+            raise EmulatorError("arguments", "an array is not contiguous in C order")
         memory = int(library().ts_ptx_allocate(array.nbytes))
         ctypes.memmove(memory, array.ctypes.data, array.nbytes)
         library().ts_ptx_wrote(memory, array.nbytes)
@@ -111,7 +100,7 @@ class Memory(AbstractContextManager["Memory"]):
 
         Raises
         ------
-        SparseError
+        EmulatorError
             The PTX ISA forbids such a map.
         """
         rank, encode = array.ndim, library().ts_ptx_tensor_map
@@ -126,7 +115,7 @@ class Memory(AbstractContextManager["Memory"]):
         where = self.place(array)
         shape = (rank, array.itemsize, sizes, strides, boxes, swizzle)
         if encode(made, where, *shape, error, _MESSAGE):
-            raise SparseError("tensor map", error.value.decode())
+            raise EmulatorError("tensor map", error.value.decode())
         return bytes(made)
 
 
@@ -155,24 +144,24 @@ def execute(
 
     Raises
     ------
-    SparseError
+    EmulatorError
         The module holds something that the executor does not know, or cannot be launched so.
     """
     lib, error = library(), ctypes.create_string_buffer(_MESSAGE)
     text = ptx.encode() if isinstance(ptx, str) else ptx
     module = lib.ts_ptx_load(text, error, _MESSAGE)
     if not module:
-        raise SparseError("PTX", error.value.decode())
+        raise EmulatorError("PTX", error.value.decode())
     try:
         entry = lib.ts_ptx_kernel(module, kernel.encode())
         if not entry:
-            raise SparseError("PTX", f"no kernel '{kernel}'")
+            raise EmulatorError("PTX", f"no kernel '{kernel}'")
         with Memory() as own:
             values = [_argument(value, own) for value in arguments]
             pointers = (_POINTER * len(values))(*(ctypes.addressof(value) for value in values))
             sizes = [(ctypes.c_uint32 * 3)(*size) for size in (grid, block)]
             if lib.ts_ptx_launch(module, entry, *sizes, shared, pointers, error, _MESSAGE):
-                raise SparseError(f"kernel '{kernel}'", error.value.decode())
+                raise EmulatorError(f"kernel '{kernel}'", error.value.decode())
             for placed in (own, memory):
                 if placed is not None:
                     placed.fetch()

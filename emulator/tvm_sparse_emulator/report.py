@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields
 from typing import Any
-
-from tvm_sparse.base import json_text
 
 Triple = tuple[int, int, int]
 
@@ -17,7 +16,7 @@ class Finding:
     ``kind`` is ``out of bounds``, ``misaligned``, ``uninitialised``, ``race``, ``unfinished copy``,
     ``barrier divergence``, ``warp divergence``, ``metadata``, ``trap``, ``open group``,
     ``open register``, ``register fence``, ``proxy fence``, ``mbarrier``, ``byte count`` or
-    ``deadlock`` (docs/design/ptx.md says when); ``line`` counts the PTX's lines from 1.
+    ``deadlock`` (the README says when); ``line`` counts the PTX's lines from 1.
     """
 
     kind: str
@@ -102,7 +101,7 @@ class EmulationReport:
     @classmethod
     def parse(cls, text: str | bytes) -> EmulationReport:
         """Return what the executor wrote as JSON."""
-        content = json_text.parsed(text)
+        content = json.loads(text)
         return cls(
             tuple(_made(Launch, one) for one in content["launches"]),
             tuple(_made(Finding, one) for one in content["findings"]),

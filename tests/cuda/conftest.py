@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm_sparse.emulation.executor import directory
+from tvm_sparse_emulator import stand_in
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Launch:
 class FakeCuda:
     """Runs Python code in a process whose CUDA is the fake one, and reads its log."""
 
-    def __init__(self, libraries: Path, log: Path) -> None:
-        self.libraries, self.log = libraries, log
+    def __init__(self, log: Path) -> None:
+        self.log = log
 
     def run(self, code: str) -> object:
         """Return what ``code`` prints as JSON."""
         self.log.unlink(missing_ok=True)
-        variables = {"LD_LIBRARY_PATH": str(self.libraries), "FAKE_CUDA_LOG": str(self.log)}
+        variables = stand_in.environment(log=self.log)
         command = [sys.executable, "-c", code]
         done = subprocess.run(
             command, env={**os.environ, **variables}, capture_output=True, text=True, check=False
@@ -56,4 +56,4 @@ class FakeCuda:
 @pytest.fixture
 def fake_cuda(tmp_path: Path) -> FakeCuda:
     """A CUDA without a GPU, with a log of its own; machine code is loaded, but not executed."""
-    return FakeCuda(directory(), tmp_path / "cuda.log")
+    return FakeCuda(tmp_path / "cuda.log")

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from tvm_sparse.emulation.counted_time import launch_demand, launch_seconds
-from tvm_sparse.emulation.report import Launch
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.cuda.resources import KernelResources
 from tvm_sparse.selection.cuda.chip import load
 from tvm_sparse.selection.cuda.demand import seconds
+from tvm_sparse_emulator.report import Launch
 
 H200 = load("h200")
 SMALL = KernelResources(registers=32, stack=0, shared=0)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
-from tvm_sparse.emulation.executor import execute
-from tvm_sparse.emulation.report import EmulationReport
+from tvm_sparse_emulator.executor import execute
+from tvm_sparse_emulator.report import EmulationReport
 
+needs_nvrtc = pytest.mark.skipif(
+    importlib.util.find_spec("cuda") is None,
+    reason="no NVRTC (pip install 'tvm-sparse-emulator[nvrtc]')",
+)
 WIDTHS = {"b8": 1, "b16": 2, "b32": 4, "b64": 8}
 
 HEAD = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulation.snippets import kernel
-from tvm_sparse.emulation.executor import execute
-from tvm_sparse.emulation.report import EmulationReport
-from tvm_sparse.errors import SparseError
+from tests.emulator.snippets import kernel
+from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.executor import execute
+from tvm_sparse_emulator.report import EmulationReport
 
 LOAD = "mad.wide.u32 %d10, %r0, 4, %d0; ld.global.u32 %r1, [%d10];"
 STORE = "st.global.u32 [%d10], %r9;"
@@ -152,5 +152,5 @@ def test_structures_vectors_and_functions_without_result():
     ],
 )
 def test_what_is_not_known_is_named(functions, body, said):
-    with pytest.raises(SparseError, match=said):
+    with pytest.raises(EmulatorError, match=said):
         launch(functions, body, np.arange(4))

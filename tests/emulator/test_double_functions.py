@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cuda.kernels import needs_nvrtc
-from tests.emulation.snippets import apply
-from tvm_sparse.emulation.executor import execute
-from tvm_sparse.schedules.cuda.nvrtc import compile_source
+from tests.emulator.snippets import apply, needs_nvrtc
+from tvm_sparse_emulator.executor import execute
+from tvm_sparse_emulator.nvrtc import compile_ptx
 
 SOURCE = """
 extern "C" __global__ void k(const double* x, const double* y, double* out) {{
@@ -37,7 +36,7 @@ def test_functions_of_the_cuda_library(expression):
     x, y = np.exp(rng.uniform(-9, 9, 64)), rng.uniform(-20, 20, 64)
     x[:4], y[:4] = [2, 3, 10, 1], [10, 4, 3, -5]
     found = np.zeros(64)
-    ptx = compile_source(SOURCE.format(expression), "compute_90").rstrip(b"\0")
+    ptx = compile_ptx(SOURCE.format(expression), "compute_90")
     execute(ptx, "k", (1, 1, 1), (64, 1, 1), [x, y, found])
     wanted = FUNCTIONS[expression](x, y)
     units = np.abs(found - wanted) / np.spacing(np.abs(wanted))

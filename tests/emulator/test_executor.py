@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.emulation.snippets import apply, kernel, rounded, run
-from tvm_sparse.emulation.executor import execute
-from tvm_sparse.errors import SparseError
+from tests.emulator.snippets import apply, kernel, rounded, run
+from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.executor import execute
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": BF16}
@@ -378,7 +378,7 @@ def test_vectors_and_packing():
 )
 def test_what_is_not_known_is_named(unknown):
     name = unknown.split()[0]
-    with pytest.raises(SparseError, match=f"PTX line \\d+: instruction '{name}' is not one"):
+    with pytest.raises(EmulatorError, match=f"PTX line \\d+: instruction '{name}' is not one"):
         run(f"  {unknown};", [np.zeros(4, "u4")])
 
 
@@ -392,14 +392,14 @@ def test_what_is_not_known_is_named(unknown):
     ],
 )
 def test_malformed_text_is_refused(body, problem):
-    with pytest.raises(SparseError, match=problem):
+    with pytest.raises(EmulatorError, match=problem):
         run(body, [np.zeros(4, "u4")])
 
 
 def test_launches_are_checked():
     text = kernel("", 1).replace("\n{", "\n.maxntid 32, 1, 1\n{")
     arguments = [np.zeros(4, "u4")]
-    with pytest.raises(SparseError, match="33 threads a block, it allows 32"):
+    with pytest.raises(EmulatorError, match="33 threads a block, it allows 32"):
         execute(text, "k", (1, 1, 1), (33, 1, 1), arguments)
-    with pytest.raises(SparseError, match="no kernel 'other'"):
+    with pytest.raises(EmulatorError, match="no kernel 'other'"):
         execute(text, "other", (1, 1, 1), (32, 1, 1), arguments)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulation.snippets import kernel, run
-from tvm_sparse.emulation.executor import Memory, execute
-from tvm_sparse.errors import SparseError
+from tests.emulator.snippets import kernel, run
+from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.executor import Memory, execute
 
 THREADS = 64
 SHARED = ".shared .align 128 .b8 tile[512]; .shared .align 8 .b64 bar[2];"
@@ -335,5 +335,5 @@ def test_boxes_of_a_tensor(swizzle, width, corner):
     ],
 )
 def test_maps_that_the_isa_forbids(box, swizzle, problem):
-    with Memory() as memory, pytest.raises(SparseError, match=problem):
+    with Memory() as memory, pytest.raises(EmulatorError, match=problem):
         memory.tensor_map(np.zeros((8, 64), "u2"), box, swizzle)

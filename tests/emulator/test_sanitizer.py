@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulation.snippets import run
+from tests.emulator.snippets import run
 
 SHARED = ".shared .align 16 .b8 tile[256];"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulation.warpgroups import THREADS, Layout, Product, case
-from tvm_sparse.emulation.executor import execute
-from tvm_sparse.errors import SparseError
+from tests.emulator.warpgroups import THREADS, Layout, Product, case
+from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.executor import execute
 
 LAYOUTS = [Layout(mode, turned) for mode in range(4) for turned in (False, True)]
 PRODUCTS = {
@@ -81,5 +81,5 @@ def test_values_come_no_earlier_than_a_wait_allows():
 
 
 def test_what_is_not_covered_is_refused():
-    with pytest.raises(SparseError, match="base offset"):
+    with pytest.raises(EmulatorError, match="base offset"):
         run("signs", "or.b64 %ad, %d4", f"or.b64 %ad, {1 << 49}")

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_sparse.emulation.executor import Memory, execute
+from tvm_sparse_emulator.executor import Memory, execute
 
 PLACE = Path(__file__).parent / "witnesses"
 ROWS, COLUMNS, DEPTH, THREADS = 128, 128, 192, 128

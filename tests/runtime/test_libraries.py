@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tvm_sparse.base.targets import parse_target
-from tvm_sparse.emulation.process import CUBLASLT, environment
+from tvm_sparse.emulation.process import environment
+from tvm_sparse_emulator.stand_in import CUBLASLT
 from tvm_sparse_runtime import libraries
 from tvm_sparse_runtime.libraries import Found
 

@@ -28,7 +28,7 @@ Compile = Callable[[str], tuple[str, bytes]]
 def packing(target: Target, *, ptx: bool = False) -> dict[str, Any]:
     """Return what ``export_library`` needs besides, to put a GPU's machine code into the file.
 
-    ``ptx``: text for the executor of :mod:`tvm_sparse.emulation` instead.
+    ``ptx``: text for the emulator instead.
     """
     if target.kind.name != "cuda":
         return {}

@@ -8,6 +8,7 @@ from tvm_sparse.errors import InputError
 
 _MODULES = {
     "demo": ("sklearn",),
+    "emulator": ("tvm_sparse_emulator",),
     "onnx": ("onnx",),
     "onnxruntime": ("onnx", "onnxruntime"),
     "quantize": ("torchao",),

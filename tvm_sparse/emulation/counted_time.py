@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.emulation.report import Launch
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.cuda.resources import KernelResources
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.demand import Demand, seconds
 from tvm_sparse.selection.cuda.occupancy import WARP, resident_blocks
+from tvm_sparse_emulator.report import Launch
 
 SECTOR = 32
 """Bytes of a sector of global memory."""

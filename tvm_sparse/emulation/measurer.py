@@ -18,7 +18,6 @@ from tvm_sparse.base.targets import newest_arch
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.counted_time import launch_seconds
 from tvm_sparse.emulation.process import environment
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
@@ -28,6 +27,7 @@ from tvm_sparse.tuning import operands
 from tvm_sparse.tuning.measurer import Measurer
 from tvm_sparse.tuning.pool import Outcome, WorkerPool
 from tvm_sparse.tuning.record import MODELLED
+from tvm_sparse_emulator.report import EmulationReport
 
 BLOCKS = 4
 """Thread blocks of a grid that are executed; the others are taken to do as much."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from tvm_sparse.artifact.own_key import own_key
 from tvm_sparse.emulation.process import Emulator
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import InputError
+from tvm_sparse_emulator.report import EmulationReport
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,15 @@ from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.artifact.own_key import own_trust
 from tvm_sparse.base.targets import capability, newest_arch
 from tvm_sparse.emulation import worker
-from tvm_sparse.emulation.executor import directory
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.errors import SparseError
 from tvm_sparse.passes.finish.lift_workspaces import without_workspaces
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
+from tvm_sparse_emulator import stand_in
+from tvm_sparse_emulator.report import EmulationReport
 
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
-
-CUBLASLT = "libcublasLt.so.13"
-"""The stand-in for NVIDIA's library of products, beside the emulated driver."""
 
 Change = Callable[[str], str]
 
@@ -36,12 +33,9 @@ def environment(target: Target, *, libraries: bool = True) -> dict[str, str]:
 
     With ``libraries`` there is a stand-in for cuBLASLt, too; the real one needs a GPU.
     """
-    newest, place = str(capability(newest_arch(target))), directory()
-    return {
-        "LD_LIBRARY_PATH": str(place),
-        "FAKE_CUDA_CAPABILITY": newest,
-        "TVM_SPARSE_CUBLASLT": str(place / CUBLASLT) if libraries else "off",
-    }
+    products = str(stand_in.directory() / stand_in.CUBLASLT) if libraries else "off"
+    own = stand_in.environment(capability(newest_arch(target)))
+    return {**own, "TVM_SPARSE_CUBLASLT": products}
 
 
 class Emulator(Closing):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.emulation import executor
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.tuning import operands
+from tvm_sparse_emulator import executor
+from tvm_sparse_emulator.report import EmulationReport
 
 Run = tuple[list[np.ndarray], EmulationReport]
 

@@ -123,6 +123,7 @@ def _measurable(target: str | Target, tracker: str | None, by: By) -> ResolvedTa
     if by not in get_args(By):
         raise InputError("by", f"'{by}'", " or ".join(get_args(By)))
     if by == "model":
+        require("emulator", "by='model'")
         if tracker is not None:
             raise InputError("tracker", "nothing is measured by a model", "one of both")
         return resolved

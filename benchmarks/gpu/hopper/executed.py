@@ -9,9 +9,9 @@ import torch
 from benchmarks.gpu.hopper import source
 from benchmarks.gpu.hopper.arguments import POINTERS, Call
 from benchmarks.gpu.hopper.design import Design, Shape
-from tvm_sparse.emulation.executor import Memory, execute
-from tvm_sparse.emulation.report import EmulationReport
 from tvm_sparse.schedules.cuda.nvrtc import compile_source
+from tvm_sparse_emulator.executor import Memory, execute
+from tvm_sparse_emulator.report import EmulationReport
 
 VIRTUAL = "compute_90a"
 SWIZZLE_128B = 3

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../ptx/api.h"
-#include "../ptx/half.h"
+#include "../executor/api.h"
+#include "../executor/half.h"
 #include "cuda_abi.h"
 
 namespace {

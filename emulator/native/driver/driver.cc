@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../ptx/api.h"
+#include "../executor/api.h"
 #include "cuda_abi.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "../ptx/api.h"
+#include "../executor/api.h"
 #include "cuda_abi.h"
 
 namespace {

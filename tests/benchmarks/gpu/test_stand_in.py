@@ -22,13 +22,9 @@ SMALL = Plan(small=True)
 
 def run(place, *arguments, whole=False):
     """Run the queue on the stand-in in ``place``; what is built before is there."""
-    from tvm_sparse.emulation.executor import directory
+    from tvm_sparse_emulator import stand_in
 
-    entered = {
-        "LD_LIBRARY_PATH": str(directory()),
-        "FAKE_CUDA_LOG": os.devnull,
-        "GPU_BENCHMARK_STAND_IN": "1",
-    }
+    entered = {**stand_in.environment(log=os.devnull), "GPU_BENCHMARK_STAND_IN": "1"}
     environment = {**os.environ, **({} if whole else entered)}
     environment |= {"GPU_BENCHMARK_BUILT": str(place / "built"), "PYTHON": sys.executable}
     command = ["benchmarks/gpu/run.sh", "--queue", "--stand-in", "--workers", "2"]
