@@ -109,7 +109,7 @@ class Library:
         if hasattr(self, "_made_with"):
             self._check_host()
         weights = list(self.weights.values())
-        vm = start(self.executable.mod)
+        vm = start(self.executable.jit())
         return Session(
             vm,
             self.inputs,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from tvm.target import Target
 
+from tvm_sparse.base.table import Table
 from tvm_sparse.formats.dense import DenseTapFormat
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.machine.fitted import costs_of
@@ -23,7 +24,7 @@ from tvm_sparse.selection.operators import OPERATORS
 
 def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate]:
     """Return the ways that do not care for zeros: the direct sum, and others if any."""
-    return list(_DENSE[target.kind.name](contraction, target))
+    return list(DENSE_OPERATORS.parts()[target.kind.name](contraction, target))
 
 
 def _on_cpus(contraction: Contraction, target: Target) -> Iterator[Candidate]:
@@ -52,7 +53,7 @@ def winograd_penalty(contraction: Contraction, target: Target) -> float:
 
 def dense_candidate(contraction: Contraction, target: Target) -> Candidate:
     """Return the direct sum; it always exists."""
-    return next(iter(_DENSE[target.kind.name](contraction, target)))
+    return next(iter(DENSE_OPERATORS.parts()[target.kind.name](contraction, target)))
 
 
 def _direct(contraction: Contraction, target: Target) -> Candidate:
@@ -88,8 +89,7 @@ def sparse_candidates(
             yield from operators[target.kind.name](contraction, scan, target)
 
 
-_DENSE: Mapping[str, Callable[[Contraction, Target], Iterator[Candidate]]] = {
-    "llvm": _on_cpus,
-    "cuda": cuda.dense_candidates,
-}
+DENSE_OPERATORS: Table[Callable[[Contraction, Target], Iterator[Candidate]]] = Table(
+    "device", {"llvm": _on_cpus, "cuda": cuda.dense_candidates}
+)
 """By TVM's name for the kind of target; the first candidate is the direct sum."""

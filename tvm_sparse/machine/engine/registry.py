@@ -29,6 +29,9 @@ Pair: TypeAlias = tuple[Numerics, str]
 GPU = "CUDA"
 """Name of the machine of all GPUs."""
 
+OTHERS = {"cuda": GPU}
+"""What is no CPU, by the kind of TVM's target. Third parties' are named by their kind."""
+
 ENGINES: dict[Pair, type[Engine]] = {
     (numerics, machine.name): engine
     for engine, pairs in (
@@ -80,7 +83,13 @@ def supported(numerics: Numerics, target: Target) -> bool:
 
 def known(target: Target) -> list[Numerics]:
     """Return all numerics that ``target`` has operators for."""
-    return _of(GPU if target.kind.name == "cuda" else machine_of(target).name)
+    return _of(name_of(target))
+
+
+def name_of(target: Target) -> str:
+    """Return what numerics are paired with: a CPU's machine, the kind of any other target."""
+    kind = str(target.kind.name)
+    return machine_of(target).name if kind == "llvm" else OTHERS.get(kind, kind)
 
 
 def require_gpu(numerics: Numerics) -> None:
@@ -91,7 +100,7 @@ def require_gpu(numerics: Numerics) -> None:
 
 def require_products(dtype: str, target: Target) -> None:
     """Refuse a CPU without instructions that multiply ``dtype``: it would be slow there."""
-    machine = "a GPU" if target.kind.name == "cuda" else machine_of(target).name
+    machine = name_of(target)
     if machine in {m.name for m in MACHINES if any(known == dtype for known, _ in m.dots)}:
         return
     fast = [m.name for m in MACHINES if any(known == dtype for known, _ in m.dots)]
