@@ -103,12 +103,8 @@ def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
     chooser = Recording(target, Config(tuned=False, cache=not shipped), Decisions())
     with build_context(target):
         mod = source.module
-        for phase in (
-            pipeline.canonicalise(source.weights, len(source.inputs)),
-            pipeline.lower(chooser),
-        ):
-            for step in phase:
-                mod = step(mod)
+        for step in pipeline.lowering(source.weights, len(source.inputs), chooser):
+            mod = step(mod)
     return found
 
 

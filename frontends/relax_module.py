@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.model import Model, build
-from tvm_sparse.passes.finish.lift_weights import SCALAR_BYTES
+from tvm_sparse.passes.finish.lift_weights import SCALAR_BYTES, Lifter
 from tvm_sparse.passes.graph.rewrite import name_of
 
 WHERE = "Relax module"
@@ -45,7 +44,7 @@ def from_relax(module: tvm.IRModule) -> Model:
             "compile it before LegalizeOps and fusion",
         )
     weights = _parameters(main)
-    lifter = _Lifter(main, weights)
+    lifter = Lifter(_naming(main, weights))
     lifted = lifter.visit_expr(main)
     params = [*lifted.params, *lifter.params]
     count = len(params) - len(weights)
@@ -97,28 +96,21 @@ def _parameters(main: relax.Function) -> dict[str, tuple[str, np.ndarray]]:
     return {var.name: (var.name, value.numpy()) for var, value in pairs}
 
 
-@mutator
-class _Lifter(PyExprMutator):
-    """Makes parameters of the constants of ``main`` that are no numbers."""
+def _naming(
+    main: relax.Function, weights: dict[str, tuple[str, np.ndarray]]
+) -> Callable[[Any], str | None]:
+    """Return what names the parameters of large constants; their values land in ``weights``."""
+    taken, given = {param.name for param in main.params}, len(weights)
 
-    def __init__(self, main: relax.Function, weights: dict[str, tuple[str, np.ndarray]]) -> None:
-        super().__init__()
-        self.weights = weights
-        self.params: list[relax.Var] = []
-        self.taken = {param.name for param in main.params}
-        self.seen: dict[Any, relax.Var] = {}
-
-    def visit_generic_const_(self, const: Any) -> Any:
-        """Return the constant, or the parameter that it becomes."""
+    def named(const: Any) -> str | None:
         value = array_of(const)
         if value.nbytes <= SCALAR_BYTES:
-            return const
-        if const not in self.seen:
-            name = name_of(const) or f"constant_{len(self.params)}"
-            while name in self.taken:
-                name += "_"
-            self.taken.add(name)
-            self.seen[const] = relax.Var(name, const.ty)
-            self.params.append(self.seen[const])
-            self.weights[name] = name, value
-        return self.seen[const]
+            return None
+        name = name_of(const) or f"constant_{len(weights) - given}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        weights[name] = name, value
+        return name
+
+    return named

@@ -56,6 +56,11 @@ def lower(chooser: Chooser) -> list[Pass]:
     return passes_of(chooser.target).lower(chooser)
 
 
+def lowering(weights: Mapping[str, np.ndarray], inputs: int, chooser: Chooser) -> list[Pass]:
+    """Phases 1 and 2: from the imported module to functions without schedules."""
+    return [*canonicalise(weights, inputs), *lower(chooser)]
+
+
 def schedule(
     target: Target,
     packed: dict[str, np.ndarray],

@@ -34,6 +34,7 @@ from tvm_sparse.passes.graph.dump import dumped
 from tvm_sparse.passes.graph.failures import applied
 from tvm_sparse.passes.lower.lower_contractions import count_contractions
 from tvm_sparse.passes.shrink.split_batch import parts_of
+from tvm_sparse.program.compiled import Compiled
 from tvm_sparse.program.library import Library
 from tvm_sparse.program.refresh import Recipe
 from tvm_sparse.schedules.build import build_context
@@ -186,10 +187,9 @@ def _compiled(
             executable = applied(
                 lambda m: assemble(m, careful(resolved.target, m), finalise), mod, "built"
             )
-    library = Library(source, resolved.target, executable, packed, (decisions, kernels))
-    library.unaligned = tuple(free)
-    if config.refreshable:
-        library.recipe = Recipe.of(source, resolved.target, config, decisions)
+    recipe = Recipe.of(source, resolved.target, config, decisions) if config.refreshable else None
+    made = (resolved.target, executable, packed, decisions, kernels, tuple(free), recipe)
+    library = Library(Compiled(source, *made))
     library.slow = _slow(library, measure=config.measure)
     for phrase in library.slow if config.measure else ():
         warnings.warn(phrase, SlowKernelWarning, stacklevel=3)

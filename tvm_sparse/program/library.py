@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm.target import Target
 
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.base.targets import spelled
 from tvm_sparse.comparison.profile import profile
 from tvm_sparse.errors import ArtifactError
-from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.effective import to_numpy
 from tvm_sparse.frontends.structure import plain, plain_spec, restored, spec_of
-from tvm_sparse.program.refresh import Recipe
+from tvm_sparse.program.compiled import Compiled
 from tvm_sparse.schedules.kernel import Kernel
-from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse_runtime.host import cpu_features
 
 _MAKERS = ("apache-tvm", "apache-tvm-ffi", "tvm-sparse")
@@ -43,24 +40,17 @@ class Library:
     runs it, on a CPU that has what it was compiled for.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        target: Target,
-        executable: Any,
-        weights: dict[str, np.ndarray],
-        records: tuple[Decisions, list[Kernel]],
-    ) -> None:
-        self.executable, self.target = executable, target
-        self.decisions, self.kernels = records
-        self.inputs, self.outputs, self.weights = model.inputs, model.outputs, weights
+    def __init__(self, compiled: Compiled) -> None:
+        model = compiled.model
+        self.executable, self.target = compiled.executable, compiled.target
+        self.decisions, self.kernels = compiled.decisions, compiled.kernels
+        self.inputs, self.outputs, self.weights = model.inputs, model.outputs, compiled.weights
         self.bounds, self.structure = model.bounds, model.structure
         self._output_spec = model.output_spec
+        self.unaligned, self.recipe = compiled.unaligned, compiled.recipe
         self.alternatives: tuple[Library, ...] = ()
-        self.unaligned: tuple[int, ...] = ()
-        self.recipe: Recipe | None = None
         self.slow: list[str] = []
-        self._pristine = Pristine(executable)
+        self._pristine = Pristine(compiled.executable)
         self._session: Any = None
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:

@@ -89,12 +89,10 @@ class Recipe:
             cache=False,
         )
         chooser, arrays = Chooser(target, config, Decisions()), dict[str, np.ndarray]()
-        steps = pipeline.canonicalise(model.weights, len(model.inputs))
         mod = model.module
         with build_context(target):
-            for step in steps:
-                mod = applied(step, mod, "lowered")
-            for step in (*pipeline.lower(chooser), LiftWeights(arrays)):
+            steps = pipeline.lowering(model.weights, len(model.inputs), chooser)
+            for step in (*steps, LiftWeights(arrays)):
                 mod = applied(step, mod, "lowered")
         return arrays, format(tvm_ffi.structural_hash(mod) % 2**64, "016x")
 

@@ -91,8 +91,7 @@ def steps_of(
 ) -> list[Any]:
     """Return all passes in order for a model with ``weights`` behind ``inputs``."""
     steps = [
-        *pipeline.canonicalise(weights or {}, inputs),
-        *pipeline.lower(Chooser(target, config, Decisions())),
+        *pipeline.lowering(weights or {}, inputs, Chooser(target, config, Decisions())),
         *pipeline.schedule(target, {}),
         *pipeline.finalise(target),
     ]

@@ -151,10 +151,9 @@ def tasks_of(
         config = replace(config, measure=False)
     choose = RememberingChooser if storages else Chooser
     chooser = choose(resolved.target, config, Decisions(), recorded)
-    canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
     with build_context(resolved.target):
-        passes = tvm.transform.Sequential([*canonicalise, *pipeline.lower(chooser)])
-        lowered = passes(source.module)
+        steps = pipeline.lowering(source.weights, len(source.inputs), chooser)
+        lowered = tvm.transform.Sequential(steps)(source.module)
     tasks = extract(lowered, resolved.target, skipped.__setitem__)
     if not isinstance(chooser, RememberingChooser):
         return tasks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,31 +22,33 @@ NUMBERS = "numbers"
 
 
 @mutator
-class _Lifter(PyExprMutator):
-    def __init__(self, mod: tvm.IRModule, weights: dict[str, np.ndarray]) -> None:
+class Lifter(PyExprMutator):
+    """Makes parameters of constants, the same one each time.
+
+    Parameters
+    ----------
+    named
+        Gives the name of a constant's parameter when the constant is met first, or None: it stays.
+    mod
+        The module of the function that is visited.
+    """
+
+    def __init__(self, named: Callable[[Any], str | None], mod: Any = None) -> None:
         super().__init__(mod)
-        self.weights = weights
+        self.named = named
         self.params: list[relax.Var] = []
         self.seen: dict[Any, relax.Var] = {}
 
     def visit_generic_const_(self, const: Any) -> Any:
-        """Replace a constant by a parameter, the same one each time."""
-        if array_of(const).nbytes <= SCALAR_BYTES and name_of(const) != NUMBERS:
+        """Return the constant, or the parameter that it becomes."""
+        if const in self.seen:
+            return self.seen[const]
+        name = self.named(const)
+        if name is None:
             return const
-        if const not in self.seen:
-            name = self._fresh(name_of(const) or "constant")
-            self.seen[const] = relax.Var(name, const.ty)
-            self.params.append(self.seen[const])
-            self.weights[name] = owned(const)
+        self.seen[const] = relax.Var(name, const.ty)
+        self.params.append(self.seen[const])
         return self.seen[const]
-
-    def _fresh(self, name: str) -> str:
-        count = 1
-        fresh = name
-        while fresh in self.weights:
-            count += 1
-            fresh = f"{name}#{count}"
-        return fresh
 
 
 @tvm.transform.module_pass(opt_level=0, name="LiftWeights")
@@ -63,9 +66,21 @@ class LiftWeights:
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with a ``main`` that has no large constants."""
         main = mod["main"]
-        lifter = _Lifter(mod, self.weights)
+        lifter = Lifter(self._named, mod)
         body = lifter.visit_expr(main.body)
         params = [*main.params, *lifter.params]
         lifted = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
         lifted = lifted.with_attr("num_input", len(main.params))
         return tvm.IRModule({**dict(mod.functions_items()), mod.get_global_var("main"): lifted})
+
+    def _named(self, const: Any) -> str | None:
+        """Return a new name for a weight, which keeps its values; None for a small number."""
+        name = name_of(const) or "constant"
+        if array_of(const).nbytes <= SCALAR_BYTES and name != NUMBERS:
+            return None
+        fresh, count = name, 1
+        while fresh in self.weights:
+            count += 1
+            fresh = f"{name}#{count}"
+        self.weights[fresh] = owned(const)
+        return fresh
