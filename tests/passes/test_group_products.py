@@ -9,6 +9,7 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.passes.canonical.simplify import Simplify
 from tvm_sparse.passes.graph.rewrite import constant
 from tvm_sparse.passes.lower.merge_permutes import MergePermutes
@@ -41,13 +42,13 @@ def product(weight, shape):
 )
 def test_batches_become_groups(shape, weight):
     before = product(matrices(*weight), shape)
-    notes = {}
+    notes = Notes()
     after = GroupProducts(notes)(before)
     x = integers(shape)
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
     assert operators(after)["nn.conv1d"] == 1
     assert "matmul" not in operators(after)
-    assert f"{np.prod(weight[:-2])} matrices" in notes["w"]
+    assert f"{np.prod(weight[:-2])} matrices" in notes.of("w")
 
 
 @pytest.mark.parametrize(

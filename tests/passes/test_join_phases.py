@@ -12,6 +12,7 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.passes.graph.rewrite import constant
 from tvm_sparse.passes.shrink.join_phases import JoinPhases
 
@@ -80,17 +81,17 @@ def same_values(before, after):
 
 @pytest.mark.parametrize("name", JOINED)
 def test_joined(name):
-    before, notes = module(JOINED[name], X), {}
+    before, notes = module(JOINED[name], X), Notes()
     after = JoinPhases(notes)(before)
     found = operators(after)
     assert (found["nn.conv1d"], found.get("concat", 0)) == (1, 0)
-    assert "convolutions of one tensor as features of one" in notes["up"]
+    assert "convolutions of one tensor as features of one" in notes.of("up")
     same_values(before, after)
 
 
 @pytest.mark.parametrize("name", APART)
 def test_apart(name):
-    before, notes = module(APART[name], X), {}
+    before, notes = module(APART[name], X), Notes()
     after = JoinPhases(notes)(before)
     assert operators(after) == operators(before)
     assert not notes

@@ -7,6 +7,7 @@ import torch
 
 import tvm_sparse as ts
 from benchmarks.gpu.models import perceptron
+from tvm_sparse.base.notes import Note
 from tvm_sparse.selection.all_dense import all_dense, worth_a_look
 from tvm_sparse.selection.decisions import ON_REQUEST, Decision, Decisions
 
@@ -33,15 +34,15 @@ def test_the_faster_sum_is_taken_and_ties_go_to_dense():
 
 def test_no_model_no_verdict():
     assert all_dense(network(None), network(1.0)) is None
-    assert not worth_a_look(network(None), {})
+    assert not worth_a_look(network(None), [])
 
 
 def test_only_zeros_that_changed_something_are_worth_a_look():
-    assert worth_a_look(network(1.0), {})
-    assert not worth_a_look(network(1.0, chosen="dense"), {})
-    assert worth_a_look(network(1.0, chosen="dense"), {"0": "3 of 4 outputs removed"})
+    assert worth_a_look(network(1.0), [])
+    assert not worth_a_look(network(1.0, chosen="dense"), [])
+    assert worth_a_look(network(1.0, chosen="dense"), [Note("0", "3 of 4 outputs removed")])
     measured = Decisions([replace(LAYER, modelled_us=1.0, dense_us=2.0)])
-    assert not worth_a_look(measured, {})
+    assert not worth_a_look(measured, [])
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_90", "cuda:a10"])

@@ -50,7 +50,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         RemoveTaps(notes),
         *([RemoveChannels(notes), OrderChannels(notes)] if chooser.config.sparse else []),
         FuseDepthwise(chooser),
-        RoundOperands(chooser.config.precision, chooser.target, chooser.note),
+        RoundOperands(chooser.config.precision, chooser.target, notes.add),
         FuseAttention(chooser.target),
         LowerContractions(chooser),
         MergePermutes(),

@@ -17,6 +17,7 @@ from tvm.target import Target
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
 from tvm_sparse.base.progress import shown
 from tvm_sparse.base.targets import ResolvedTarget, parse_target
@@ -164,7 +165,8 @@ def _compiled(
         config = replace(config, measure=False)
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
     chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
-    chooser.notes.update(source.notes)
+    for layer, phrase in source.notes.items():
+        chooser.notes.add(layer, phrase)
     with build_context(resolved.target):
         with phases.next():
             canonicalise = pipeline.canonicalise(source.weights, len(source.inputs))
@@ -198,13 +200,13 @@ def _compiled(
 
 def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisions]:
     """Return the lowered network; the all-dense one where the model finds that as fast."""
-    config, decisions, notes = chooser.config, chooser.decisions, dict(chooser.notes)
+    config, decisions, before = chooser.config, chooser.decisions, list(chooser.notes)
     lowered = _run(dumped(pipeline.lower(chooser), "2-lower", config.dump), mod)
-    changes = {name: note for name, note in chooser.notes.items() if notes.get(name) != note}
+    changes = list(chooser.notes)[len(before) :]
     if not config.sparse or config.force or not worth_a_look(decisions, changes):
         return lowered, decisions
     dense = Chooser(chooser.target, replace(config, sparse=False), Decisions(), chooser.first)
-    dense.notes.update(notes)
+    dense.notes = Notes(before)
     other = _run(pipeline.lower(dense), mod)
     found = all_dense(decisions, dense.decisions)
     return (lowered, decisions) if found is None else (other, found)

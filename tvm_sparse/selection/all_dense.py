@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from tvm_sparse.base.notes import Note
 from tvm_sparse.selection.decisions import DENSE, ON_REQUEST, Decisions
 
 
-def worth_a_look(decisions: Decisions, notes: dict[str, str]) -> bool:
+def worth_a_look(decisions: Decisions, notes: Sequence[Note]) -> bool:
     """Whether zeros changed a network whose times a model knows, and no measurement.
 
     ``notes`` are what passes did to it before, for the sake of zeros.

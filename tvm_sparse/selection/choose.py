@@ -11,6 +11,7 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.config import Config
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.numerics import samples
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.engine.registry import require_products
@@ -70,7 +71,7 @@ class _Packed(dict[str, dict[str, np.ndarray]]):
 class Chooser:
     """Chooses per layer among dense and the storages that fit its zeros.
 
-    ``notes`` are phrases that earlier passes left for a layer's reason, ``widened`` the layers
+    ``notes`` are what earlier passes said of layers, for their reasons; ``widened`` the layers
     whose weights they gave zeros that the network does not multiply. Candidates are measured
     with the schedules that the rules ``first`` have for them, or else with their default ones.
     ``done`` is called whenever one more layer of the network is settled.
@@ -91,7 +92,7 @@ class Chooser:
         if target.kind.name == "llvm":
             with fitted_costs(config.cache):
                 decisions.costs = costs_of(target).source
-        self.notes: dict[str, str] = {}
+        self.notes = Notes()
         self.widened: set[str] = set()
         self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
         self._agreement = Agreement()
@@ -114,15 +115,11 @@ class Chooser:
         packed = _Packed(scan.weight if scan else layer.matrix, candidates)
         times = self._measure(layer, scan, candidates, packed)
         best, how = self._pick(candidates, times)
-        note = self.notes.get(layer.name, "")
+        note = self.notes.of(layer.name)
         reasons = [note, why, how or "; ".join(left_out), *_conditions(times, layer.name)]
         reason = "; ".join(filter(None, [*reasons, best.rival]))
         self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)
-
-    def note(self, name: str, phrase: str) -> None:
-        """Add a phrase to the reason of the layer ``name``."""
-        self.notes[name] = "; ".join(filter(None, [self.notes.get(name, ""), phrase]))
 
     def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""
@@ -199,7 +196,7 @@ class Chooser:
             if alike(candidates, theirs):
                 return times
         if vouching := self._agreement.vouching(static.kind, static.flops(), candidates):
-            self.note(layer.name, f"the model was right about {vouching} layers like it")
+            self.notes.add(layer.name, f"the model was right about {vouching} layers like it")
             return Measured()
         planes = {c.name: c.planes for c in candidates if c.planes}
         turns = transpositions(layer.planes) if planes and layer.planes else {}
@@ -223,7 +220,7 @@ class Chooser:
         turned = sum(times.pop(name) for name in turns)
         times |= {c.name: times[c.name] + turned for c in candidates if c.name not in planes}
         if turned:
-            self.note(layer.name, "times of channels last include transpositions")
+            self.notes.add(layer.name, "times of channels last include transpositions")
         known.append((candidates, times))
         if not times.loaded:
             self._agreement.add(static.kind, static.flops(), candidates, times)

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.numerics import is_float
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.passes.graph.rewrite import (
@@ -18,7 +19,6 @@ from tvm_sparse.passes.graph.rewrite import (
     constant,
     layer_name,
     name_of,
-    note,
     op_name,
     rewrite,
     shape_of,
@@ -45,7 +45,7 @@ class LeftProducts:
     operands where they lie. ``notes`` gets a phrase for each weight.
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module without pruned left operands."""
@@ -74,7 +74,7 @@ class LeftProducts:
         turned = self._rows(sweep, call, weight)
         turned = self._planes(sweep, call, weight) if turned is None else turned
         if turned is not None:
-            note(self.notes, layer_name(weight), "left operand: its product is turned")
+            self.notes.add(layer_name(weight), "left operand: its product is turned")
         return turned
 
     @staticmethod

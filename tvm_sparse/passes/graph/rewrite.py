@@ -44,11 +44,6 @@ def layer_name(weight: Any) -> str:
     return layer_of(name_of(weight)) or "(unnamed constant)"
 
 
-def note(notes: dict[str, str], layer: str, phrase: str) -> None:
-    """Add ``phrase`` to what is known of ``layer``."""
-    notes[layer] = "; ".join(filter(None, (notes.get(layer), phrase)))
-
-
 def shape_of(expr: relax.Expr) -> Shape | None:
     """Return extents (int where static) of a tensor expression, ``None`` if unknown."""
     return shape_of_type(getattr(expr, "ty", None))

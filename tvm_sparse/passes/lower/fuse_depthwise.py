@@ -77,7 +77,7 @@ class FuseDepthwise:
             found = self._option(pair)
             if isinstance(found, str):
                 note = f"not fused with the depthwise convolution before it: {found}"
-                self.chooser.notes[pair.second.layer.name] = note
+                self.chooser.notes.add(pair.second.layer.name, note)
             else:
                 chosen.append((pair, found))
         return chosen
@@ -125,7 +125,7 @@ class FuseDepthwise:
         for convolution, other in zip((pair.first, pair.second), reversed(names), strict=True):
             layer = convolution.layer
             reason = f"fused depthwise + pointwise, with {other}: {gain}"
-            reason = "; ".join(filter(None, (self.chooser.notes.get(layer.name, ""), reason)))
+            reason = "; ".join(filter(None, (self.chooser.notes.of(layer.name), reason)))
             zeros = float((layer.weight == 0).mean())
             depthwise = layer.contraction.depthwise
             found = detect(layer.weight, depthwise=depthwise) if zeros else None

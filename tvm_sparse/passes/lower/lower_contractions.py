@@ -192,7 +192,8 @@ class _Lower:
             r, value = replace(r, numerics=INTEGERS[0]), steps.integers.astype(INTEGERS[0].weight)
             meaning = [constant(steps.sizes), constant(value.sum(1, dtype=INTEGER_SUMS))]
         elif steps is not None:
-            self.chooser.note(layer_name(weight), f"floats, though the state is rounded: {steps}")
+            said = f"floats, though the state is rounded: {steps}"
+            self.chooser.notes.add(layer_name(weight), said)
         typical = r.steps if isinstance(r.steps, int) else OPEN_ROWS
         layer = Layer(layer_name(weight), "linear", r.product, value, times=typical)
         candidate, arrays = self._packed(weight, layer)
@@ -228,7 +229,7 @@ class _Lower:
         if isinstance(found, Integers):
             return found
         if found:
-            self.chooser.note(name, f"{call.ty.dtype}, though its input is quantised: {found}")
+            self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantised: {found}")
         return None
 
     def _emit(self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:

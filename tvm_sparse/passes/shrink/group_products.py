@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.numerics import is_float
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.passes.graph.rewrite import (
@@ -18,7 +19,6 @@ from tvm_sparse.passes.graph.rewrite import (
     constant,
     layer_name,
     name_of,
-    note,
     op_name,
     rewrite,
     static_shape,
@@ -43,7 +43,7 @@ class GroupProducts:
     phrase for each weight.
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module with convolutions instead of products of pruned batches."""
@@ -83,5 +83,5 @@ class GroupProducts:
             out_dtype=str(call.ty.dtype),
         )
         apart = relax.op.reshape(sweep.emit(product), [*rows, *batch, features])
-        note(self.notes, layer_name(weight), f"{groups} matrices, as groups of one convolution")
+        self.notes.add(layer_name(weight), f"{groups} matrices, as groups of one convolution")
         return relax.op.permute_dims(sweep.emit(apart), np.argsort(forth).tolist())

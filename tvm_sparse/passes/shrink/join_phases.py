@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, is_channels_last, options_of
 from tvm_sparse.passes.graph.rewrite import (
@@ -19,7 +20,6 @@ from tvm_sparse.passes.graph.rewrite import (
     count_uses,
     layer_name,
     name_of,
-    note,
     op_name,
     rewrite,
     static_shape,
@@ -86,7 +86,7 @@ class JoinPhases:
     the names of layers whose weights have such zeros.
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
     widened: set[str] = field(default_factory=set)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -135,7 +135,7 @@ class JoinPhases:
         phrase = f"{len(parts)} convolutions of one tensor as features of one"
         if share:
             self.widened.add(layer_name(weight))
-        note(self.notes, layer_name(weight), f"{phrase}, {share:.0%} of it zeros between them")
+        self.notes.add(layer_name(weight), f"{phrase}, {share:.0%} of it zeros between them")
         return weight
 
 

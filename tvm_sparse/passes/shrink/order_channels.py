@@ -9,8 +9,9 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.passes.graph.rewrite import layer_name, note
+from tvm_sparse.passes.graph.rewrite import layer_name
 from tvm_sparse.passes.shrink.channels import Group, weight_matrix
 from tvm_sparse.passes.shrink.remove_channels import ChannelAnalysis, Rebuild, analyse
 
@@ -36,7 +37,7 @@ class OrderChannels:
     each layer that was ordered. (Pruned taps: Park et al., DEPrune, NeurIPS 2024.)
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with ordered layers, or ``mod`` itself where no order helps."""
@@ -54,7 +55,7 @@ class OrderChannels:
         return Rebuild(analysis, self.notes, keep).module(mod)
 
 
-def _orders(analysis: ChannelAnalysis, notes: dict[str, str]) -> dict[int, np.ndarray]:
+def _orders(analysis: ChannelAnalysis, notes: Notes) -> dict[int, np.ndarray]:
     """Return a permutation for each group of tied tensors that gains by one."""
     kernels: dict[int, list[tuple[str, np.ndarray]]] = {}
     groups: dict[int, Group] = {}
@@ -83,9 +84,7 @@ def _orders(analysis: ChannelAnalysis, notes: dict[str, str]) -> dict[int, np.nd
             orders[key] = order
             for name, _ in found:
                 share = f"{after / taps.size:.0%} of the taps instead of {before / taps.size:.0%}"
-                note(
-                    notes, name, f"channels ordered by their taps: groups of {LANES} share {share}"
-                )
+                notes.add(name, f"channels ordered by their taps: groups of {LANES} share {share}")
     return orders
 
 

@@ -12,11 +12,12 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.passes.graph.builders import blocks_ended
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, options_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
-from tvm_sparse.passes.graph.rewrite import constant, layer_name, name_of, note, op_name, shape_of
+from tvm_sparse.passes.graph.rewrite import constant, layer_name, name_of, op_name, shape_of
 from tvm_sparse.passes.shrink.channels import (
     ChannelFacts,
     constants_through,
@@ -119,7 +120,7 @@ class RemoveChannels:
     channels or none. Expects channels last. ``notes`` gets a phrase for each layer that shrank.
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with smaller layers, or ``mod`` itself where nothing can go."""
@@ -159,7 +160,7 @@ class Rebuild:
     """
 
     def __init__(
-        self, analysis: ChannelAnalysis, notes: dict[str, str], keep: Callable[[Any], np.ndarray]
+        self, analysis: ChannelAnalysis, notes: Notes, keep: Callable[[Any], np.ndarray]
     ) -> None:
         self.analysis, self.notes, self.keep = analysis, notes, keep
         self.new: dict[Any, Any] = {}
@@ -260,7 +261,7 @@ class Rebuild:
             if after < before
         ]
         if parts:
-            note(self.notes, layer, f"{' and '.join(parts)} removed")
+            self.notes.add(layer, f"{' and '.join(parts)} removed")
 
 
 def _take(array: np.ndarray, kept: np.ndarray, axis: int) -> np.ndarray:

@@ -10,13 +10,13 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.notes import Notes
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, is_channels_last, options_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
     constant,
     layer_name,
     name_of,
-    note,
     op_name,
     rewrite,
     static_shape,
@@ -77,7 +77,7 @@ class RemoveTaps:
     made for. ``notes`` gets a phrase for each layer with a smaller kernel.
     """
 
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module with smaller kernels."""
@@ -109,4 +109,4 @@ class RemoveTaps:
 
     def _note(self, layer: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         taps = [" x ".join(map(str, kernel)) for kernel in (after, before)]
-        note(self.notes, layer, f"{taps[0]} of {taps[1]} taps meet more than borders")
+        self.notes.add(layer, f"{taps[0]} of {taps[1]} taps meet more than borders")
