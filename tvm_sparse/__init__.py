@@ -15,7 +15,7 @@ _PUBLIC = {
     "Config": "tvm_sparse.base.config",
     "Library": "tvm_sparse.program.library",
     "compile": "tvm_sparse.program.compiler",
-    "compile_for": "tvm_sparse.program.several",
+    "compile_for": "tvm_sparse.program.compile_for",
     "explain": "tvm_sparse.dynamo.report",
     "partitions": "tvm_sparse.dynamo.report",
     "inspect": "tvm_sparse.inspection",

@@ -11,7 +11,7 @@ from torch.nn.utils import prune
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
-from tvm_sparse.inspection.advice import advise
+from tvm_sparse.inspection.explain import advise
 from tvm_sparse.patterns.balanced import Balanced
 
 MODELLED = ts.Config(measure=False)

@@ -44,7 +44,7 @@ BIAS = relax.const([1.0] * 64, "float32")
 
 
 @pytest.mark.parametrize(
-    ("after", "spared"),
+    ("after", "skips_transpose"),
     [
         (turned, [True]),
         (lambda y: turned(relax.op.nn.relu(y)), [True]),
@@ -60,9 +60,9 @@ BIAS = relax.const([1.0] * 64, "float32")
         (relax.op.nn.relu, []),
     ],
 )
-def test_results_that_are_transposed(after, spared):
+def test_results_that_are_transposed(after, skips_transpose):
     mod = relax.transform.Normalize()(module(after))
-    assert list(before_transpositions(mod).values()) == spared
+    assert list(before_transpositions(mod).values()) == skips_transpose
 
 
 def test_results_that_are_read_twice():

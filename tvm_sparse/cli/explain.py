@@ -22,7 +22,7 @@ from tvm_sparse.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tvm_sparse.inspection.advice import Advice
+    from tvm_sparse.inspection.explain import Advice
 
 COLUMNS = (
     "layer",
@@ -68,7 +68,7 @@ def explain_command(
         from tvm_sparse.base.targets import parse_target
         from tvm_sparse.comparison import programs
         from tvm_sparse.comparison.places import place_of
-        from tvm_sparse.inspection.advice import advise
+        from tvm_sparse.inspection.explain import advise
 
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}

@@ -190,7 +190,12 @@ class Chooser:
             return Measured()  # what is timed here is our own code
         if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()
-        key = (static, layer.planes, layer.spared, *((c.name, form(c.storage)) for c in candidates))
+        key = (
+            static,
+            layer.planes,
+            layer.skips_transpose,
+            *((c.name, form(c.storage)) for c in candidates),
+        )
         known = self._times.setdefault(key, [])
         for theirs, times in known:
             if alike(candidates, theirs):
@@ -200,7 +205,9 @@ class Chooser:
             return Measured()
         planes = {c.name: c.planes for c in candidates if c.planes}
         turns = transpositions(layer.planes) if planes and layer.planes else {}
-        turns = {name: turn for name, turn in turns.items() if layer.spared or name == BEFORE}
+        turns = {
+            name: turn for name, turn in turns.items() if layer.skips_transpose or name == BEFORE
+        }
         timed = [self._rebuild(c, static, layer, scan) for c in candidates]
         if static != layer.contraction:
             packed = _Packed(scan.weight if scan else layer.matrix, timed)
@@ -310,10 +317,12 @@ def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | s
     for candidate in sparse_candidates(layer.contraction, scan, target):
         loose = not isinstance(candidate, str) and candidate.name == "unstructured"
         yield (
-            planes_candidate(planes, scan, target, layer.spared) if loose and planes else candidate
+            planes_candidate(planes, scan, target, layer.skips_transpose)
+            if loose and planes
+            else candidate
         )
     if layer.contraction.depthwise and planes:
-        yield planes_candidate(planes, scan, target, layer.spared)
+        yield planes_candidate(planes, scan, target, layer.skips_transpose)
 
 
 def _modelled_us(best: Candidate, times: int) -> float | None:

@@ -22,8 +22,8 @@ class Layer:
     as ``joined`` says are one group of ``contraction``, with zeros between them. One call of the
     network computes ``contraction`` so many ``times``: once for each step of a recurrent layer.
     ``planes`` is the contraction with its own borders, of a convolution whose neighbours want it
-    channels first. It is ``spared`` the transposition behind it then, unless these want yet another
-    order.
+    channels first. Then no transposition is needed behind it (``skips_transpose``), unless these
+    want yet another order.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Layer:
     joined: int = 1
     times: int = 1
     planes: Contraction | None = None
-    spared: bool = True
+    skips_transpose: bool = True
 
     @property
     def stored(self) -> np.ndarray:

@@ -166,7 +166,7 @@ class _Lower:
         if found is None:
             return self._emit(sweep, call, weight, layer, x)
         source, planes = found
-        layer = replace(layer, planes=planes, spared=self.turned[sweep.original])
+        layer = replace(layer, planes=planes, skips_transpose=self.turned[sweep.original])
         candidate, arrays = self._packed(weight, layer)
         c = candidate.planes
         if c is None:

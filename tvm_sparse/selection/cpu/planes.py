@@ -37,11 +37,11 @@ LOADS = 0.5
 
 
 def planes_candidate(
-    contraction: Contraction, scan: Scan, target: Target, spared: bool = True
+    contraction: Contraction, scan: Scan, target: Target, skips_transpose: bool = True
 ) -> Candidate:
     """Return the candidate that keeps exactly the nonzeros; ``contraction`` has its own borders.
 
-    Says ``spared`` that others are transposed behind it, and this one is not.
+    ``skips_transpose`` says that others are transposed behind it, and this one is not.
     """
     c = contraction
     vectors = min(VECTORS, key=lambda v: (plane_of(c, v).tiles * (v + 1), v))
@@ -53,7 +53,7 @@ def planes_candidate(
     )
     storage = ShiftedRowsFormat(inner, plane.step, plane.places)
     (cover,) = covers(scan, (1,), (1,))
-    penalty = _penalty(c, plane, vectors, cover.fraction, spared) * costs_of(target).rows
+    penalty = _penalty(c, plane, vectors, cover.fraction, skips_transpose) * costs_of(target).rows
     func = planes(c, storage, target, vectors)
     return Candidate("unstructured", storage, func, cover.fraction, penalty, planes=c)
 
@@ -63,11 +63,13 @@ def _tile_columns(c: Contraction, vectors: int, target: Target) -> int:
     return COLUMNS if c.groups > 1 else machine_of(target).caches.first // (4 * LANES * vectors)
 
 
-def _penalty(c: Contraction, plane: Plane, vectors: int, fraction: float, spared: bool) -> float:
+def _penalty(
+    c: Contraction, plane: Plane, vectors: int, fraction: float, skips_transpose: bool
+) -> float:
     """Return the modelled cost of a multiply-add relative to dense and its transpositions."""
     outputs, columns = math.prod(c.lead), c.matrix_shape[1]
     inputs, results = map(math.prod, planes_shapes(c))
-    turned = (TURN_IN * inputs / results + TURN_OUT * spared) / columns
+    turned = (TURN_IN * inputs / results + TURN_OUT * skips_transpose) / columns
     idle = plane.tiles * vectors * LANES / outputs
     copied = plane.step * COPY / (math.prod(c.taps) * outputs)
     fixed = copied * c.groups / c.features + idle * (STORE + SLOT / vectors) / columns
