@@ -1,4 +1,4 @@
-"""Two distributions of one release: the runtime, which needs little, and the compiler."""
+"""Distributions of one release: the runtime and the emulator, which need little, the compiler."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ def required(distribution: str) -> set[str]:
 
 def test_the_runtime_needs_only_numpy_and_the_interface_of_tvm():
     assert required("tvm-sparse-runtime") == {"apache-tvm-ffi", "numpy"}
+
+
+def test_the_emulator_needs_only_numpy():
+    assert required("tvm-sparse-emulator") == {"numpy"}
 
 
 def test_one_release_of_tvm_is_named_everywhere():

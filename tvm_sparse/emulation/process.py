@@ -34,7 +34,7 @@ def environment(target: Target, *, libraries: bool = True) -> dict[str, str]:
     With ``libraries`` there is a stand-in for cuBLASLt, too; the real one needs a GPU.
     """
     products = str(stand_in.directory() / stand_in.CUBLASLT) if libraries else "off"
-    own = stand_in.environment(capability(newest_arch(target)))
+    own = stand_in.environment(capability=capability(newest_arch(target)))
     return {**own, "TVM_SPARSE_CUBLASLT": products}
 
 
