@@ -6,11 +6,16 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import tirx
 
-from tvm_sparse.base.numerics import vector_type
+from tvm_sparse.base.numerics import FLOAT_SUMS, vector_type
 
 _fresh = itertools.count()
+
+BITS, SIGN = "uint32", 1 << 31
+"""What an fp32 number is read as, and the bit of its sign there."""
 
 
 def typed(x: Any, scalar: str) -> str:
@@ -52,3 +57,83 @@ def _horner(x: Any, result: Any, coefficients: Iterable[float]) -> Any:
 def clamp(x: Any, low: float, high: float) -> Any:
     """Return ``x`` within ``[low, high]``, or NaN: a failed comparison yields the second."""
     return tirx.max(const(x, low), tirx.min(const(x, high), x))
+
+
+def sign(x: Any) -> Any:
+    """Return the bit of the sign of an fp32 number, all others zero."""
+    return tirx.bitwise_and(tirx.reinterpret(typed(x, BITS), x), const(x, SIGN, BITS))
+
+
+def turned(x: Any, by: Any) -> Any:
+    """Return an fp32 number, its sign turned where ``by`` has that bit."""
+    bits = tirx.bitwise_xor(tirx.reinterpret(typed(x, BITS), x), by)
+    return tirx.reinterpret(typed(x, FLOAT_SUMS), bits)
+
+
+Inner = Callable[[Any, Callable[[Any], Any]], Any]
+"""What is in a call's place: gets the call, and a function that makes an operand flat."""
+
+
+class Terms:
+    """Values that are computed once each, in order: one chain of bindings, none inside another.
+
+    TVM visits a binding's value more than once, and writes it out for each use in its analysis.
+    """
+
+    def __init__(self) -> None:
+        self._bound: dict[Any, Any] = {}
+        self._same: dict[Any, Any] = {}
+
+    def bind(self, value: Any) -> Any:
+        """Return a variable that holds ``value``.
+
+        A variable is its own: TVM's analysis fails on one that is another's value twice.
+        """
+        if isinstance(value, tirx.Var):
+            return value
+        var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
+        self._bound[var] = value
+        return var
+
+    def flat(self, expr: Any, inner: Inner = lambda call, flat: call) -> Any:
+        """Return ``expr`` without bindings: they become the chain's."""
+
+        def flat(part: Any) -> Any:
+            rules = [(tirx.Let, of_let), (tvm.ir.Call, lambda call: inner(call, flat)), own]
+            return tvm_ffi.structural_map(part, rules, order="pre")
+
+        def of_let(let: Any) -> Any:
+            while isinstance(let, tirx.Let):
+                if let.var not in self._bound and let.var not in self._same:
+                    value = flat(let.value)
+                    held = self._same if isinstance(value, tirx.Var) else self._bound
+                    held[let.var] = value
+                let = let.body
+            return flat(let)
+
+        own = (tirx.Var, lambda var: self._same.get(var, var))
+        return flat(expr)
+
+    def written_out(self, result: Any) -> int:
+        """Return how many variables ``result`` has if each that is bound is its value."""
+        sizes: dict[Any, int] = {}
+
+        def size(expr: Any) -> int:
+            total = 0
+
+            def see(var: Any) -> None:
+                nonlocal total
+                total += sizes.get(var, 1)
+
+            tvm_ffi.structural_walk(expr, (tirx.Var, see))
+            return total
+
+        for var, value in self._bound.items():
+            sizes[var] = size(value)
+        return size(result)
+
+    def around(self, result: Any) -> Any:
+        """Return ``result`` with all that is bound."""
+        for var, value in reversed(self._bound.items()):
+            result = tirx.Let(var, value, result)
+        return result

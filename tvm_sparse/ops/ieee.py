@@ -152,6 +152,12 @@ def _in_single_precision(function: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
 
 @_in_single_precision
+def remainder(a: Expr, b: Expr) -> Any:
+    """Return ``a - trunc(a / b) * b`` as C's ``fmod`` gives it, with the sign of ``a``."""
+    return _rest(a, b) if is_float(a) else tirx.truncmod(a, b)
+
+
+@_in_single_precision
 def floor_mod(a: Expr, b: Expr) -> Any:
     """Return ``a - floor(a / b) * b`` as C's ``fmod`` gives it, with the sign of ``b``."""
     if not is_float(a):
@@ -209,9 +215,7 @@ def _rest(a: Expr, b: Expr) -> Any:
 
     It does where the divisor follows from an open extent, and then fails.
     """
-    dtype = str(a.ty.dtype)
-    # The C library has one of each width.
-    return tirx.call_pure_extern(dtype, "fmodf" if dtype == "float32" else "fmod", a, b)
+    return tirx.call_intrin(str(a.ty.dtype), "tirx.fmod", a, b)
 
 
 def _differ_in_sign(a: Expr, b: Expr) -> Any:

@@ -176,7 +176,7 @@ DEFINITIONS: dict[str, Definition] = {
         ieee.floor_divide, integers=partial(integers.quotient, tirx.floordiv)
     ),
     "relax.floor_mod": _typed(ieee.floor_mod, integers=partial(integers.remainder, tirx.floormod)),
-    "relax.mod": _typed(integers=partial(integers.remainder, tirx.truncmod)),
+    "relax.mod": _typed(ieee.remainder, integers=partial(integers.remainder, tirx.truncmod)),
     "relax.equal": _elementwise(ieee.equal),
     "relax.not_equal": _elementwise(ieee.not_equal),
     "relax.less": _compared(tirx.LT),
