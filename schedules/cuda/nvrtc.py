@@ -18,6 +18,11 @@ FLAGS = ("-w", "-default-device", "--device-int128", "--ptxas-options=-O3")
 PREAMBLE = "#define INFINITY __int_as_float(0x7f800000)\n"
 """What generated kernels expect of the host's ``math.h``, which NVRTC does not read."""
 
+_TRAITS = re.compile(r"#include <cuda/std/type_traits>\s*namespace std \{[^}]*\}")
+"""What TVM writes above all kernels for a few of them: NVRTC reads that header for two seconds."""
+
+_STANDARD = re.compile(r"(?<!cuda::)\bstd::")
+
 _NO_NUMBER = re.compile(r"\b(inf|nan)f(?=/\*)")
 """What TVM writes for constants of bfloat16 that are no numbers, a comment behind each."""
 
@@ -80,7 +85,7 @@ def _by_nvrtc(source: str, arch: str) -> bytes:
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={arch}", *FLAGS, *(f"-I{path}" for path in _includes())]
     # The driver's header declares host functions; the types that kernels need are in the others.
-    text = PREAMBLE + source.replace("#include <cuda.h>", "")
+    text = PREAMBLE + _without_traits(source.replace("#include <cuda.h>", ""))
     status, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernels.cu", 0, [], [])
     _check(nvrtc, status, arch)
     try:
@@ -101,6 +106,12 @@ def _by_nvrtc(source: str, arch: str) -> bytes:
         return bytes(code)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _without_traits(source: str) -> str:
+    """Return ``source`` without the header of type traits if it uses none."""
+    plain = _TRAITS.sub("", source)
+    return source if _STANDARD.search(plain) else plain
 
 
 def _check(nvrtc: Any, status: Any, arch: str) -> None:

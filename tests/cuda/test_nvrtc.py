@@ -1,12 +1,14 @@
 import re
 
 import pytest
+from tvm import s_tir, te
 
-from tests.cuda.kernels import ARCHS, needs_nvrtc
+from tests.cuda.kernels import ARCHS, needs_nvrtc, source
 from tvm_sparse.errors import SparseError, UnsupportedError
 from tvm_sparse.schedules.cuda import nvrtc
 
 KERNEL = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+TRAITS = "cuda/std/type_traits"
 
 
 @needs_nvrtc
@@ -43,3 +45,20 @@ def test_nvcc_is_asked_where_nvrtc_is_missing(monkeypatch, tmp_path):
     command = nvrtc.compile_source(KERNEL, "sm_90").decode()
     assert "--cubin" in command
     assert "-arch=sm_90" in command
+
+
+@needs_nvrtc
+def test_the_header_of_type_traits_is_read_only_where_it_is_used():
+    """NVRTC takes two seconds for it, which TVM includes above all kernels."""
+    block = f"#include <{TRAITS}>\nnamespace std {{ using cuda::std::is_same_v; }}\n"
+    using = KERNEL + " static_assert(std::is_same_v<int, int>);"
+    assert TRAITS not in nvrtc._without_traits(block + KERNEL)
+    assert nvrtc._without_traits(block + using) == block + using
+    assert nvrtc.compile_source(block + using, "compute_90")
+    x = te.placeholder((64,), "float16", "X")
+    y = te.compute((64,), lambda i: x[i] + x[i], "Y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, y]))
+    schedule.bind(schedule.get_loops("Y")[0], "threadIdx.x")
+    generated = source(schedule.mod["main"], "sm_90")
+    assert TRAITS in generated
+    assert TRAITS not in nvrtc._without_traits(generated)
