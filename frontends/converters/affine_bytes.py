@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 
+def typed(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return ``x`` in ``dtype``; a trace gets no operations where it has that already."""
+    return x if x.dtype == dtype else x.to(dtype)
+
+
 def centred(x: Tensor, zero: Tensor | None) -> Tensor:
     """Return ``x - zero`` in 32 bits, which neither can leave."""
-    x = x.to(torch.int32)
-    return x if zero is None else x - zero.to(torch.int32)
+    x = typed(x, torch.int32)
+    return x if zero is None else x - typed(zero, torch.int32)
 
 
 def meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
@@ -21,7 +26,7 @@ def quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype)
     """Divide, round halves to even, add the zero point, saturate."""
     limits = torch.iinfo(dtype)
     q = torch.round(x / scale)
-    q = q if zero is None else q + zero.to(q.dtype)
+    q = q if zero is None else q + typed(zero, q.dtype)
     return q.clamp(limits.min, limits.max).to(dtype)
 
 

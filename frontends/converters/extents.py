@@ -238,7 +238,10 @@ def _bordered(value: float, x: te.Tensor, before: list[Any], after: list[Any]) -
 
 @converter("squeeze.default", "squeeze.dim", "squeeze.dims")
 def _squeezed(importer: Any, node: torch.fx.Node) -> Any | None:
-    """Take away the axes that are one to PyTorch; to TVM's converter an open one may be."""
+    """Take away the axes that are one to PyTorch; to TVM's converter an open one may be.
+
+    An extent that guards make one is open all the same: its first element is taken.
+    """
     source: Any = node.args[0]
     shape = source.meta["val"].shape
     if all(isinstance(extent, int) for extent in shape):
@@ -247,6 +250,10 @@ def _squeezed(importer: Any, node: torch.fx.Node) -> Any | None:
     axes = [axis % len(shape) for axis in ([given] if isinstance(given, int) else given)]
     ones = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
     x = importer.env[source]
+    if len(axes) == len(shape) - len(node.meta["val"].shape) > len(ones):
+        firsts, ends = [0] * len(axes), [1] * len(axes)
+        x = emit(importer, relax.op.strided_slice(x, axes, firsts, ends, assume_inbound=True))
+        ones = axes
     return emit(importer, relax.op.squeeze(x, ones)) if ones else x
 
 

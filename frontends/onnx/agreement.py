@@ -14,7 +14,11 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.node import Node
 
 
-class OpenExtentError(InputError):
+class UnlikeError(InputError):
+    """Extents that have to be equal differ."""
+
+
+class OpenExtentError(UnlikeError):
     """An open extent, traced as ``symbol``, must be ``wanted``: a number or another extent."""
 
     symbol: torch.SymInt
@@ -56,6 +60,8 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
     Raises
     ------
     InputError
+        It has another rank.
+    UnlikeError
         It is another one.
     OpenExtentError
         An extent is open in one of them and a number, or another open one, in the other.
@@ -66,7 +72,7 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
     for pair in zip(x.shape, wanted, strict=True):
         numbers = [n for n in pair if isinstance(n, int)]
         if len(set(numbers)) == 2:
-            raise error
+            raise UnlikeError(error.where, error.found, error.expected, error.todo)
         if not numbers:
             nodes: list[Any] = [getattr(n, "node", None) for n in pair]
             differ = nodes[0].hint != nodes[1].hint
@@ -78,13 +84,20 @@ def agree(node: Node, name: str, x: Tensor, wanted: Sequence[Any]) -> None:
 
 
 def require_one(node: Node, axis: int, extent: Any) -> None:
-    """Make an open extent of axis ``axis`` of what ``node`` reads be one.
+    """Make the extent of axis ``axis`` of what ``node`` reads be one.
 
     Raises
     ------
+    UnlikeError
+        It is another number.
     InputError
         It is not one at the sizes of this trace.
     """
+    if isinstance(extent, int):
+        if extent != 1:
+            error = node.unsound(f"axis {axis} has the extent {extent}", "1")
+            raise UnlikeError(error.where, error.found, error.expected, error.todo)
+        return
     with deciding():
         if bool(extent == 1):
             return

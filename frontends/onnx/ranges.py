@@ -4,8 +4,9 @@ A trace is made at one size of each extent. PyTorch notes every question about s
 on the way, with its answer: these are the guards. The program is right for all sizes that give the
 same answers. Guards are made of sums, products, quotients and remainders of extents. So a range is
 found by asking them again: size by size next to that of the trace, and at some sizes far away.
-Where that range is a narrow one, multiples alone are asked: a network that halves its planes five
-times, and joins them again, takes multiples of 32.
+A guard of several extents that does not hold in all of it bounds each of them, the others as
+they were traced. Where that range is a narrow one, multiples alone are asked: a network that halves
+its planes five times, and joins them again, takes multiples of 32.
 """
 
 from __future__ import annotations
@@ -82,20 +83,33 @@ def ranges_of(
         The range of each symbol that is asked for; the result lies inside.
     """
     guards = guards_of(program)
-    result: dict[Any, Range] = {}
+    alone = [guard for guard in guards if len(guard[1]) == 1]
+    limits = {s: _noted(program.range_constraints.get(s), wanted[s]) for s in sizes}
+    found = _box(alone, sizes, limits)
+    if found is None:
+        return None
+    unfit = [g for g in guards if len(g[1]) > 1 and not _holds_in(*g, *found)]
+    if not unfit:
+        return found
+    found = _box([*alone, *unfit], sizes, limits)
+    return found if found and all(_holds_in(*g, *found) for g in unfit) else None
+
+
+def _box(
+    guards: Sequence[Guard], sizes: Mapping[Any, int], limits: Mapping[Any, Range]
+) -> tuple[dict[Any, Range], dict[Any, int]] | None:
+    """Return the range and step of each symbol, the other symbols as they were traced."""
+    ranges: dict[Any, Range] = {}
     steps: dict[Any, int] = {}
     for symbol, size in sizes.items():
-        alone = [expr for expr, symbols in guards if symbols == (symbol,)]
-        low, high = _noted(program.range_constraints.get(symbol), wanted[symbol])
-        found = _stepped(functools.partial(_holds_at, alone, symbol), size, low, high)
+        own = [expr for expr, symbols in guards if symbol in symbols]
+        found = _stepped(functools.partial(_holds_at, own, sizes, symbol), size, *limits[symbol])
         if found is None:
             return None
-        result[symbol], step = found
+        ranges[symbol], step = found
         if step > 1:
             steps[symbol] = step
-    together = [(expr, symbols) for expr, symbols in guards if len(symbols) > 1]
-    fit = all(_holds_in(expr, symbols, result, steps) for expr, symbols in together)
-    return (result, steps) if fit else None
+    return ranges, steps
 
 
 def is_wide(limits: Range) -> bool:
@@ -112,8 +126,8 @@ def _holds(guards: Sequence[Any], values: Mapping[Any, int]) -> bool:
     return all(bool(value_of(g, values)) for g in guards)
 
 
-def _holds_at(guards: Sequence[Any], symbol: Any, size: int) -> bool:
-    return _holds(guards, {symbol: size})
+def _holds_at(guards: Sequence[Any], sizes: Mapping[Any, int], symbol: Any, size: int) -> bool:
+    return _holds(guards, {**sizes, symbol: size})
 
 
 def _noted(found: Any, wanted: Range) -> Range:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,18 +37,18 @@ class Converter:
     reads: frozenset[str] = frozenset()
     any_attributes: bool = False
 
-    @property
+    @functools.cached_property
     def inputs(self) -> list[inspect.Parameter]:
         """Parameters that are inputs of the node."""
         return [p for p in self._parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
 
-    @property
+    @functools.cached_property
     def keywords(self) -> frozenset[str]:
         """Names of the attributes that it takes as arguments."""
         keywords = inspect.Parameter.KEYWORD_ONLY
         return frozenset(p.name for p in self._parameters if p.kind is keywords) - {"node"}
 
-    @property
+    @functools.cached_property
     def wants_node(self) -> bool:
         """Whether the function takes the node itself, for its outputs or a refusal."""
         return any(p.name == "node" for p in self._parameters)

@@ -18,6 +18,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
 from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, ranges_of, settled, size_at
+from tvm_sparse.frontends.onnx.rehearsal import shapes_at
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ def _same_at_one(
     ones: Collection[Any],
     traced: tuple[Mapping[str, Any], Mapping[str, int]],
 ) -> bool:
-    """Whether a trace with 1 for the symbols ``ones`` gives the shapes that ``program`` gives.
+    """Whether 1 for the symbols ``ones`` gives the shapes that ``program`` gives.
 
     PyTorch asks whether an extent is one when it lays out memory and takes products apart, which
     no result depends on. What does depend on it, a squeeze of all such axes, shows in the shapes.
@@ -166,15 +167,12 @@ def _same_at_one(
     symbols, sizes = traced
     numbers = {name: 1 if symbol in ones else sizes[name] for name, symbol in symbols.items()}
     try:
-        single = _program(
-            network, [with_extents(x, numbers) for x in inputs], [{} for _ in inputs], {}
-        )
+        found = shapes_at(network, inputs, numbers)
     except Exception as error:
         _log.debug("at one: %s", error)
         return False
     values = {symbol: numbers[name] for name, symbol in symbols.items()}
     shapes = [tuple(size_at(n, values) for n in shape) for shape in _results(program)]
-    found = _results(single)
     _log.debug("at one: %s and %s", shapes, found)
     return shapes == found
 

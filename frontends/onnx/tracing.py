@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -12,6 +12,7 @@ from torch.export import Dim
 from tvm_sparse.errors import InputError, UnsupportedError
 from tvm_sparse.frontends.onnx.agreement import BranchError, OpenExtentError
 from tvm_sparse.frontends.onnx.inputs import Input, Range
+from tvm_sparse.frontends.onnx.rehearsal import misfit
 from tvm_sparse.frontends.onnx.trace import Bounds, Trace, automatic, common, exported, with_extents
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,14 @@ _SIZES = (
 """Sizes of the axes at the next tries, the leading one first: small ones, then what the kernels of
 images, lines of text and sound are made for. Extents of the same axis are given the same size, so
 that a graph which needs equal ones finds them equal."""
+
+_SELDOM = (
+    (4, 320, 32, 320, 32),
+    (4, 320, 64, 320, 64),
+    (4, 96, 16, 96, 16),
+    (4, 96, 24, 96, 24),
+)
+"""More of them, for networks that fit none of those: lines of text of other heights."""
 
 
 def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: str) -> Trace:
@@ -54,7 +63,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
     }
     sizes = _first_sizes(plain, bounds)
     try:
-        return exported(network, inputs, plain, sizes)
+        return _rehearsed(network, inputs, plain, sizes)
     except UnsupportedError:
         raise
     except OpenExtentError as error:
@@ -64,7 +73,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
             raise _refusal(source, inputs, error) from error
         first = error
     found: dict[Any, Trace] = {}
-    for sizes in _later_sizes(inputs, bounds):
+    for sizes in _fitting(network, inputs, bounds):
         try:
             trace = automatic(network, inputs, sizes, bounds)
         except UnsupportedError:
@@ -87,6 +96,30 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
     if len(found) == 1:
         return next(iter(found.values()))
     raise _refusal(source, inputs, first) from first
+
+
+def _rehearsed(
+    network: nn.Module, inputs: Sequence[Input], dims: Mapping[str, Any], sizes: dict[str, int]
+) -> Trace:
+    """Export with the dimensions ``dims``, if the network fits at ``sizes``."""
+    if dims and (error := misfit(network, inputs, sizes)):
+        raise error
+    return exported(network, inputs, dims, sizes)
+
+
+def _fitting(
+    network: nn.Module, inputs: Sequence[Input], bounds: Bounds
+) -> Iterator[dict[str, int]]:
+    """Yield the later sizes at which the network fits; all where it fits none."""
+    fits = False
+    for rows in (_SIZES, _SELDOM):
+        for sizes in _sizes(rows, inputs, bounds):
+            if misfit(network, inputs, sizes) is None:
+                fits = True
+                yield sizes
+        if fits:
+            return
+    yield from _sizes(_SIZES, inputs, bounds)
 
 
 def _settled_by(
@@ -122,8 +155,10 @@ def _first_sizes(names: Any, bounds: Bounds) -> dict[str, int]:
     }
 
 
-def _later_sizes(inputs: Sequence[Input], bounds: Bounds) -> Iterator[dict[str, int]]:
-    for row in _SIZES:
+def _sizes(
+    rows: Sequence[Sequence[int]], inputs: Sequence[Input], bounds: Bounds
+) -> Iterator[dict[str, int]]:
+    for row in rows:
         found: dict[str, int] = {}
         for x in inputs:
             for axis, name in enumerate(x.shape):

@@ -12,6 +12,7 @@ from tvm_sparse.frontends.converters.affine_bytes import (
     meant,
     quantised,
     quantised_dynamically,
+    typed,
 )
 from tvm_sparse.frontends.onnx.converters.convolutions import convolution
 from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES
@@ -23,7 +24,7 @@ from tvm_sparse.frontends.onnx.types import dtype_of
 def _placed(x: Tensor, parameter: Tensor, axis: int, block_size: int) -> Tensor:
     """Return a scale or zero point so that it broadcasts: whole, by axis, or by blocks of it."""
     if parameter.numel() == 1 and not block_size:
-        return parameter.reshape(())
+        return parameter.reshape(()) if parameter.dim() else parameter
     axis %= x.dim()
     if block_size:
         repeated = parameter.repeat_interleave(block_size, axis)
@@ -51,8 +52,8 @@ def quantise(
     if dtype.is_floating_point:
         raise node.unsound(f"quantises to {dtype}", "integers")
     divided = dtype_of(precision, node.place) if precision else scale.dtype
-    x = x.to(divided if x.is_floating_point() else torch.float32)
-    scale = _placed(x, scale, axis, block_size).to(x.dtype)
+    x = typed(x, divided if x.is_floating_point() else torch.float32)
+    scale = typed(_placed(x, scale, axis, block_size), x.dtype)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
     return quantised(x, scale, zero, dtype)
 
@@ -70,9 +71,9 @@ def dequantise(
 ) -> Tensor:
     """Return what integers mean, by one scale, by those of an axis or of blocks along it."""
     dtype = dtype_of(output_dtype, node.place) if output_dtype else scale.dtype
-    placed = _placed(x, scale, axis, block_size).to(torch.float32)
+    placed = typed(_placed(x, scale, axis, block_size), torch.float32)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
-    return meant(x, placed, zero).to(dtype)
+    return typed(meant(x, placed, zero), dtype)
 
 
 converter("DynamicQuantizeLinear")(quantised_dynamically)

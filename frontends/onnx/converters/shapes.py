@@ -59,10 +59,7 @@ def _squeeze(x: Tensor, axes: np.ndarray | None = None, *, node: Node) -> Tensor
         return x.squeeze()
     for axis in sorted({int(a) % x.dim() for a in axes.reshape(-1)}, reverse=True):
         extent: Any = x.shape[axis]
-        if isinstance(extent, int) and extent != 1:
-            raise ValueError(f"axis {axis} has extent {extent}, not 1")
-        if not isinstance(extent, int):
-            require_one(node, axis, extent)
+        require_one(node, axis, extent)
         x = x.squeeze(axis) if isinstance(extent, int) else x.select(axis, 0)
     return x
 

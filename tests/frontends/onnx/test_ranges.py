@@ -77,6 +77,14 @@ def test_guards_of_two_extents_are_asked_together():
     assert _ranges(wider, 3, 40) is None
 
 
+def test_a_guard_of_two_extents_bounds_each_of_them():
+    def one_row(x):
+        rows = (x.shape[1] - 1) // 16
+        return x * 2 if rows * x.shape[0] == x.shape[0] else x
+
+    assert _ranges(one_row, 3, 20) == [(1, None), (17, 32)]
+
+
 def test_a_fixed_extent_is_a_number():
     _, symbols = _traced(lambda x: x.reshape(x.shape[0], 10), 3, 10)
     assert symbols[1] == 10
