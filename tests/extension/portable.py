@@ -9,21 +9,15 @@ import numpy as np
 from tvm import relax, s_tir, te
 from tvm.relax.backend import cpu_generic
 
-from tvm_sparse.base.numerics import FLOAT32
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import itemsize
-from tvm_sparse.machine.engine.floats import FloatEngine
-from tvm_sparse.machine.engine.registry import ENGINES
 from tvm_sparse.ops.marks import OPERATOR, int64
-from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.device import DevicePasses
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
-from tvm_sparse.schedules import build
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.rule import ScheduleRule
-from tvm_sparse.selection import candidates
 from tvm_sparse.selection.candidate import Candidate
 
 KIND = "c"
@@ -106,19 +100,3 @@ DEVICE = Device(
     after_scheduling=lambda target: [],
 )
 PASSES = DevicePasses(_lower, _schedule, _finalise)
-
-
-@contextlib.contextmanager
-def registered():
-    """Let ``"c"`` be a device, until the end."""
-    tables = (build.DEVICES, DEVICE), (pipeline.DEVICES, PASSES)
-    tables += ((candidates.DENSE_OPERATORS, dense_candidates),)
-    for table, part in tables:
-        table.add(KIND, part)
-    ENGINES[FLOAT32, KIND] = FloatEngine  # what its operators multiply
-    try:
-        yield
-    finally:
-        for table, _part in tables:
-            table.remove(KIND)
-        del ENGINES[FLOAT32, KIND]

@@ -10,12 +10,12 @@ from torch import nn
 from tvm.target import Target
 
 import tvm_sparse as ts
-from tests.extension.portable import KIND, registered
+from tests.extension.portable import DEVICE, KIND, PASSES, dense_candidates
 from tests.extension.striped import STRIPED, striped_candidates
 from tests.extension.test_extension import network
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.load import load
-from tvm_sparse.registry import register, unregister
+from tvm_sparse.registry import register, register_device, unregister, unregister_device
 
 TARGET = Target(KIND)
 
@@ -24,8 +24,9 @@ TARGET = Target(KIND)
 def device():
     everywhere = {"llvm": striped_candidates, KIND: striped_candidates}
     register(replace(STRIPED, operators=everywhere))
-    with registered():
-        yield
+    register_device(KIND, DEVICE, PASSES, dense_candidates)
+    yield
+    unregister_device(KIND)
     unregister("striped")
 
 

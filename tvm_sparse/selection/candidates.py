@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from tvm.target import Target
 
@@ -89,7 +90,9 @@ def sparse_candidates(
             yield from operators[target.kind.name](contraction, scan, target)
 
 
-DENSE_OPERATORS: Table[Callable[[Contraction, Target], Iterator[Candidate]]] = Table(
+DenseOperators: TypeAlias = Callable[[Contraction, Target], Iterator[Candidate]]
+
+DENSE_OPERATORS: Table[DenseOperators] = Table(
     "device", {"llvm": _on_cpus, "cuda": cuda.dense_candidates}
 )
 """By TVM's name for the kind of target; the first candidate is the direct sum."""

@@ -53,6 +53,9 @@ ON_GPU = tuple(
 )
 """What kernels for GPUs are tested with; ``ops/cuda/multiply.py`` has their engines."""
 
+OTHER_NUMERICS: dict[str, tuple[Numerics, ...]] = {GPU: ON_GPU}
+"""What kernels multiply on machines that are no CPUs. Third parties' devices add theirs."""
+
 
 def engine_of(numerics: Numerics, target: Target) -> Engine:
     """Return the engine of a CPU target; refuse numerics that it was not tested with."""
@@ -123,8 +126,8 @@ def untested(numerics: Numerics, machine: str) -> UnsupportedError:
 
 
 def _of(machine: str) -> list[Numerics]:
-    if machine == GPU:
-        return list(ON_GPU)
+    if machine in OTHER_NUMERICS:
+        return list(OTHER_NUMERICS[machine])
     return [numerics for numerics, name in ENGINES if name == machine]
 
 

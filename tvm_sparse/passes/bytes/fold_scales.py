@@ -38,7 +38,7 @@ _ALIKE = 2.0**64
 """Sizes of steps whose ratio is less: no sum of theirs overflows."""
 
 
-class _Rule:
+class _FoldScalesRule:
     """The rule, with what reads what before the module is rewritten."""
 
     def __init__(self, func: relax.Function) -> None:
@@ -189,4 +189,4 @@ class FoldScales:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with fewer products."""
-        return rewrite(mod, _Rule(mod["main"]))
+        return rewrite(mod, _FoldScalesRule(mod["main"]))

@@ -32,7 +32,7 @@ from tvm_sparse.passes.graph.rewrite import (
 from tvm_sparse.schedules.blocks import map_functions
 
 
-class _Rule:
+class _FuseTablesRule:
     """The rule, with what reads what before the module is rewritten."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
@@ -94,7 +94,7 @@ class FuseTables:
         """Return ``mod`` with fewer kernels."""
         if not (self.machine.pack and self.machine.table):
             return mod
-        return rewrite(mod, _Rule(mod))
+        return rewrite(mod, _FuseTablesRule(mod))
 
 
 @tvm.transform.module_pass(opt_level=0, name="AnnotateLookUps")

@@ -67,7 +67,7 @@ class _Numbers:
         return compute(*operands) if compute else tirx.Cast(str(var.ty.dtype), *operands)
 
 
-class _Rule:
+class _QuantiseRowsRule:
     """The rule: what a group makes is there from the first extremum of its rows on."""
 
     def __init__(self, func: relax.Function) -> None:
@@ -111,4 +111,4 @@ class QuantiseRows:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, _Rule(mod["main"]))
+        return rewrite(mod, _QuantiseRowsRule(mod["main"]))

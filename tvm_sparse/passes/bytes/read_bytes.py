@@ -34,7 +34,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class _Rule:
+class _ReadBytesRule:
     """The rule; ``unmade`` are the ``quantize`` whose bytes are never made, and their sizes."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
@@ -173,4 +173,4 @@ class ReadBytes:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with fewer ``dequantize``."""
-        return rewrite(mod, _Rule(mod))
+        return rewrite(mod, _ReadBytesRule(mod))

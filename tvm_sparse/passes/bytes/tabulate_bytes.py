@@ -116,7 +116,7 @@ def _bound(sweep: Rewriter, tensor: Any) -> Any:
     return tensor
 
 
-class _Rule:
+class _TabulateBytesRule:
     """The rule; remembers the tables that it made."""
 
     def __init__(self, machine: Machine) -> None:
@@ -161,4 +161,4 @@ class TabulateBytes:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with tables."""
-        return rewrite(mod, _Rule(self.machine))
+        return rewrite(mod, _TabulateBytesRule(self.machine))

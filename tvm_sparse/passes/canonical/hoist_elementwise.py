@@ -37,7 +37,7 @@ MOST_REPEATED = 1 << 16
 
 
 @dataclass(frozen=True)
-class _Rule:
+class _HoistElementwiseRule:
     functions: frozenset[str]
 
     def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -142,4 +142,4 @@ class HoistElementwise:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with element-wise operators where they fuse."""
-        return rewrite(mod, _Rule(self.functions))
+        return rewrite(mod, _HoistElementwiseRule(self.functions))

@@ -29,7 +29,7 @@ from tvm_sparse.passes.graph.rewrite import (
 )
 
 
-class _Rule:
+class _RoundOperandsRule:
     """The rule; remembers what was rounded, so that layers with the same input share it."""
 
     def __init__(
@@ -114,4 +114,7 @@ class RoundOperands:
         """Return ``mod`` with narrower operands."""
         if self.dtype == FLOAT_SUMS:
             return mod
-        return rewrite(mod, _Rule(Numerics.uniform(self.dtype, FLOAT_SUMS), self.target, self.note))
+        return rewrite(
+            mod,
+            _RoundOperandsRule(Numerics.uniform(self.dtype, FLOAT_SUMS), self.target, self.note),
+        )

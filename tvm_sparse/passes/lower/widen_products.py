@@ -28,7 +28,7 @@ from tvm_sparse.passes.graph.rewrite import (
 VIEWS = ("reshape", "permute_dims")
 
 
-class _Rule:
+class _WidenProductsRule:
     """The rule; remembers what was widened, so that layers with the same input share it."""
 
     def __init__(
@@ -123,4 +123,4 @@ class WidenProducts:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with wider products."""
-        return rewrite(mod, _Rule(self.target, self.note, count_uses(mod["main"])))
+        return rewrite(mod, _WidenProductsRule(self.target, self.note, count_uses(mod["main"])))
