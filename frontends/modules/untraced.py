@@ -95,6 +95,9 @@ _PLAIN = (
 )
 """What PyTorch calls numbers of extents, and what Python does."""
 
+_TRUNCATED = re.compile(r"\bint\(.*\bfloat\(.*\) == \d+")
+"""What Python's ``int`` makes of a fraction of an extent: the number that it is in the example."""
+
 _ANY = (
     "a model that torch.export can trace",
     "run the model on the example inputs first, or pass your own ExportedProgram",
@@ -202,9 +205,12 @@ def _closed(where: str, text: str) -> InputError:
     reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
     start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)
     fixes = [line for line in lines[start:] if " = " in line]
+    todo = f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim"
+    if any(_TRUNCATED.search(reason) for reason in reasons):  # no range would help
+        todo = "compute sizes with whole numbers: n // 2 for int(n * 0.5)"
     return InputError(
         where,
         f"cannot leave these extents open{aside('; '.join(reasons[:1]))}",
         "extents that may be all that their range says",
-        f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim",
+        todo,
     )

@@ -11,6 +11,7 @@ from torch.nn.utils import parametrizations, prune
 
 import tvm_sparse as ts
 from tests.frontends.running import largest_difference, run
+from tests.modules import Apply
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.torch import from_module
 
@@ -226,6 +227,14 @@ def test_what_cannot_be_traced_is_one_clear_error(capfd):
 class Halves(nn.Module):
     def forward(self, x):
         return x.unflatten(2, (-1, 2)) if x.shape[2] % 2 == 0 else x
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.25])
+def test_a_fraction_of_an_extent_is_refused_with_what_to_write(fraction):
+    model = Apply(lambda x: x[:, : int(x.shape[1] * fraction)])
+    dynamic = ({1: torch.export.Dim("n", min=4, max=64)},)
+    with pytest.raises(InputError, match=r"int\(.*whole numbers: n // 2 for int\(n \* 0.5\)"):
+        from_module(model, torch.rand(2, 16), dynamic_shapes=dynamic)
 
 
 @pytest.mark.parametrize(
