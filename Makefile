@@ -27,7 +27,7 @@ export TVM_BIND_THREADS := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-slow lint format docs bench operators wheels clean
+.PHONY: help demo quick test test-slow lint style types format docs bench operators wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,12 +45,17 @@ test-slow: $(DEV)  ## Run the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(DEV)  ## Check style, sentences, types and the direction of imports
+	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going types style
+
+style: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 	$(BIN)/python tools/prose.py
-	$(BIN)/python tools/staged_tree.py mypy
 	$(BIN)/python tools/staged_tree.py imports
+
+types: $(DEV)
+	$(BIN)/python tools/staged_tree.py mypy
 
 format: $(DEV)  ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .

@@ -1,7 +1,8 @@
 """Run mypy or import-linter on the packages as they install.
 
 ``schedules`` and ``frontends`` stand at the top level but install inside ``tvm_sparse``. Tools that
-read files need that layout too, so this script makes it from symbolic links in ``build/tree``.
+read files need that layout too, so this script makes it from symbolic links, in a folder a tool of
+``build/tree``: both may run at a time.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in TOOLS:
         print(f"usage: staged_tree.py {'|'.join(TOOLS)}", file=sys.stderr)
         return 2
-    stage(TREE)
-    return run(arguments[0], TREE).returncode
+    (tool,) = arguments
+    stage(TREE / tool)
+    return run(tool, TREE / tool).returncode
 
 
 if __name__ == "__main__":
