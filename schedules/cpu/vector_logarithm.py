@@ -15,6 +15,9 @@ MANTISSA = 23
 ROOT_HALF = 0x3F3504F3
 """The bits of ``sqrt(1/2)``: mantissas are made to lie between it and its double."""
 
+LARGE = 2.0**30
+"""Its square is an fp32 number, beside which one does not count."""
+
 SMALLEST, LARGEST = 2.0**-126, 3.4028234663852886e38
 """Of fp32 numbers whose mantissa is whole."""
 
@@ -62,6 +65,31 @@ def atanh(x: Any) -> Any:
     twice = terms.bind(const(x, 2) * size / (const(x, 1) - size))
     found = const(x, 0.5) * _log1p(terms, twice)
     return terms.around(turned(found, sign(x)))
+
+
+def asinh(x: Any) -> Any:
+    """Return the number whose hyperbolic sine is ``x``."""
+    terms = Terms()
+    x = terms.bind(x)
+    size = terms.bind(tirx.abs(x))
+    q = terms.bind(size * size)
+    rest = size + q / (const(x, 1) + tirx.sqrt(q + const(x, 1)))
+    return terms.around(turned(_doubled(terms, size, rest), sign(x)))
+
+
+def acosh(x: Any) -> Any:
+    """Return the positive number whose hyperbolic cosine is ``x``: NaN below 1."""
+    terms = Terms()
+    above = terms.bind(x - const(x, 1))
+    rest = above + tirx.sqrt(above) * tirx.sqrt(above + const(x, 2))
+    return terms.around(_doubled(terms, above, rest))
+
+
+def _doubled(terms: Terms, size: Any, rest: Any) -> Any:
+    """Return ``log(1 + rest)``; where ``size`` is large, ``rest`` is twice of it."""
+    large = tirx.LT(const(size, LARGE), size)
+    found = _log1p(terms, terms.bind(tirx.Select(large, size, rest)))
+    return found + tirx.Select(large, const(size, math.log(2)), const(size, 0))
 
 
 def _log1p(terms: Terms, x: Any) -> Any:

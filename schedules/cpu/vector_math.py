@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.registry import rounds_once
 from tvm_sparse.schedules.cpu import vector_trigonometry as circle
-from tvm_sparse.schedules.cpu.vector_logarithm import atanh, log, log1p, log10
+from tvm_sparse.schedules.cpu.vector_logarithm import acosh, asinh, atanh, log, log1p, log10
 from tvm_sparse.schedules.cpu.vector_power import power
 from tvm_sparse.schedules.cpu.vector_remainder import fmod
 from tvm_sparse.schedules.cpu.vector_terms import Terms, clamp, const, let, monic, polynomial, typed
@@ -135,6 +135,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tirx.log": log,
     "tirx.log10": log10,
     "tirx.log1p": log1p,
+    "tirx.asinh": asinh,
+    "tirx.acosh": acosh,
     "tirx.atanh": atanh,
     "tirx.sin": circle.sin,
     "tirx.cos": circle.cos,
@@ -242,7 +244,7 @@ def _stock(op: Any) -> Callable[[Any], Any]:
         dtype = str(call.ty.dtype)
         return tirx.call_pure_extern(dtype, name + "f" * (dtype == FLOAT_SUMS), *call.args)
 
-    if name in ("atanh", "fmod"):
+    if name in ("asinh", "acosh", "atanh", "fmod"):
         return extern
     keys = (
         f"{target}.{kind}"

@@ -16,6 +16,8 @@ ONE_OPERAND = {
     "log": (np.log, 1),
     "log10": (np.log10, 2),
     "log1p": (np.log1p, 2),
+    "asinh": (np.arcsinh, 2),
+    "acosh": (np.arccosh, 2),
     "atanh": (np.arctanh, 2),
     "sin": (np.sin, 1),
     "cos": (np.cos, 1),
@@ -66,7 +68,7 @@ def test_every_size_of_number(name):
     assert (off <= ulps * ULP * np.abs(wanted[some]) + 1e-44).all()
 
 
-@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "atanh"])
+@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "asinh", "atanh"])
 def test_zeros_keep_their_sign(name):
     found = built(1, call(name), np.array([0.0, -0.0] * 16, np.float32))
     assert np.array_equal(np.signbit(found), np.signbit([0.0, -0.0] * 16))
