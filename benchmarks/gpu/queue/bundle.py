@@ -163,11 +163,11 @@ def _packages(cache: Path) -> Path:
 
 
 def _own(cache: Path) -> Path:
-    """Return the archive of the project's two packages."""
+    """Return the archive of the project's packages; tests on a GPU import the emulator, too."""
     staged, wheels = cache / "own", cache / "wheels"
     for folder in (staged, wheels):
         shutil.rmtree(folder, ignore_errors=True)
-    for source in (ROOT, ROOT / "python"):
+    for source in (ROOT, ROOT / "python", ROOT / "emulator"):
         _pip("wheel", "--no-deps", "--quiet", "-w", str(wheels), str(source))
     for wheel in wheels.glob("*.whl"):
         shutil.unpack_archive(wheel, staged, "zip")
