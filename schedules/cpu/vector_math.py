@@ -208,7 +208,7 @@ def _flat(terms: Terms, call: Any, room: int) -> Any:
         return terms.flat(_plain(tirx.call_intrin(str(other.ty.dtype), other.op, *operands)))
 
     operands = [terms.flat(inner, operand) for inner in call.args]
-    return terms.flat(_FUNCTIONS[call.op.name](*operands))
+    return terms.chained(_FUNCTIONS[call.op.name](*operands))
 
 
 @functools.cache
@@ -225,7 +225,9 @@ def _may_be_ours(call: Any) -> bool:
         return False
     if call.op.name == REMAINDER and not rounds_once(tvm.target.Target.current()):
         return False
-    return not any(map(_has_branch, call.args))
+    if any(map(_has_branch, call.args)):
+        return False
+    return _uses(call.op.name) <= SMALL or not any(map(_has_outer, call.args))
 
 
 def _has_branch(operand: Any) -> bool:
@@ -233,6 +235,18 @@ def _has_branch(operand: Any) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(operand, (tvm.ir.Call, found.append))
     return any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in found)
+
+
+def _has_outer(operand: Any) -> bool:
+    """Whether ``operand`` has a variable that is bound around it: it may stand for many terms."""
+    inside: set[Any] = set()
+    used: set[Any] = set()
+    tvm_ffi.structural_walk(operand, (tirx.Let, lambda let: inside.add(let.var)))
+    tvm_ffi.structural_walk(operand, (tirx.Var, used.add))
+    return any(
+        isinstance(var.ty, tvm.ir.PrimType) and str(var.ty.dtype).startswith("float")
+        for var in used - inside
+    )
 
 
 def _stock(op: Any) -> Callable[[Any], Any]:

@@ -30,8 +30,16 @@ def const(x: Any, value: float, dtype: str | None = None) -> Any:
     return tirx.Broadcast(scalar, int(lanes)) if lanes else scalar
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether ``value`` is a variable or a number, which TVM's analysis would bind anew."""
+    value = value.value if isinstance(value, tirx.Broadcast) else value
+    return isinstance(value, tirx.Var | tirx.IntImm | tirx.FloatImm)
+
+
 def let(value: Any, body: Callable[[Any], Any]) -> Any:
-    """Return ``body`` of a variable that holds ``value``."""
+    """Return ``body`` of a variable that holds ``value``, or of ``value`` if it is plain."""
+    if _is_plain(value):
+        return body(value)
     var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
 
@@ -85,11 +93,8 @@ class Terms:
         self._same: dict[Any, Any] = {}
 
     def bind(self, value: Any) -> Any:
-        """Return a variable that holds ``value``.
-
-        A variable is its own: TVM's analysis fails on one that is another's value twice.
-        """
-        if isinstance(value, tirx.Var):
+        """Return a variable that holds ``value``, or ``value`` if it is plain."""
+        if _is_plain(value):
             return value
         var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
         self._bound[var] = value
@@ -106,13 +111,20 @@ class Terms:
             while isinstance(let, tirx.Let):
                 if let.var not in self._bound and let.var not in self._same:
                     value = flat(let.value)
-                    held = self._same if isinstance(value, tirx.Var) else self._bound
+                    held = self._same if _is_plain(value) else self._bound
                     held[let.var] = value
                 let = let.body
             return flat(let)
 
         own = (tirx.Var, lambda var: self._same.get(var, var))
         return flat(expr)
+
+    def chained(self, expr: Any) -> Any:
+        """Return ``expr`` without the bindings around it; those inside of values stay."""
+        while isinstance(expr, tirx.Let):
+            self._bound[expr.var] = expr.value
+            expr = expr.body
+        return expr
 
     def written_out(self, result: Any) -> int:
         """Return how many variables ``result`` has if each that is bound is its value."""

@@ -163,10 +163,8 @@ def floor_mod(a: Expr, b: Expr) -> Any:
     if not is_float(a):
         return tirx.floormod(a, b)
 
-    def signed(d: Expr, rest: Any) -> Any:
-        return tirx.Select(_differ_in_sign(rest, d), rest + d, rest)
-
-    return let(b, lambda d: let(_rest(a, d), lambda rest: signed(d, rest)))
+    # ``b`` is not bound: what a variable of a function stands for is unknown when it is lowered.
+    return let(_rest(a, b), lambda rest: tirx.Select(_differ_in_sign(rest, b), rest + b, rest))
 
 
 @_in_single_precision
