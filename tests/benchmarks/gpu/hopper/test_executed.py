@@ -10,7 +10,7 @@ from benchmarks.gpu.hopper import executed
 from benchmarks.gpu.hopper.arguments import Call
 from tests.benchmarks.gpu.hopper.cases import CASES, UNITS, data
 from tests.cuda.kernels import needs_nvrtc
-from tvm_sparse.errors import SparseError
+from tvm_sparse_emulator.errors import EmulatorError
 
 pytestmark = needs_nvrtc
 
@@ -42,7 +42,7 @@ def test_products_are_exact(name):
 
 
 def test_clusters_are_refused_by_name():
-    with pytest.raises(SparseError, match="cluster"):
+    with pytest.raises(EmulatorError, match="cluster"):
         product("blocks in parts")
 
 
