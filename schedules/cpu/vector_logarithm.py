@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -92,11 +93,21 @@ def _doubled(terms: Terms, size: Any, rest: Any) -> Any:
     return found + tirx.Select(large, const(size, math.log(2)), const(size, 0))
 
 
-def _log1p(terms: Terms, x: Any) -> Any:
+def log1p_of_few_terms(x: Any) -> Any:
+    """Return ``log(1 + x)`` with LLVM's logarithm, which is the C library's for each lane."""
+
+    def natural(_terms: Terms, u: Any) -> Any:
+        return tirx.call_llvm_pure_intrin(str(u.ty.dtype), "llvm.log", u)
+
+    terms = Terms()
+    return terms.around(_log1p(terms, terms.bind(x), natural))
+
+
+def _log1p(terms: Terms, x: Any, natural: Callable[[Terms, Any], Any] | None = None) -> Any:
     one = const(x, 1)
     u = terms.bind(one + x)
     lost = (x - (u - one)) / u
-    found = terms.bind(_log(terms, u))
+    found = terms.bind((natural or _log)(terms, u))
     inner = tirx.And(tirx.LT(const(x, 0), u), tirx.LE(u, const(x, LARGEST)))
     return terms.bind(tirx.Select(inner, found + lost, found))
 

@@ -16,28 +16,36 @@ from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.registry import rounds_once
 from tvm_sparse.schedules.cpu import vector_trigonometry as circle
 from tvm_sparse.schedules.cpu.vector_exponentials import erf, exp, sigmoid, tanh
-from tvm_sparse.schedules.cpu.vector_logarithm import acosh, asinh, atanh, log, log1p, log10
+from tvm_sparse.schedules.cpu.vector_logarithm import (
+    acosh,
+    asinh,
+    atanh,
+    log,
+    log1p,
+    log1p_of_few_terms,
+    log10,
+)
 from tvm_sparse.schedules.cpu.vector_power import power
 from tvm_sparse.schedules.cpu.vector_remainder import fmod
-from tvm_sparse.schedules.cpu.vector_terms import Terms
+from tvm_sparse.schedules.cpu.vector_terms import Terms, written_out
 
 _active: ContextVar[bool] = ContextVar("vector_math", default=False)
 
 
-REMAINDER = "tirx.fmod"
+EXP, LOG1P, REMAINDER = "tirx.exp", "tirx.log1p", "tirx.fmod"
 _OF_LLVM = "tirx.call_llvm_pure_intrin"
 
 LARGEST, SMALL = 8_000, 32
 """Variables of an expression, all written out, that TVM analyses in a second; few of a function."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "tirx.exp": exp,
+    EXP: exp,
     "tirx.sigmoid": sigmoid,
     "tirx.tanh": tanh,
     "tirx.erf": erf,
     "tirx.log": log,
     "tirx.log10": log10,
-    "tirx.log1p": log1p,
+    LOG1P: log1p,
     "tirx.asinh": asinh,
     "tirx.acosh": acosh,
     "tirx.atanh": atanh,
@@ -58,15 +66,78 @@ for name in (*_FUNCTIONS, "tirx.nearbyint", "tirx.rsqrt"):
         tvm.ir.register_op_attr(name, "TVectorizable", True)
 
 
+def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return an intrinsic lowering that is ours inside :func:`vector_math`, TVM's elsewhere."""
+
+    def lower(call: Any) -> Any:
+        if not _may_be_ours(call):
+            return _plain(call)
+        if name == EXP and _written_out(call.args[0]) > SMALL:
+            return _plain(call)
+        if _uses(name) <= SMALL or _is_small(call):
+            return function(*call.args)
+        # Neither this one nor those inside of it: TVM writes them out into each other.
+        return tvm_ffi.structural_map(call, (tvm.ir.Call, _plain_if_large))
+
+    return lower
+
+
+def _may_be_ours(call: Any) -> bool:
+    if not _active.get() or not str(call.ty.dtype).startswith(FLOAT_SUMS):
+        return False
+    if call.op.name == REMAINDER and not rounds_once(tvm.target.Target.current()):
+        return False
+    return not any(map(_has_branch, call.args))
+
+
+def _is_small(call: Any) -> bool:
+    """Whether the terms of ``call`` stay few if each variable is written out in them."""
+    inner = max(map(_written_out, call.args))
+    outer = any(map(_has_outer, call.args))
+    return not outer and (inner == 1 or _uses(call.op.name) * inner <= LARGEST)
+
+
+def _written_out(operand: Any) -> int:
+    """Return how often functions of ours in ``operand`` write out what is inside of them."""
+    found = [1]
+
+    def see(call: Any) -> None:
+        found.append(_uses(_name(call)) * max(map(_written_out, call.args), default=1))
+
+    tvm_ffi.structural_walk(operand, (tvm.ir.Call, see))
+    return max(found)
+
+
+@functools.cache
+def _uses(name: str) -> int:
+    """Return how often a function of ours has its operands if its terms are written out."""
+    if name not in _FUNCTIONS:
+        return 1
+    function = _FUNCTIONS[name]
+    operands = [tirx.Var(f"x{i}", FLOAT_SUMS) for i in range(function.__code__.co_argcount)]
+    with tvm.target.Target("llvm"):
+        return written_out(function(*operands))
+
+
+def _name(call: Any) -> str:
+    return str(getattr(call.op, "name", ""))
+
+
+def _plain_if_large(call: Any) -> Any:
+    return _plain(call) if _uses(_name(call)) > SMALL else call
+
+
 def _plain(call: Any) -> Any:
     """Return what TVM makes of ``call``, or of each of its lanes.
 
     LLVM takes its own functions apart; those of the C library are for single numbers.
     """
+    if call.op.name == LOG1P and str(call.ty.dtype).startswith(FLOAT_SUMS):
+        return log1p_of_few_terms(*call.args)
     lowered = _STOCK[call.op.name]
     scalar, _, lanes = str(call.ty.dtype).partition("x")
     whole = lowered(call)
-    if not lanes or getattr(getattr(whole, "op", None), "name", "") == _OF_LLVM:
+    if not lanes or (isinstance(whole, tvm.ir.Call) and _name(whole) == _OF_LLVM):
         return whole
     terms = Terms()
     operands = [terms.bind(operand) for operand in call.args]
@@ -82,62 +153,11 @@ def _lane(vector: Any, lane: int) -> Any:
     return tirx.Shuffle([vector], [tirx.const(lane, "int32")])
 
 
-def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return an intrinsic lowering that is ours inside :func:`vector_math`, TVM's elsewhere."""
-
-    def lower(call: Any) -> Any:
-        if not _may_be_ours(call):
-            return _plain(call)
-        terms = Terms()
-        return terms.around(_flat(terms, call, LARGEST // _uses(name)))
-
-    return lower
-
-
-def _flat(terms: Terms, call: Any, room: int) -> Any:
-    """Return ``call`` and those of its operands that are ours, too, as one chain of ``terms``.
-
-    Functions with more than ``room`` uses of their operands are called lane by lane.
-    """
-
-    def operand(other: Any, _flat_part: Callable[[Any], Any]) -> Any:
-        name = str(getattr(other.op, "name", ""))
-        if name not in _FUNCTIONS or not _may_be_ours(other):
-            return other
-        uses = _uses(name)
-        if uses <= max(room, SMALL):
-            return _flat(terms, other, room // uses)
-        operands = [terms.flat(inner, operand) for inner in other.args]
-        return terms.flat(_plain(tirx.call_intrin(str(other.ty.dtype), other.op, *operands)))
-
-    operands = [terms.flat(inner, operand) for inner in call.args]
-    return terms.chained(_FUNCTIONS[call.op.name](*operands))
-
-
-@functools.cache
-def _uses(name: str) -> int:
-    """Return how often a function has its operands if all of its terms are written out."""
-    function, terms = _FUNCTIONS[name], Terms()
-    operands = [tirx.Var(f"x{i}", FLOAT_SUMS) for i in range(function.__code__.co_argcount)]
-    with tvm.target.Target("llvm"):
-        return terms.written_out(terms.flat(function(*operands)))
-
-
-def _may_be_ours(call: Any) -> bool:
-    if not _active.get() or not str(call.ty.dtype).startswith(FLOAT_SUMS):
-        return False
-    if call.op.name == REMAINDER and not rounds_once(tvm.target.Target.current()):
-        return False
-    if any(map(_has_branch, call.args)):
-        return False
-    return _uses(call.op.name) <= SMALL or not any(map(_has_outer, call.args))
-
-
 def _has_branch(operand: Any) -> bool:
     """Whether ``operand`` reads only under a condition: what is bound is read in any case."""
     found: list[Any] = []
     tvm_ffi.structural_walk(operand, (tvm.ir.Call, found.append))
-    return any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in found)
+    return any(_name(call) == "tirx.if_then_else" for call in found)
 
 
 def _has_outer(operand: Any) -> bool:

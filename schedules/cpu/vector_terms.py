@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 
@@ -78,19 +77,14 @@ def turned(x: Any, by: Any) -> Any:
     return tirx.reinterpret(typed(x, FLOAT_SUMS), bits)
 
 
-Inner = Callable[[Any, Callable[[Any], Any]], Any]
-"""What is in a call's place: gets the call, and a function that makes an operand flat."""
-
-
 class Terms:
-    """Values that are computed once each, in order: one chain of bindings, none inside another.
+    """Values that are computed once each, in order: one chain of bindings.
 
     TVM visits a binding's value more than once, and writes it out for each use in its analysis.
     """
 
     def __init__(self) -> None:
         self._bound: dict[Any, Any] = {}
-        self._same: dict[Any, Any] = {}
 
     def bind(self, value: Any) -> Any:
         """Return a variable that holds ``value``, or ``value`` if it is plain."""
@@ -100,52 +94,31 @@ class Terms:
         self._bound[var] = value
         return var
 
-    def flat(self, expr: Any, inner: Inner = lambda call, flat: call) -> Any:
-        """Return ``expr`` without bindings: they become the chain's."""
-
-        def flat(part: Any) -> Any:
-            rules = [(tirx.Let, of_let), (tvm.ir.Call, lambda call: inner(call, flat)), own]
-            return tvm_ffi.structural_map(part, rules, order="pre")
-
-        def of_let(let: Any) -> Any:
-            while isinstance(let, tirx.Let):
-                if let.var not in self._bound and let.var not in self._same:
-                    value = flat(let.value)
-                    held = self._same if _is_plain(value) else self._bound
-                    held[let.var] = value
-                let = let.body
-            return flat(let)
-
-        own = (tirx.Var, lambda var: self._same.get(var, var))
-        return flat(expr)
-
-    def chained(self, expr: Any) -> Any:
-        """Return ``expr`` without the bindings around it; those inside of values stay."""
-        while isinstance(expr, tirx.Let):
-            self._bound[expr.var] = expr.value
-            expr = expr.body
-        return expr
-
-    def written_out(self, result: Any) -> int:
-        """Return how many variables ``result`` has if each that is bound is its value."""
-        sizes: dict[Any, int] = {}
-
-        def size(expr: Any) -> int:
-            total = 0
-
-            def see(var: Any) -> None:
-                nonlocal total
-                total += sizes.get(var, 1)
-
-            tvm_ffi.structural_walk(expr, (tirx.Var, see))
-            return total
-
-        for var, value in self._bound.items():
-            sizes[var] = size(value)
-        return size(result)
-
     def around(self, result: Any) -> Any:
         """Return ``result`` with all that is bound."""
         for var, value in reversed(self._bound.items()):
             result = tirx.Let(var, value, result)
         return result
+
+
+def written_out(expr: Any) -> int:
+    """Return how many variables ``expr`` has if each that is bound in it is its value."""
+    sizes: dict[Any, int] = {}
+
+    def of_let(let: Any) -> Any:
+        sizes[let.var] = size(let.value)
+        return let.body
+
+    def size(part: Any) -> int:
+        while isinstance(part, tirx.Let):
+            part = of_let(part)
+        total = 0
+
+        def see(var: Any) -> None:
+            nonlocal total
+            total += sizes.get(var, 1)
+
+        tvm_ffi.structural_walk(part, (tirx.Var, see))
+        return total
+
+    return size(expr)

@@ -19,6 +19,7 @@ from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.bytes.quantise import Scale, dequantised, quantised
+from tvm_sparse.ops.marks import OPAQUE
 from tvm_sparse.ops.tensors.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.tensors.reshape import reshape
 from tvm_sparse.passes.graph.rewrite import op_name, static_shape
@@ -30,8 +31,13 @@ Definition = Callable[[relax.BlockBuilder, relax.Call], Any]
 Scalar = Callable[..., Any]
 
 
-def _elementwise(function: Scalar) -> Definition:
-    """Return the definition of an operator that is ``function`` of its operands' elements."""
+def _elementwise(function: Scalar, *, alone: bool = False) -> Definition:
+    """Return the definition of an operator that is ``function`` of its operands' elements.
+
+    One that is ``alone`` is not fused with others: its terms are many, and TVM's analysis takes
+    minutes for those of several such functions within each other.
+    """
+    attributes = {"op_pattern": OPAQUE} if alone else None
 
     def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         shape = call.ty.shape
@@ -46,7 +52,9 @@ def _elementwise(function: Scalar) -> Definition:
             return te.compute(extents, at, name=hint)
 
         hint, extents = op_name(call).rpartition(".")[2], list(shape.values)
-        return builder.call_te(compute, *operands, primfunc_name_hint=hint)
+        return builder.call_te(
+            compute, *operands, primfunc_name_hint=hint, primfunc_attrs=attributes
+        )
 
     return define
 
@@ -89,14 +97,20 @@ def _is_finite(x: Any) -> Any:
 
 
 def _typed(
-    floats: Scalar | None = None, booleans: Scalar | None = None, integers: Scalar | None = None
+    floats: Scalar | None = None,
+    booleans: Scalar | None = None,
+    integers: Scalar | None = None,
+    *,
+    alone: bool = False,
 ) -> Definition:
     """Return the definition of an operator that TVM gets right for operands of other types."""
 
     def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         dtype = str(call.args[0].ty.dtype)
         own = floats if "float" in dtype else booleans if dtype == "bool" else integers
-        return (stock if own is None else _elementwise(own))(builder, call)
+        if own is None:
+            return stock(builder, call)
+        return _elementwise(own, alone=alone and own is floats)(builder, call)
 
     return define
 
@@ -161,6 +175,8 @@ def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(lambda x: reshape(x, after), call.args[0], primfunc_name_hint="reshape")
 
 
+_ANGLES = ("tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")
+
 DEFINITIONS: dict[str, Definition] = {
     "relax.reshape": _reshape,
     "relax.quantize": _quantise,
@@ -173,10 +189,15 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.negative": _typed(integers=integers.negative),
     "relax.sign": _typed(integers=integers.sign),
     "relax.floor_divide": _typed(
-        ieee.floor_divide, integers=partial(integers.quotient, tirx.floordiv)
+        ieee.floor_divide, integers=partial(integers.quotient, tirx.floordiv), alone=True
     ),
-    "relax.floor_mod": _typed(ieee.floor_mod, integers=partial(integers.remainder, tirx.floormod)),
-    "relax.mod": _typed(ieee.remainder, integers=partial(integers.remainder, tirx.truncmod)),
+    "relax.floor_mod": _typed(
+        ieee.floor_mod, integers=partial(integers.remainder, tirx.floormod), alone=True
+    ),
+    "relax.mod": _typed(
+        ieee.remainder, integers=partial(integers.remainder, tirx.truncmod), alone=True
+    ),
+    **{f"relax.{name}": _typed(getattr(tirx, name), alone=True) for name in _ANGLES},
     "relax.equal": _elementwise(ieee.equal),
     "relax.not_equal": _elementwise(ieee.not_equal),
     "relax.less": _compared(tirx.LT),
