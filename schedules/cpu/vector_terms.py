@@ -29,15 +29,12 @@ def const(x: Any, value: float, dtype: str | None = None) -> Any:
     return tirx.Broadcast(scalar, int(lanes)) if lanes else scalar
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether ``value`` is a variable or a number, which TVM's analysis would bind anew."""
-    value = value.value if isinstance(value, tirx.Broadcast) else value
-    return isinstance(value, tirx.Var | tirx.IntImm | tirx.FloatImm)
-
-
 def let(value: Any, body: Callable[[Any], Any]) -> Any:
-    """Return ``body`` of a variable that holds ``value``, or of ``value`` if it is plain."""
-    if _is_plain(value):
+    """Return ``body`` of a variable that holds ``value``, or of ``value`` if it is one.
+
+    TVM's analysis fails on a variable that is bound to another more than once.
+    """
+    if isinstance(value, tirx.Var):
         return body(value)
     var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
@@ -87,8 +84,8 @@ class Terms:
         self._bound: dict[Any, Any] = {}
 
     def bind(self, value: Any) -> Any:
-        """Return a variable that holds ``value``, or ``value`` if it is plain."""
-        if _is_plain(value):
+        """Return a variable that holds ``value``, or ``value`` if it is one."""
+        if isinstance(value, tirx.Var):
             return value
         var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
         self._bound[var] = value
