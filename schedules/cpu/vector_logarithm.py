@@ -9,7 +9,16 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.schedules.cpu.vector_terms import Terms, const, polynomial, sign, turned, typed
+from tvm_sparse.schedules.cpu.vector_exponentials import LN2_HIGH, LN2_LOW
+from tvm_sparse.schedules.cpu.vector_terms import (
+    LARGEST,
+    Terms,
+    const,
+    polynomial,
+    sign,
+    turned,
+    typed,
+)
 
 SIGNED = "int32"
 MANTISSA = 23
@@ -19,10 +28,8 @@ ROOT_HALF = 0x3F3504F3
 LARGE = 2.0**30
 """Its square is an fp32 number, beside which one does not count."""
 
-SMALLEST, LARGEST = 2.0**-126, 3.4028234663852886e38
+SMALLEST = 2.0**-126
 """Of fp32 numbers whose mantissa is whole."""
-
-LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690581e-4
 
 LOG = (
     -0.07859611510588548,
@@ -55,7 +62,7 @@ def log10(x: Any) -> Any:
 def log1p(x: Any) -> Any:
     """Return ``log(1 + x)``, right for small numbers, too: 2 ulp."""
     terms = Terms()
-    return terms.around(_log1p(terms, terms.bind(x)))
+    return terms.around(_log1p(terms, terms.bind(x), _log))
 
 
 def atanh(x: Any) -> Any:
@@ -64,7 +71,7 @@ def atanh(x: Any) -> Any:
     x = terms.bind(x)
     size = terms.bind(tirx.abs(x))
     twice = terms.bind(const(x, 2) * size / (const(x, 1) - size))
-    found = const(x, 0.5) * _log1p(terms, twice)
+    found = const(x, 0.5) * _log1p(terms, twice, _log)
     return terms.around(turned(found, sign(x)))
 
 
@@ -89,7 +96,7 @@ def acosh(x: Any) -> Any:
 def _doubled(terms: Terms, size: Any, rest: Any) -> Any:
     """Return ``log(1 + rest)``; where ``size`` is large, ``rest`` is twice of it."""
     large = tirx.LT(const(size, LARGE), size)
-    found = _log1p(terms, terms.bind(tirx.Select(large, size, rest)))
+    found = _log1p(terms, terms.bind(tirx.Select(large, size, rest)), _log)
     return found + tirx.Select(large, const(size, math.log(2)), const(size, 0))
 
 
@@ -103,11 +110,11 @@ def log1p_of_few_terms(x: Any) -> Any:
     return terms.around(_log1p(terms, terms.bind(x), natural))
 
 
-def _log1p(terms: Terms, x: Any, natural: Callable[[Terms, Any], Any] | None = None) -> Any:
+def _log1p(terms: Terms, x: Any, natural: Callable[[Terms, Any], Any]) -> Any:
     one = const(x, 1)
     u = terms.bind(one + x)
     lost = (x - (u - one)) / u
-    found = terms.bind((natural or _log)(terms, u))
+    found = terms.bind(natural(terms, u))
     inner = tirx.And(tirx.LT(const(x, 0), u), tirx.LE(u, const(x, LARGEST)))
     return terms.bind(tirx.Select(inner, found + lost, found))
 

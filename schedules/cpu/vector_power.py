@@ -8,12 +8,9 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.schedules.cpu.vector_terms import clamp, const, let, polynomial, typed
+from tvm_sparse.schedules.cpu.vector_terms import LARGEST, clamp, const, let, polynomial, typed
 
 WIDE, BITS = "float64", "uint64"
-LARGEST = 3.4028234663852886e38
-"""Of fp32."""
-
 MANTISSA, BIAS = 52, 1023
 """Bits of a float64's mantissa, and what is added to its exponent."""
 

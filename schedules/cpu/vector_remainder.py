@@ -7,13 +7,11 @@ from typing import Any
 from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.schedules.cpu.vector_terms import Terms, const, sign, turned, typed
+from tvm_sparse.schedules.cpu.vector_terms import LARGEST, Terms, const, sign, turned, typed
 
 WIDE = "float64"
 STEPS = 6
 """A step takes 52 bits from a quotient; one of fp32 numbers has 277."""
-
-LARGEST = 3.4028234663852886e38
 
 
 def fmod(x: Any, y: Any) -> Any:

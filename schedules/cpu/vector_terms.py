@@ -13,6 +13,9 @@ from tvm_sparse.base.numerics import FLOAT_SUMS, vector_type
 
 _fresh = itertools.count()
 
+LARGEST = 3.4028234663852886e38
+"""Of fp32 numbers."""
+
 BITS, SIGN = "uint32", 1 << 31
 """What an fp32 number is read as, and the bit of its sign there."""
 
@@ -102,13 +105,10 @@ def written_out(expr: Any) -> int:
     """Return how many variables ``expr`` has if each that is bound in it is its value."""
     sizes: dict[Any, int] = {}
 
-    def of_let(let: Any) -> Any:
-        sizes[let.var] = size(let.value)
-        return let.body
-
     def size(part: Any) -> int:
         while isinstance(part, tirx.Let):
-            part = of_let(part)
+            sizes[part.var] = size(part.value)
+            part = part.body
         total = 0
 
         def see(var: Any) -> None:

@@ -153,8 +153,12 @@ def _in_single_precision(function: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
 @_in_single_precision
 def remainder(a: Expr, b: Expr) -> Any:
-    """Return ``a - trunc(a / b) * b`` as C's ``fmod`` gives it, with the sign of ``a``."""
-    return _rest(a, b) if is_float(a) else tirx.truncmod(a, b)
+    """Return ``a - trunc(a / b) * b`` of floats as C's ``fmod`` gives it, with the sign of ``a``.
+
+    TVM's analyzer takes its own remainder for one of integers where the divisor follows from an
+    open extent, and then fails.
+    """
+    return tirx.call_intrin(str(a.ty.dtype), "tirx.fmod", a, b)
 
 
 @_in_single_precision
@@ -164,7 +168,7 @@ def floor_mod(a: Expr, b: Expr) -> Any:
         return tirx.floormod(a, b)
 
     # ``b`` is not bound: what a variable of a function stands for is unknown when it is lowered.
-    return let(_rest(a, b), lambda rest: tirx.Select(_differ_in_sign(rest, b), rest + b, rest))
+    return let(remainder(a, b), lambda rest: tirx.Select(_differ_in_sign(rest, b), rest + b, rest))
 
 
 @_in_single_precision
@@ -190,7 +194,7 @@ def floor_divide(a: Expr, b: Expr) -> Any:
 
     def quotient(n: Expr, d: Expr) -> Any:
         by_zero = tirx.And(d <= none, none <= d)
-        return tirx.Select(by_zero, divide(n, d), let(_rest(n, d), lambda r: whole(n, d, r)))
+        return tirx.Select(by_zero, divide(n, d), let(remainder(n, d), lambda r: whole(n, d, r)))
 
     return let(_opaque(a), lambda n: let(b, lambda d: quotient(n, d)))
 
@@ -206,14 +210,6 @@ def power(a: Expr, b: Expr) -> Any:
 
 _WARNED = 3
 """From this exponent on TVM's log tells users to write products."""
-
-
-def _rest(a: Expr, b: Expr) -> Any:
-    """Return C's ``fmod``. TVM's analyzer takes its own remainder for one of integers.
-
-    It does where the divisor follows from an open extent, and then fails.
-    """
-    return tirx.call_intrin(str(a.ty.dtype), "tirx.fmod", a, b)
 
 
 def _differ_in_sign(a: Expr, b: Expr) -> Any:
