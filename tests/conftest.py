@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,6 +33,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out unless the command line chooses tests by marker or by name."""
+    for cases in _grids(items).values():
+        for item in cases[-(-len(cases) // 5) :]:
+            item.add_marker("slow")
     chosen = any("::" in argument for argument in config.args)
     if config.option.markexpr or config.option.keyword or chosen:
         return
@@ -39,6 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def _grids(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """Give the cases of each test marked ``grid``, in an order that mixes their parameters."""
+    found: dict[str, list[pytest.Item]] = {}
+    for item in sorted(items, key=lambda item: zlib.crc32(item.name.encode())):
+        if item.get_closest_marker("grid"):
+            found.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return found
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

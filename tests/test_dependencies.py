@@ -62,6 +62,7 @@ def imported(folders: tuple[str, ...]) -> Iterator[tuple[Path, str, bool]]:
                     yield path, top, node in tree.body
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("name", "folders"),
     [

@@ -163,6 +163,7 @@ def test_every_page_with_python_is_run():
     assert set(pages()) == {*BEGINNINGS, *ELSEWHERE}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "name",
     [

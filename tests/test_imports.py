@@ -42,6 +42,7 @@ def test_contracts_hold(staged_tree, tmp_path, capfd):
     assert done.returncode == 0, capfd.readouterr().out
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("module", "line"),
     [

@@ -56,6 +56,7 @@ def compile_and_compare(model: nn.Module, x: torch.Tensor) -> ts.compiler.Librar
     return library
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("keep", [16, 3])
 @pytest.mark.parametrize(
     "name",

@@ -83,6 +83,7 @@ class Uneven(nn.Module):
         return self.head(torch.relu(self.uneven(torch.cat([500 * y[:, :1], y[:, 1:]], 1))))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activations", ["static", "dynamic"])
 def test_layers_that_lose_most_stay_float(activations):
     torch.manual_seed(0)
@@ -213,6 +214,7 @@ def test_what_cannot_be_quantised_is_refused(model):
         ts.quantize(model, [torch.randn(1, 4, 16, 16)])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activations", ["static", "dynamic"])
 def test_a_model_of_hugging_face_goes_in_as_it_is(activations):
     transformers = package("transformers")

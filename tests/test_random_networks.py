@@ -22,6 +22,7 @@ SEEDS = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", SEEDS)
 def test_compiled_random_network_agrees_with_pytorch(seed):
     model, x = random_network(seed)
@@ -32,6 +33,7 @@ def test_compiled_random_network_agrees_with_pytorch(seed):
     assert float(error) <= BOUND * max(1e-3, float(exact.abs().max()))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("network", [random_glue, random_sequences])
 def test_compiled_random_glue_agrees_with_pytorch(network, seed):
@@ -48,6 +50,7 @@ def test_compiled_random_glue_agrees_with_pytorch(network, seed):
     assert not number.any() or float(wrong.max()) <= BOUND * max(1e-3, scale) + 4 * own
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("network", [random_network, random_sequences])
 def test_a_random_network_takes_a_batch_of_any_size(network, seed):

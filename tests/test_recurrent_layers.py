@@ -59,6 +59,7 @@ def _check(module, inputs, *, sparse):
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("kind", "options", "batch", "given"), LAYERS)
 @torch.no_grad()
 def test_layers(kind, options, batch, given):
@@ -146,6 +147,7 @@ def test_what_the_function_does_not_compute_is_written_out_in_steps(options, cha
         torch.testing.assert_close(got, wanted, atol=1e-2 if changes else 2e-6, rtol=0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
 def test_storages_of_an_open_length_are_timed(cell):
     """As by default; the number of steps is what is typical."""

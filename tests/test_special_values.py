@@ -124,6 +124,7 @@ def check(layers, x, target="cpu", precision="float32", force=None):
     assert {name: count for name, count in wrong.items() if count} == {}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rows, columns, density", [(24, 64, 0.3), (8, 37, 0.4), (8, 52, 0.97)])
 @pytest.mark.parametrize("target, precision", MACHINES)
 def test_linear_layers(target, precision, rows, columns, density):
@@ -135,6 +136,7 @@ def test_linear_layers(target, precision, rows, columns, density):
     check(layers, small_integers(rows, columns), target, precision, {s: s for s in names})
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("target, precision", MACHINES)
 def test_convolutions(target, precision):
     torch.manual_seed(3)
@@ -143,6 +145,7 @@ def test_convolutions(target, precision):
     check(layers, small_integers(2, 32, 9, 7), target, precision, {s: s for s in names})
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("target, precision", MACHINES)
 def test_groups_of_few_channels_stay_apart(target, precision):
     torch.manual_seed(4)
@@ -156,6 +159,7 @@ def test_groups_of_few_channels_stay_apart(target, precision):
     check(layers, x, target, precision)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("storage", STORAGES)
 def test_groups_stay_apart_in_every_storage(storage):
     torch.manual_seed(5)

@@ -27,6 +27,7 @@ def compiled(module, x, path):
     return ts.compile(file, config=ts.Config(measure=False)), expected
 
 
+@pytest.mark.grid
 @fuses
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("channels", [16, 48, 64, 112, 144, 176])

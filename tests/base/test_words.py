@@ -19,6 +19,7 @@ INTERNAL = re.compile(
 )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", MODELS)
 def test_refused_models_are_told_of_in_a_users_words(name, capfd):
     model, inputs, shapes = MODELS[name]

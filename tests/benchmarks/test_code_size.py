@@ -31,6 +31,7 @@ def candidates(contraction):
     yield from sparse_candidates(contraction, Scan(matrix), host())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("contraction", LAYERS, ids=str)
 def test_operators_are_small(contraction):
     sizes = {

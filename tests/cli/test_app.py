@@ -44,6 +44,7 @@ def test_help_names_every_command():
         assert command in done.stdout
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_json_and_debug(command):
     done = call(command, "--help")
@@ -58,6 +59,7 @@ def test_version():
     assert call("--version").stdout == f"tvm-sparse {version('tvm-sparse')}\n"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -76,6 +78,7 @@ def test_wrong_usage_exits_with_2(arguments):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -122,17 +125,18 @@ def test_shells_get_completion():
     assert call(_TVM_SPARSE_COMPLETE="complete_bash", **words).stdout.split() == ["bench"]
 
 
-def test_verbose_tells_of_phases_and_passes_on_stderr(tmp_path):
+@pytest.mark.grid
+@pytest.mark.parametrize(("options", "told"), [((), False), (("-v",), True), (("-vv",), True)])
+def test_verbose_tells_of_phases_and_passes_on_stderr(options, told, tmp_path):
     (tmp_path / "mods.py").write_text(
         "from torch import nn\ndef small():\n    return nn.Linear(16, 16)\n", encoding="utf-8"
     )
     rest = ("compile", "mods:small", "--shape", "1,16", "--dry-run", "--json", "--no-measure")
-    for options, told in {(): False, ("-v",): True, ("-vv",): True}.items():
-        done = call(*options, *rest, PYTHONPATH=str(tmp_path))
-        assert done.returncode == 0, done.stderr
-        json.loads(done.stdout)
-        assert ("choosing: " in done.stderr) == told
-        assert ("Simplify" in done.stderr) == (options == ("-vv",))
+    done = call(*options, *rest, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+    assert ("choosing: " in done.stderr) == told
+    assert ("Simplify" in done.stderr) == (options == ("-vv",))
 
 
 def test_ctrl_c_exits_with_130_and_leaves_nothing(tmp_path):

@@ -225,6 +225,7 @@ def as_dtype(x, dtype):
     return x if x.dtype == torch.bool else x.to(dtype)
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("form", "dtype"), each(FORMS, (torch.float16, torch.bfloat16)))
 def test_networks_equal_pytorch(form, dtype):
@@ -244,6 +245,7 @@ def test_networks_equal_pytorch(form, dtype):
         np.testing.assert_allclose(got.astype("f8"), want.numpy(), rtol=0, atol=bound)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dims", [{0: Dim("batch")}, {0: Dim("batch"), 1: Dim("length")}])
 def test_open_extents_stay_three_kernels(dims):
     inputs = tuple(torch.randn(2, 17, 96).half() for _ in range(3))

@@ -77,6 +77,7 @@ def test_a_driver_would_run_it(artifact, fake_cuda):
     assert len(fake_cuda.lines("capture")) >= 1
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_takes_tensor_cores(pruned, dtype):

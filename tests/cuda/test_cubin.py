@@ -81,6 +81,7 @@ print(json.dumps([list(library(x).shape) for _ in range(3)]))
 """
 
 
+@pytest.mark.grid
 @needs_nvrtc
 def test_artifact_holds_machine_code_only(artifact):
     data = next(artifact[1].glob("*.so")).read_bytes()

@@ -37,6 +37,7 @@ def naive(c, x, matrix):
     return out
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("c", [SAME, STRIDED, DILATED], ids=["same", "strided", "dilated"])

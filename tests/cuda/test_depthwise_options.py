@@ -24,6 +24,7 @@ LAYER = Contraction(
 )
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("sparsity", [0.0, 0.7])
 def test_sub_gemms_equal_the_reference(sparsity, emulator):

@@ -28,6 +28,7 @@ def storage(matrix, lanes=32):
     return DepthwiseTapsFormat.of(matrix, lanes=lanes, shared=False, limit=1)
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_choices_of_a_number():
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_means_of_shares(dtype):
     x = torch.randint(-4, 5, (1, 2, 7, 6), generator=torch.Generator().manual_seed(0)).to(dtype)

@@ -94,6 +94,7 @@ def log(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_what_a_library_has_goes_into_its_call(dtype, log):
     torch.manual_seed(0)
@@ -123,6 +124,7 @@ def test_our_own_kernels_run_without_the_library(log):
     assert not calls(log)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("how", ["find", "multiply"])
 def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     monkeypatch.setenv("FAKE_CUBLASLT", how)
@@ -132,6 +134,7 @@ def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     assert not calls(log)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("dtype", "libraries"), [(torch.float16, True), (torch.float32, False)])
 def test_a_transformer_block(dtype, libraries, log):
     torch.manual_seed(0)
@@ -184,6 +187,7 @@ def test_a_result_that_is_read_twice_is_kept(log):
     assert {c.epilogue for c in calls(log)} == {BIAS}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_special_values_pass_through_relu(value):
     torch.manual_seed(0)

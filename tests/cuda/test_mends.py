@@ -24,6 +24,7 @@ def test_what_is_off_is_on_again_behind_it():
     assert in_use() == Mends()
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("layer", "dtype", "mends", "least"),

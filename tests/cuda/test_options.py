@@ -40,6 +40,7 @@ CHOSEN = [layer for layer, operator in OPERATORS.items() if not operator.tried]
 TENSOR_CORE = ("tile", "sub-GEMM", "depthwise + pointwise")
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("dtype", "arch"), [("float32", "sm_80"), ("float16", "sm_90")])
 @pytest.mark.parametrize("layer", CHOSEN)

@@ -34,6 +34,7 @@ class Use(nn.Module):
         return self.function(x)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("shape", [(4, 4), (70, 3, 3)])
 def test_parallel_loops_are_threads(name, shape):

@@ -45,6 +45,7 @@ ADDED = re.compile(r"(?<=ld\.global\.nc\.v4\.f32 )(.*), \[(%rd\d+)(?:\+(\d+))?\]
 """What the second kernel loads: registers, pointer, offset."""
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("engine", [Scalar, TensorCore])
 @pytest.mark.parametrize("kind", ["dense", "balanced", "block"])
@@ -124,6 +125,7 @@ def test_results_are_the_same_again(emulator):
     np.testing.assert_allclose(first, x @ matrix.T, rtol=0, atol=1e-3)
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("engine", "kind"), [(Scalar, "balanced"), (TensorCore, "dense")])
 def test_random_schedules_equal_the_reference(engine, kind, emulator):
@@ -142,6 +144,7 @@ def test_wide_tiles_in_parts_are_lean():
     assert_lean(scheduled(func, RULES[TensorCore]()), "sm_90", registers=72)
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
@@ -199,6 +202,7 @@ def test_parts_of_streams_have_equally_many_chunks():
         Cut(storage, Warps(4, 2, 3))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_a_network_keeps_partial_sums_in_planned_memory(dtype):

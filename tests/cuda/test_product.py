@@ -47,6 +47,7 @@ def seen(view, array):
     return array[tuple(view.source(np.indices(view.shapes[-1])))]
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)

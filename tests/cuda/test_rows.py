@@ -33,6 +33,7 @@ WANTED = {
 }
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("name", WANTED)
 @pytest.mark.parametrize(("shape", "dtype"), CASES, ids=str)

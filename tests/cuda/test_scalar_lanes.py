@@ -14,6 +14,7 @@ from tvm_sparse.schedules.blocks import VECTORIZED, nodes
 from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions, scalar_lanes
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("columns", [6, 16])
 def test_booleans(columns):

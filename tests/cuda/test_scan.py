@@ -15,6 +15,7 @@ def integers(*shape: int) -> torch.Tensor:
     return torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "int8", "bool"])
 def test_sums(dtype):
     x = integers(2, 37).to(getattr(torch, dtype))

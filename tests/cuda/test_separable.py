@@ -116,6 +116,7 @@ TENSOR_CORE = {
 }
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("case", [*SCALAR, *TENSOR_CORE])
 def test_equals_the_reference(case, emulator):

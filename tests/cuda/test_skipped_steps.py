@@ -62,6 +62,7 @@ def run(emulator, c, tile, matrix, x, *, counted):
     return out.astype(np.float64), report.launches[0]
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ENGINES)
 @pytest.mark.parametrize("case", CASES)
@@ -74,6 +75,7 @@ def test_equals_the_reference(case, dtype, emulator):
     np.testing.assert_array_equal(found, wanted.astype(np.float64))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_what_a_row_lacks_is_neither_read_nor_multiplied(dtype, emulator):

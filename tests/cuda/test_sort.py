@@ -16,6 +16,7 @@ def values(*shape: int) -> torch.Tensor:
     return torch.randint(-9, 10, shape, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "uint8", "bool"])
 def test_equal_elements_keep_their_order(dtype):
     x = values(3, 40).to(getattr(torch, dtype))
@@ -31,6 +32,7 @@ def test_equal_elements_keep_their_order(dtype):
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("length", [7, 8, 9, 33, 63])
 def test_runs_are_merged(length, monkeypatch):
     monkeypatch.setattr(sort, "RUN", 8)

@@ -156,6 +156,7 @@ def test_a_space_begins_with_the_default(rows):
     assert found.rule.feasible(found.variants[0])
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("rows", [1, 8])
 def test_candidates_fit_the_registers_of_an_sm(rows):

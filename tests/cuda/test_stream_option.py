@@ -44,6 +44,7 @@ def test_parts_can_be_turned_off():
         assert option(25088, 1).warps.parts == 1
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_parts_do_not_spill(dtype):

@@ -84,6 +84,7 @@ def emulated(emulator, kind, engine, c, tile, across=16):
     return tiled(c, right, tile, engine()), right_of
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("engine", "case"), [(Scalar, "strided"), (TensorCore, "dilated")])
 @pytest.mark.parametrize("kind", ["dense", "balanced", "block", "joint"])
@@ -92,6 +93,7 @@ def test_equals_the_reference(kind, engine, case, emulator):
     assert right_of(scheduled(func, RULES[engine]()))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("engine", [Scalar, TensorCore])
 @pytest.mark.parametrize("columns", [80, 96])
@@ -121,6 +123,7 @@ def test_steps_past_the_end_do_not_make_nan_of_infinities(engine, emulator):
     np.testing.assert_array_equal(found[1:], 32)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("step", [48, 64])
 @pytest.mark.parametrize("columns", [80, 96, 1000])
 @pytest.mark.parametrize("across", [16, 32, 64])

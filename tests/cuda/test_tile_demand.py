@@ -27,6 +27,7 @@ def emulator():
         yield there
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("storage", "tile", "dtype"),

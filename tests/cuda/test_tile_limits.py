@@ -36,6 +36,7 @@ def layer(name, dtype, arch):
     return option_of(operator, dtype, target(arch)).build(), rule
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("name", "dtype", "arch"),
@@ -59,6 +60,7 @@ def test_candidates_compile_within_the_limits(name, dtype, arch):
             assert used.registers * threads <= REGISTERS
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", ["dense", "balanced", "block convolution", "joint"])
 def test_a_space_begins_with_the_default(name, dtype):
@@ -70,6 +72,7 @@ def test_a_space_begins_with_the_default(name, dtype):
     assert rule.feasible(found.variants[0])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("kind", ["dense", "balanced", "joint"])
 def test_shared_memory_is_bounded(kind, dtype):
@@ -101,6 +104,7 @@ def test_what_does_not_fit_is_not_feasible():
     assert not allowed(rows, across, (1, 128), deep), "too much shared memory, or too long"
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("kind", "engine"),

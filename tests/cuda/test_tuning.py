@@ -47,6 +47,7 @@ class Fake(FakeMeasurer):
         return values[0][0] / default[0][0]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["stream", "tile"])
 def test_better_schedules_are_found_and_recorded(name, shipped):
     case = CASES[name]

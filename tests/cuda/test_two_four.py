@@ -45,6 +45,7 @@ def pruned(rng, shape, keep=2):
     )
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("case", CASES)
@@ -60,6 +61,7 @@ def test_equals_the_reference(case, keep, emulator):
     assert np.array_equal(out, reference(c, x, matrix))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -66,6 +66,7 @@ CASES = {
 }
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ class Net(nn.Module):
         return torch.relu(self.c(self.b(y) + x))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("open_batch", [False, True])
 def test_a_network_with_epilogues_equals_pytorch(open_batch, monkeypatch):

@@ -92,6 +92,7 @@ def test_a_second_graph_comes_from_the_cache():
     assert part.decisions[0]["chosen"] == "dense"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("check", ["versions", "values"])
 def test_changed_weights_are_noticed(check):
     model, x = network(), torch.randn(4, 16)
@@ -113,6 +114,7 @@ def test_changed_weights_are_noticed(check):
         assert_right(fast, model, x)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("way", ["ts.prune", "torch.nn.utils.prune"])
 def test_masks_that_are_attached_make_layers_sparse_and_may_change(way):
     torch.manual_seed(0)
@@ -407,6 +409,7 @@ def rows(x, layer):
     return map_rows(lambda row: layer(row) * 2, x)
 
 
+@pytest.mark.grid
 @pytest.mark.filterwarnings("ignore:tvm_sparse leaves:UserWarning")
 @pytest.mark.parametrize("function", [loop, sums, rows])
 def test_control_flow_is_left_to_pytorch(function):

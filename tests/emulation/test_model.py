@@ -18,6 +18,7 @@ pytestmark = needs_nvrtc
 FAST = ts.Config(measure=False)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_equal_pytorch(name, dtype):
@@ -68,6 +69,7 @@ def test_attention_with_open_batch_and_length(dtype):
     assert_open("attention", dtype, {0: BATCH, 1: LENGTH}, parts)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_80,sm_90"])
 def test_every_architecture_is_executed(target):
     model, x = nn.Sequential(nn.Linear(16, 8), nn.ReLU()).eval(), torch.randn(2, 16)

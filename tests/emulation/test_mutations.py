@@ -44,6 +44,7 @@ def drop(_):
     return ""
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "dtype", "which"),
     [
@@ -126,6 +127,7 @@ def test_a_wrong_distance_of_a_shuffle(emulator):
     assert error > 0
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", ["dense in parts", "balanced in parts"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_partial_sums_that_are_not_stored(layer, dtype, emulator):

@@ -32,6 +32,7 @@ def emulators():
         yield {arch: stack.enter_context(Emulator(target(arch))) for arch in ARCHS}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.mark.parametrize(
     "seed", [*range(QUICK), *(pytest.param(s, marks=pytest.mark.slow) for s in range(QUICK, ALL))]

@@ -14,6 +14,7 @@ from tests.emulation.exact import check, integers, sample
 pytestmark = needs_nvrtc
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("storage", "dtype"),
     [
@@ -31,6 +32,7 @@ def test_partial_tiles(storage, dtype):
     check(model.to(dtype), sample((5, 128), dtype), {"0": storage})
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "shape", "dtype"),
     [

@@ -63,6 +63,7 @@ def _right(function, number, x):
     return function(x, number)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "dtype",
     [d if d in ("float32", "uint8") else pytest.param(d, marks=pytest.mark.slow) for d in INPUTS],

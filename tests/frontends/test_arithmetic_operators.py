@@ -29,6 +29,7 @@ class Function(nn.Module):
         return self.function(x)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", SPREAD)
 def test_operands_are_spread_over_open_extents(name):
     model = Function(SPREAD[name])

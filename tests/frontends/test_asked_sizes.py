@@ -66,6 +66,7 @@ FORMS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_are_right_at_every_size(name):
     model, shapes = Apply(FORMS[name]), ({1: Dim("n", min=2, max=61)},)

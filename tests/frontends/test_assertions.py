@@ -43,6 +43,7 @@ class Chosen(nn.Module):
         return self.convolution(x), F.one_hot(tokens, 6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("batch", [None, {0: torch.export.Dim("batch", max=8)}])
 def test_layers_beside_an_assertion_are_sparse(batch, tmp_path):
     model = Chosen().eval()

@@ -107,6 +107,7 @@ SLOW = {"norm"}
 """LLVM takes two minutes for it."""
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "use", [pytest.param(use, marks=pytest.mark.slow if use in SLOW else ()) for use in USES]
 )

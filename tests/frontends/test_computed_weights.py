@@ -58,6 +58,7 @@ def _model(way):
     return nn.Sequential(layer, nn.ReLU()).eval(), torch.randn(3, 48)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore:The tensor attribute self.0.weight was assigned")
 def test_a_program_has_the_layer_with_its_zeros(way):

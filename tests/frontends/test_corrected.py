@@ -23,6 +23,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("group", GROUPS)
 def test_values_are_those_of_pytorch(group):
     uses, shape = GROUPS[group]

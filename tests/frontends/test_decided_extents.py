@@ -73,6 +73,7 @@ class Bucketed(nn.Module):
         return torch.bucketize(x, torch.arange(x.shape[1]).float() / 10)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("model", [Searched(), Bucketed()])
 def test_positions_in_lists_of_open_length(model):
     shapes = ({1: Dim("n", min=2, max=61)},)

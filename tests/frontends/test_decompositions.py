@@ -41,6 +41,7 @@ def operators(module: nn.Module, *inputs: torch.Tensor) -> list[str]:
     return [op_name(b.value) for block in main.body.blocks for b in block.bindings]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("options", OPTIONS)
 def test_attention(options):
     heads = 2 if options.get("enable_gqa") else 4
@@ -84,6 +85,7 @@ def test_corrected_operators_give_the_values_of_pytorch():
 MARKED = [pytest.param(f, marks=pytest.mark.slow) if f == "numbers" else f for f in FAMILIES]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", MARKED)
 def test_families_of_operators_give_the_values_of_pytorch(family):
     module, x = Uses(FAMILIES[family]), torch.randn(SHAPES[family])

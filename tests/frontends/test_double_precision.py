@@ -75,6 +75,7 @@ def doubles(uses: dict[str, operators.Use], x: torch.Tensor) -> dict[str, torch.
     return {name: y for name, y in results.items() if y.dtype == torch.float64}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", FAMILIES)
 def test_operators(family):
     uses, shape = FAMILIES[family]
@@ -93,6 +94,7 @@ def test_what_is_only_as_exact_as_float32_is_refused(name):
         ts.load(use, (torch.randn(3, dtype=torch.float64),))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers(layer):
     module, shape = LAYERS[layer]

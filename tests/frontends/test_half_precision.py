@@ -33,6 +33,7 @@ class Each(nn.Module):
         return tuple(function(x) for function in FUNCTIONS.values())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_functions_and_sums_are_those_of_single_precision(dtype):
     x = torch.cat([torch.randn(2, 500), torch.randn(2, 500) * 1e-3], 1).to(dtype)

@@ -68,6 +68,7 @@ def test_a_mask_as_an_index_is_refused():
         load(Select(), torch.randn(4))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("pick", "axis"),
     [

@@ -75,6 +75,7 @@ class Called(nn.Module):
         return self.use(x)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("use", USES)
 def test_right_or_refused(use, layout):

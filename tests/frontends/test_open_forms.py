@@ -26,6 +26,7 @@ class Layers(nn.Module):
         return rows, last[-1] + rows[:, -1, :8]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
 def test_recurrent_layers_of_open_length(kind):
     torch.manual_seed(0)
@@ -64,6 +65,7 @@ LINES = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pool", LINES, ids=str)
 def test_pools_of_open_lines(pool):
     torch.manual_seed(0)
@@ -82,6 +84,7 @@ PLANES = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("pool", "before"), PLANES, ids=str)
 def test_windows_of_open_planes_are_rounded_up(pool, before):
     torch.manual_seed(0)
@@ -111,6 +114,7 @@ def padded(x):
     return x + F.pad(down, (0, x.shape[-1] - down.shape[-1]))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("join", [cropped, shorter, padded])
 def test_connections_of_unlike_extents(join):
     torch.manual_seed(0)

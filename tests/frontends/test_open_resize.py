@@ -91,6 +91,7 @@ GENERAL = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.filterwarnings("ignore::tvm_sparse.errors.SlowKernelWarning")
 @pytest.mark.parametrize("name", GENERAL)
 def test_any_size(name):

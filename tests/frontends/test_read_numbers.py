@@ -78,6 +78,7 @@ class Network(nn.Module):
         return self.function(self.linear(y), k)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_are_those_of_pytorch(name):
     model = Network(FUNCTIONS[name]).eval()
@@ -200,6 +201,7 @@ class OfExtents(nn.Module):
         return self.function(x, x.shape[0])
 
 
+@pytest.mark.grid
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 @pytest.mark.parametrize("name", OF_EXTENTS)
 def test_open_extents_are_operands(name):

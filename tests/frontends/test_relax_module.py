@@ -43,6 +43,7 @@ def _module(net, *, keep: bool, opened: bool = False) -> tvm.IRModule:
     return from_exported_program(program, keep_params_as_input=keep)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("keep", [False, True], ids=["constants", "parameters"])
 @pytest.mark.parametrize("opened", [False, True], ids=["fixed", "open"])
 def test_results_are_those_of_the_network(net, keep, opened):

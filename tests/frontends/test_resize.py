@@ -63,6 +63,7 @@ VOLUMES = _others(
 )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("uses", CASES.values(), ids=CASES)
 def test_planes(uses):
     assert wrong(uses, torch.randn(2, 3, 9, 11), rtol=1e-5, atol=1e-5) == {}
@@ -107,6 +108,7 @@ def test_open_planes_by_factors_that_no_float_holds_are_refused():
         ts.compile(program)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 7), (8, 19)])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
@@ -122,6 +124,7 @@ def test_an_infinite_pixel_counts_where_it_does_in_pytorch(mode, corners, row, c
     assert resized(x).isfinite().float().mean() > 0.9
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", [5, 7, 13])
 @pytest.mark.parametrize("corners", [False, True])
 def test_an_infinite_last_plane(size, corners):

@@ -34,6 +34,7 @@ class Sliced(nn.Module):
         return self.define(x, self.table)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", SLICES)
 def test_slices_of_open_extents(name):
     torch.manual_seed(0)
@@ -53,6 +54,7 @@ PARTS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", PARTS)
 def test_layers_of_parts(name):
     """What layers compute is fused by the form of its extents, which is that of the part."""

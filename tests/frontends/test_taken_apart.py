@@ -45,6 +45,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("rules", ["ours", "none"])

@@ -42,6 +42,7 @@ class Network(nn.Module):
         return self.function(y, k)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_are_those_of_pytorch(name):
     model = Network(FUNCTIONS[name])

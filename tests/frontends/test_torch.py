@@ -51,6 +51,7 @@ def test_a_module_in_training_mode_is_imported_for_inference_and_stays_in_it():
     assert largest_difference(model, module, x) < 1e-5
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("bounds", [True, (1, 8)])
 @pytest.mark.parametrize("example", [1, 2])
 def test_dynamic_batch_serves_every_size(bounds, example):
@@ -64,6 +65,7 @@ def test_dynamic_batch_serves_every_size(bounds, example):
     assert upper is None if bounds is True else dict(upper) == {"batch": 8}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "layer",
     [

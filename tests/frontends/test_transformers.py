@@ -46,6 +46,7 @@ CASES = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_torch_compile_gives_what_pytorch_gives(name):
     make, options = CASES[name]

@@ -30,6 +30,7 @@ def assert_extremes(target):
             np.testing.assert_array_equal(got, reference(LAYER, x, matrix))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("machine", TARGETS)
 def test_the_largest_products_do_not_saturate(machine):
     assert_extremes(TARGETS[machine])

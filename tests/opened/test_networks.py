@@ -105,6 +105,7 @@ def far(model: torch.nn.Module, bound: float = BOUND) -> Wrong:
     return wrong
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("network", NETWORKS)
 def test_small_integers_are_exact(network, seed):
@@ -113,6 +114,7 @@ def test_small_integers_are_exact(network, seed):
     check(case, library, lambda x, y: not torch.equal(y, case.model(*x)), seed)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("network", NETWORKS)
 def test_real_numbers(network, seed):

@@ -17,6 +17,7 @@ from tvm_sparse.ops.tensors.windows import Axis
 POOLS = {2: functional.avg_pool2d, 3: functional.avg_pool3d}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("extents", "numbers"),
     [
@@ -56,6 +57,7 @@ def test_nothing_is_read_beyond_the_borders():
     assert "T.Select(" not in script
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [

@@ -34,6 +34,7 @@ def check(module, *inputs, tolerance=1e-5):
     return library
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [1, 7, 64, 100])
 def test_bags_of_one_length(mode, width):
@@ -41,6 +42,7 @@ def test_bags_of_one_length(mode, width):
     assert any("embedding_bag" in kernel.function for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("closed", [False, True])
 def test_offsets_with_empty_bags_and_a_row_that_does_not_count(mode, closed):

@@ -32,6 +32,7 @@ def test_every_keep(keep):
     assert_exact(Contraction((12,), 96, 32), matrix)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("features", [1, 15, 16, 17, 31, 37])
 @pytest.mark.parametrize("columns", [16, 17, 31, 37, 48])
 def test_shapes_that_no_tile_divides(features, columns):
@@ -39,6 +40,7 @@ def test_shapes_that_no_tile_divides(features, columns):
     assert_exact(Contraction((5,), columns, features), integers(rng, (features, columns), 0.8))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 @pytest.mark.parametrize("lead", [(1,), (197,), (2, 3, 4)])
 def test_every_sparsity_and_rank(sparsity, lead):
@@ -46,6 +48,7 @@ def test_every_sparsity_and_rank(sparsity, lead):
     assert_exact(Contraction(lead, 40, 24), integers(rng, (24, 40), sparsity))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "window",
     [

@@ -41,6 +41,7 @@ def test_features_that_no_block_divides(features):
     assert_exact(Contraction((5,), 32, features), 0.5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 @pytest.mark.parametrize(("group", "step"), [(16, 1), (16, 16), (32, 8), (64, 2)])
 def test_every_sparsity_and_block(sparsity, group, step):

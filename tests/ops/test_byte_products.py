@@ -47,6 +47,7 @@ def product_of(product, a, base, view, target):
     return run(product.function(target), [a, weights], shape, target, "int32")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("types", "layout", "extents"),
     [
@@ -68,6 +69,7 @@ def test_exact_for_any_extent_layout_and_type(types, layout, extents):
         np.testing.assert_array_equal(got, left @ right, err_msg=str((rows, k, n)))
 
 
+@pytest.mark.grid
 @pytest.mark.isa
 @pytest.mark.parametrize("machine", TARGETS)
 def test_exact_on_every_machine(machine):

@@ -15,6 +15,7 @@ HERE = features_of(host())
 RUNNABLE = [m for m in MACHINES if HERE.issuperset(m.features)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("machine", RUNNABLE, ids=lambda m: m.name)
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("uint8", (1 << 18,)), ("int8", (1001,)), ("uint8", (3, 5, 7))]

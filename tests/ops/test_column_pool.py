@@ -14,6 +14,7 @@ from tvm_sparse.ops.tensors.row_pool import mean
 from tvm_sparse.ops.tensors.windows import Shares
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rows", [1, 7, 300])
 @pytest.mark.parametrize("columns", [64, 70, 96, 144, 176, 240, 480, 672, 1000, 1152])
 @pytest.mark.parametrize(("before", "threads"), [(1, 1), (2, 2), (1, 2), (1, 3)])

@@ -25,39 +25,46 @@ def assert_exact(contraction, sparsity, vectors=2, target=None, **extents):
     assert (got == reference(contraction, x, matrix)).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 def test_leading_shapes(lead):
     assert_exact(Contraction(lead, 48, 40), 0.8)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("features", [1, 15, 17, 31, 97])
 @pytest.mark.parametrize("columns", [16, 17, 31, 48])
 def test_shapes_that_no_tile_divides(features, columns):
     assert_exact(Contraction((5,), columns, features), 0.7, tile_rows=32, tile_cols=16)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 def test_every_sparsity(sparsity):
     assert_exact(Contraction((33,), 40, 24), sparsity)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("vectors", [1, 3, 4])
 @pytest.mark.parametrize(("group", "step"), [(1, 1), (4, 4), (8, 1), (2, 8), (16, 1)])
 def test_groups_and_runs(vectors, group, step):
     assert_exact(Contraction((70,), 64, 48), 0.95, vectors, group=group, run=step, tile_cols=32)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize("columns", [16, 21])
 def test_convolutions(extents, columns):
     assert_exact(window(extents, columns, 24), 0.8)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", [(16,), (70,), (1, 9, 16)], ids=str)
 def test_layers_that_are_worth_threads(lead):
     assert_exact(Contraction(lead, 256, 512), 0.3, tile_rows=64)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0.3, 0.75])
 @pytest.mark.parametrize("vectors", [1, 2, 4])
 @pytest.mark.parametrize(("columns", "tile"), [(600, 256), (600, 300), (70000, 70000)])

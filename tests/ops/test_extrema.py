@@ -19,6 +19,7 @@ def values(dtype: str) -> np.ndarray:
     return x
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
 @pytest.mark.parametrize(
     ("extremum", "reference", "place"),

@@ -54,6 +54,7 @@ def far(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return grid
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "extents, dtype, tolerance",
     [
@@ -69,6 +70,7 @@ def test_places_anywhere(extents, dtype, tolerance):
     check(x, far(2, *(4, 5, 3)[: len(extents)], len(extents), dtype=dtype), tolerance)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rank", [2, 3])
 def test_places_that_are_none_mean_what_they_do_in_pytorch(rank):
     x = torch.arange(1.0, 1 + 4 * 5 * 3 ** (rank - 2)).reshape(1, 1, *(4, 5, 3)[:rank])
@@ -79,6 +81,7 @@ def test_places_that_are_none_mean_what_they_do_in_pytorch(rank):
     check(x, grid, 1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_an_element_that_is_not_finite_stays_where_it_is_read(value):
     x = torch.randn(1, 1, 4, 5)

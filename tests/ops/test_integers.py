@@ -52,6 +52,7 @@ class Vanishing(nn.Module):
         return *Quotients()(x, x - x), *Quotients()(x, x * 0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_divisors_that_vanish_compile(dtype, target):
@@ -102,6 +103,7 @@ class Behind(nn.Module):
         )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("rows", "features"), [(4, 16), (1, 8), (3, 5)])
 @pytest.mark.parametrize(
     ("dtype", "divisor"),

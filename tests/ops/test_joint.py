@@ -51,6 +51,7 @@ def test_every_sparsity(coarse, keep):
     assert_exact(Contraction((9,), 96, 64), coarse, keep)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("bank", [16, 32, 64])
 @pytest.mark.parametrize("slots", [1, 3, 7, 9])
 @pytest.mark.parametrize("lead", [(1,), (3,), (9,)], ids=str)

@@ -53,6 +53,7 @@ def test_every_image(batch, height, width, features, narrow):
     check(as_integers(c) if narrow else c)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", ["2", "3"])
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize(

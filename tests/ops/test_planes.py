@@ -55,6 +55,7 @@ def test_sizes(images, size):
     assert_exact(grouped(images, size, (3, 3), borders=(1, 1)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "options",
     [

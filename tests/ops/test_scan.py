@@ -39,6 +39,7 @@ def test_every_axis(axis, product, exclusive, dtype):
     np.testing.assert_array_equal(found, expected(x, axis, product, exclusive))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 17])

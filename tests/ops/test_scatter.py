@@ -102,6 +102,7 @@ WAYS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("is_open", [False, True])
 def test_layers_of_graphs(way, is_open):

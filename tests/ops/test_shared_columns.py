@@ -41,6 +41,7 @@ def check(c, sparsity, group=16, target=None):
     assert_integers(c, matrix, storage, shared_columns, target)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 def test_leading_shapes(lead):
     check(as_integers(Contraction(lead, 48, 40), "int8", -5), 0.6)

@@ -39,6 +39,7 @@ def grouped(extents, columns, features, groups):
     return replace(window(extents, columns, features), groups=groups)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize("columns", [16, 21])
 def test_windows(extents, columns):

@@ -24,6 +24,7 @@ def _sorted(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
     return result.numpy()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 7, 31, 32, 33, 64, 65, 100, 300])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])

@@ -43,6 +43,7 @@ STATISTICS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("offset", [0, 1000])
 def test_norms_are_those_of_the_centred_input(offset):
     x = torch.randn(2, 16, 12, 11) + offset

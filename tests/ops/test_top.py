@@ -60,6 +60,7 @@ def test_lines_that_are_sorted_already(descending):
     np.testing.assert_array_equal(first(x, 1, 7, descending), expected(x, 1, 7, descending))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extent", [5, 20, 21, 37, 100])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
 def test_long_lines_with_equal_elements(extent, dtype):

@@ -44,6 +44,7 @@ def library(model, x):
     return ts.compile(model.eval(), (x,), config=ts.Config(measure=False))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("shape", "counts"), CASES, ids=str)
 @pytest.mark.parametrize("pools", [AVERAGES, LARGEST], ids=["average", "largest"])
 def test_values_and_what_is_no_number(pools, shape, counts):
@@ -58,6 +59,7 @@ def test_values_and_what_is_no_number(pools, shape, counts):
         )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("counts", "axes"),
     [

@@ -19,6 +19,7 @@ def kernels(library):
     return " ".join(kernel.function for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("activation", "form"),
     [

@@ -65,6 +65,7 @@ CASES = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparsity", [0.0, 0.875])
 def test_any_extents(case, sparsity):

@@ -62,6 +62,7 @@ def _integers(shape):
     return torch.randint(-4, 5, shape).float()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", LAYERS)
 def test_results_are_exact_and_no_kernel_is_general(layer):
     function, *shapes = LAYERS[layer]

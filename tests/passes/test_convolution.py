@@ -94,6 +94,7 @@ def exact(layer, shape, sparsity=0.0, force=None):
     return library
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("force", ["dense", "balanced", "block", "joint", "unstructured"])
 @pytest.mark.parametrize("rank", LAYERS)
 def test_every_storage_in_every_dimension(rank, force):
@@ -103,6 +104,7 @@ def test_every_storage_in_every_dimension(rank, force):
     assert any(k.layer for k in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("force", ["dense", "balanced", "block", "joint"])
 @pytest.mark.parametrize("channels, features, groups", [(64, 32, 2), (48, 24, 6), (60, 90, 3)])
 def test_every_storage_of_groups(channels, features, groups, force):
@@ -135,6 +137,7 @@ def test_any_shape(data):
     exact(layer, (data.draw(st.integers(1, 2)), groups * each, *extents), 0.3)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("times", [1, 2, 5])
 @pytest.mark.parametrize("rank", LAYERS)
 def test_depthwise_reads_each_channel_as_often_as_features_want(rank, times):

@@ -22,6 +22,7 @@ class Largest(nn.Module):
 MODELS = {"mean": Means(), "maximum": Largest(), "pool": nn.AvgPool2d(5), "softmax": nn.Softmax(-1)}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", MODELS)
 def test_no_kernel_writes_widened_halves(name):
     x = torch.randn(2, 8, 10, 20, generator=torch.Generator().manual_seed(0)).half()

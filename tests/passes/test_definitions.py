@@ -100,6 +100,7 @@ ARITHMETIC = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "uses",
     [ACTIVATIONS, EXTREMA, ARITHMETIC],
@@ -148,6 +149,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "kept"),
     [("convolution", 1), ("convolution", 0.25), ("depthwise", 1), ("linear", 1), ("linear", 0.25)],

@@ -118,6 +118,7 @@ class Product(torch.nn.Module):
         return self.formula(x, self.weight)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("formula", "weight", "shape"),
     [

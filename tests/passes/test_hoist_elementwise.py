@@ -71,6 +71,7 @@ def same_values(before, after):
     np.testing.assert_array_equal(evaluate(after, x, weight), evaluate(before, x, weight))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", MOVED)
 def test_moved(name):
     after, steps = MOVED[name]

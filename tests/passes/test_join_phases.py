@@ -107,6 +107,7 @@ def test_zeros_with_a_pattern_stay_in_it():
     assert operators(JoinPhases()(before))["nn.conv1d"] == 2
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("kernel", "padding", "beyond"), [(4, 1, 0), (3, 1, 1), (2, 0, 0)])
 def test_a_pruned_transposed_convolution_is_one_layer(rank, kernel, padding, beyond):

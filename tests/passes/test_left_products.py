@@ -41,6 +41,7 @@ def _model(name, sparsity=0.8):
     return Product(weight, function).eval(), torch.from_numpy(integers(rng, inputs))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("sparsity", [0.0, 0.8])
 def test_results_are_exact_and_each_has_a_row(name, sparsity):

@@ -76,6 +76,7 @@ USES = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("use", USES)
 def test_results_are_written_where_their_only_reader_puts_them(use, threads, monkeypatch):

@@ -16,6 +16,7 @@ def kernels(library: ts.compiler.Library) -> list[str]:
     return [k.function for k in library.kernels]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "layer, shape",
     [

@@ -20,6 +20,7 @@ REDUCTIONS["sum"] = (relax.op.sum, np.sum)
 REDUCTIONS["mean"] = (relax.op.mean, np.mean)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize(
     ("shape", "axes"),
@@ -63,6 +64,7 @@ def test_sums_compute_their_elements_themselves(name):
     assert operators(LowerReductions()(before)).get(name) == 1
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["sum", "mean"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize(

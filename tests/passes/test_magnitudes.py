@@ -96,6 +96,7 @@ class Residual(nn.Module):
         return self.third(torch.relu(self.second(y) + y))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", [7, 12])
 def test_bounded_layers_have_the_bytes_of_others(size, monkeypatch):
     torch.manual_seed(0)

@@ -50,6 +50,7 @@ def kernels(module: nn.Module, shape: tuple[int, ...]) -> str:
     return " ".join(kernel.function for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_of_neighbours(name):
     assert "_moments" in kernels(*ROWS[name])

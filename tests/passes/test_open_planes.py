@@ -56,6 +56,7 @@ def compiled(request):
     return model, ts.compile(model, (x,), dynamic_shapes=(dims,), config=CONFIG), channels
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_any_extents(compiled, size):
     model, library, channels = compiled

@@ -43,6 +43,7 @@ class MaskedAttention(nn.Module):
         return (y @ y.transpose(1, 2) * known) @ y
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("net", "example", "axes", "shapes"),
     [

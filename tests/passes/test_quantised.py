@@ -170,6 +170,7 @@ def test_any_number_of_rows():
         np.testing.assert_allclose(run(x), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("activation", "form"),
     [

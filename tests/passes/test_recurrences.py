@@ -44,6 +44,7 @@ def weight_of(cell):
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cell", sorted(CELLS))
 def test_unrolled_layers_compute_what_the_operator_does(cell):
     weight, rng = weight_of(cell), np.random.default_rng(1)

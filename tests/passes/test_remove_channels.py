@@ -58,6 +58,7 @@ def test_filters_of_any_rank_leave_through_poolings_and_depthwise_layers(rank, c
     assert [shape[:2] for shape in shapes.values()] == [(16, 8), (16, 1), (24, 16)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("silent", [True, False])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_filters_leave_through_batch_norm_and_activation(silent, kernel):

@@ -165,6 +165,7 @@ def test_several_inputs_and_outputs():
     assert [k.layer for k in kernels if k.layer] == ["conv", "conv"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", range(3))
 def test_random_networks_in_parts(seed, one_item):
     model, x = random_network(seed)

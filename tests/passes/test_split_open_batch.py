@@ -43,6 +43,7 @@ SEPARATE = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", SEPARATE)
 def test_items_joined_are_the_whole(name):
     shape, body = SEPARATE[name]

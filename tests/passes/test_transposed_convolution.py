@@ -23,6 +23,7 @@ LAYERS = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rank", LAYERS)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_values(name, rank):
@@ -51,6 +52,7 @@ def test_up_and_down_as_in_every_u_net():
 OPEN = {"h": torch.export.Dim("h", min=3), "w": torch.export.Dim("w", min=3)}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OPTIONS)
 def test_open_planes(name):
     layer = nn.ConvTranspose2d(4, 6, **OPTIONS[name])

@@ -35,6 +35,7 @@ def compiled(module, shape):
     return " ".join(kernel.function for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", NARROW)
 def test_results_are_written_channels_first_at_once(name):
     kernels = compiled(*NARROW[name])
@@ -42,6 +43,7 @@ def test_results_are_written_channels_first_at_once(name):
     assert "permute" not in kernels
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_convolutions_stay(name):
     assert "matmul" not in compiled(*OTHERS[name])

@@ -66,6 +66,7 @@ def _outputs(found):
     return found[0] if isinstance(found, tuple) else found
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype, target", WAYS, ids=str)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_results_are_as_near_as_pytorchs_and_no_product_is_general(name, dtype, target):

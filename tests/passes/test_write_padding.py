@@ -44,6 +44,7 @@ def exact(model: nn.Module, x: torch.Tensor) -> np.ndarray:
         return copy.deepcopy(model).double()(x.double()).numpy()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", [7, 18])
 @pytest.mark.parametrize(
     "first, second",
@@ -85,6 +86,7 @@ def test_symbolic_batch():
         np.testing.assert_allclose(y, exact(model, x)[:batch], atol=2e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_functions_of_one_symbol_keep_it(layers):
     """Bordered and plain kernels of one loop nest, with buffers of the open batch inside."""
@@ -106,6 +108,7 @@ def test_same_numbers_as_with_copies(monkeypatch):
     assert torch.equal(fused, library(x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
 @pytest.mark.parametrize("widths", [(1, 1, 1, 1), (2, 0, 1, 3), (0, 2, 0, 0)])
 @pytest.mark.parametrize("height", [3, 6, 7])

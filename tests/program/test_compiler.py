@@ -83,6 +83,7 @@ class Attention(nn.Module):
         return self.norm(x + torch.nn.functional.gelu(self.out(joined)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("keep", [16, 4, 1])
 def test_convolutional_network(keep):
     model, x = convolutional(), torch.randn(2, 3, 20, 24)
@@ -225,6 +226,7 @@ def test_kernels_of_a_gpu_that_is_here_are_chosen_by_the_model(monkeypatch):
     assert "measured" not in decision.reason.replace("not measured", "")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tokens", [8, 13, 31, 69])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_any_batch_of_sequences_that_no_tile_divides(tokens, blocks):

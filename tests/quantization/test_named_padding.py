@@ -11,6 +11,7 @@ from tests.quantization.quantised import layers_in_bytes
 pytest.importorskip("torchao")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("kernel", "dilation"), [(3, 1), (2, 1), ((2, 5), (1, 2)), ((4, 3), (3, 1))]
 )

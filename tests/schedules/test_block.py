@@ -26,6 +26,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules.cpu.block import default_rows, leave_room
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
 def test_epilogues(build):
     model, x = build()

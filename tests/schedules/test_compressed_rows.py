@@ -15,6 +15,7 @@ from tests.schedules.layers import (
 )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
 def test_epilogues(build):
     model, x = build()
@@ -30,6 +31,7 @@ def test_small_blocks(block):
     assert_like_torch(model, torch.randn(48, 64), "block")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rows", [14, 15, 16, 31])
 def test_rows_for_each_of_an_open_batch(rows):
     """TVM does not prove how many tiles there are for some of them: blocks are stored elsewise."""

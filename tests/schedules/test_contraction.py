@@ -84,6 +84,7 @@ def test_chunks_of_features_compute_the_same(lead, share):
     assert (got == reference(contraction, x, matrix)).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
 def test_epilogues(build):
     model, x = build()

@@ -75,6 +75,7 @@ class Tiled(torch.nn.Module):
         return x.repeat(1, 3).flip(1), torch.cat([flat, flat.flip(0)]) + twice
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 @pytest.mark.parametrize("shape", [(4, 5), (3, 16)])
 def test_networks_that_read_repeated_tensors_backwards(shape, dtype):

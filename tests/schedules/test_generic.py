@@ -56,6 +56,7 @@ AXES = [(0,), (1,), (3,), (2, 3), (0, 2), (1, 2, 3), (0, 1, 2, 3), (0, 3)]
 SHAPES = [(2, 3, 4, 16), (2, 3, 7, 7), (1, 6, 31, 33), (3, 2, 5, 37), (1, 16, 8, 8), (2, 4, 96, 80)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("axes", AXES)
 def test_reductions_over_any_axes(axes, shape):
@@ -65,6 +66,7 @@ def test_reductions_over_any_axes(axes, shape):
     np.testing.assert_array_equal(evaluate(found, x), x.sum(axes) + x.max(axes))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("other", [(1, 1, 1, 1), "row", "channels", "same"])
 def test_elementwise(other, shape):

@@ -39,6 +39,7 @@ class Behind(nn.Module):
         return (*rows, self.conv(torch.relu(x).to(self.dense.weight.dtype)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("down", [True, False])
 def test_layers_behind_casts(down):
     torch.manual_seed(0)

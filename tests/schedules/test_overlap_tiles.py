@@ -111,6 +111,7 @@ def test_one_condition_of_a_conjunction_goes():
     assert "T.min(c_0 * 16, 24)" in text
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extent", [16, 20, 33])
 def test_a_tile_does_not_read_what_the_one_before_it_stored(extent):
     """TVM stores a step of a chain over the one that it reads: once, elements were made twice."""

@@ -21,6 +21,7 @@ def pruned(*options, layer=nn.Conv2d, **more):
     return found
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_nothing_is_transposed(stride, batch):

@@ -47,6 +47,7 @@ CUT = {
 """What leaves other rows behind it than it is given."""
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("norm", "use", "batch"),
     [

@@ -132,6 +132,7 @@ def sample(variants, rng):
     return schedule
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OPERATORS)
 def test_the_default_decisions_are_the_default_schedule(name):
     func = OPERATORS[name].with_attr("global_symbol", "main")
@@ -141,6 +142,7 @@ def test_the_default_decisions_are_the_default_schedule(name):
     assert instructions(found.schedule(found.default).mod) == instructions(default.mod)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OPERATORS)
 def test_sampled_decisions_replay(name):
     found, rng, seen = space(name), np.random.default_rng(0), set()
@@ -184,6 +186,7 @@ def test_sampled_decisions_compute_the_same(name):
         tried += 1
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "name", ["block", "unstructured", "depthwise", "depthwise halves", "dense", "winograd"]
 )
@@ -221,6 +224,7 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
         assert (out.numpy() == expected).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["dense", "balanced", "block", "joint", "columns"])
 def test_sampled_decisions_of_integers_compute_the_same(name):
     rng = np.random.default_rng(3)

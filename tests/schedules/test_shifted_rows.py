@@ -22,6 +22,7 @@ class Block(nn.Module):
         return torch.relu(self.grouped(x)) + x[:, :, :: self.stride, :: self.stride]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("stride", [1, 2])
 def test_epilogues(stride):
     model = Block(stride)

@@ -65,6 +65,7 @@ def test_what_threads_share(layer, tasks, monkeypatch):
     assert (parallel == tasks) if tasks else (parallel > 4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", ["2", "3"])
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("height", [6, 7, 11])

@@ -60,6 +60,7 @@ def test_attention_over_open_lengths_of_two_sequences():
         torch.testing.assert_close(opened(x, y), model(x, y), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extent", [16, 32, 37])
 def test_products_have_the_bits_of_closed_ones(extent):
     x = torch.randn(2, extent, 64)

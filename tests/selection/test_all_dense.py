@@ -45,6 +45,7 @@ def test_only_zeros_that_changed_something_are_worth_a_look():
     assert not worth_a_look(measured, [])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("target", ["cuda:sm_90", "cuda:a10"])
 def test_the_perceptron_that_lost_is_no_slower(target):
     """Its sparse build took 101 us on an H200, its dense one 51."""

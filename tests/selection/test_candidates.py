@@ -59,6 +59,7 @@ GRID = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "shape"), GRID, ids=str)
 def test_every_storage_is_exact_for_any_rows(name, shape):
     rng = np.random.default_rng(0)
@@ -79,6 +80,7 @@ def test_every_storage_is_exact_for_any_rows(name, shape):
             assert (out.numpy() == expected).all(), (candidate.name, rows)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["balanced", "block 4x4", "block 16x4", "joint", "unstructured"])
 def test_error_is_bounded_on_reals(name):
     rng = np.random.default_rng(0)

@@ -30,6 +30,7 @@ def masked(contraction, scale=1.0):
     return integers(rng, contraction.matrix_shape, 0.5) * kept * np.float32(scale)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cpu", ["", "haswell", "x86-64"])
 @pytest.mark.parametrize("scale", [1.0, 257 / 256], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.__name__)

@@ -24,8 +24,8 @@ def _broken(suite: str, keys: list[str]) -> tuple[list[str], float]:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_an_eightieth_is_right_or_refused(suite):
-    assert _broken(suite, SUITES[suite].cases()[::80])[0] == []
+def test_a_few_are_right_or_refused(suite):
+    assert _broken(suite, SUITES[suite].cases()[::160])[0] == []
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ def test_printing_does_not_disturb(pool):
     assert one(pool, print, "hello").error is None
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("limit", [{"max_uses": 1}, {"max_memory": 1}])
 def test_a_worker_at_its_limit_is_replaced(limit):
     with WorkerPool(1, timeout=20, **limit) as pool:

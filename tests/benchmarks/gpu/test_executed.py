@@ -11,6 +11,7 @@ from tests.cuda.kernels import needs_nvrtc
 CASES = [(layer, dtype) for layer, operator in OPERATORS.items() for dtype in operator.dtypes]
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("layer", "dtype"), CASES)
 def test_executed_ptx_equals_the_reference(layer, dtype, emulator):

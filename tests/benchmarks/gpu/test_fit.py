@@ -24,6 +24,7 @@ def test_residuals():
     assert asdict(found) == chips.read("h200")["fit"]["residuals"]
 
 
+@pytest.mark.slow
 def test_the_fit_is_that_of_the_committed_times():
     """Costs that are written by hand, or of other times, are seen."""
     again = replace(H200, costs=fit.fit(FOUND, H200))

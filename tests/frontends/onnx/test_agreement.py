@@ -33,6 +33,7 @@ def _saved(tmp_path, batch, state=None, lengths=None, given=None):
     return tmp_path / "model.onnx"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("batch", [1, 2, 4])
 @pytest.mark.parametrize("what", ["state", "lengths"])
 def test_an_open_batch_is_that_of_what_is_constant(tmp_path, what, batch):

@@ -64,6 +64,7 @@ def _rate_model(limits):
     return model
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rate", [8000, 16000])
 def test_both_branches_are_computed_at_sizes_that_both_take(tmp_path, rate):
     onnx.save(_rate_model((40, 60)), tmp_path / "model.onnx")

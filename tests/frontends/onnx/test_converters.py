@@ -86,6 +86,7 @@ def test_the_largest_byte_of_each_window(rank, pads, ceil_mode):
     np.testing.assert_array_equal(eager(model, x)[0], session.run(None, {"x": x})[0])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("places", ["even", "uneven", "tiles"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_the_largest_of_windows_on_open_planes(rank, places, tmp_path):

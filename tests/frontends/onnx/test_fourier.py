@@ -56,6 +56,7 @@ def test_of_frames(last, parts):
     np.testing.assert_allclose(found, np.stack([wanted.real, wanted.imag], -1), atol=1e-4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("length", "hop"), [(25, 10), (64, 16), (400, 160), (2048, 512)])
 def test_spectra_are_compiled(length, hop, tmp_path):
     x = RNG.standard_normal((1, 3 * length, 1), np.float32)
@@ -68,6 +69,7 @@ def test_spectra_are_compiled(length, hop, tmp_path):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("last", "onesided"), [(1, 0), (2, 0), (2, 1)])
 def test_inverses_are_compiled(last, onesided, tmp_path):
     model = _model("DFT", (2, 6, 3, last), 17, inverse=1, onesided=onesided, axis=1)

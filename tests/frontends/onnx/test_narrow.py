@@ -20,6 +20,7 @@ def _narrow(name, kind, array):
     return helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", LIMITS)
 @pytest.mark.parametrize(
     ("axis", "block", "count"), [(0, 4, (8, 24)), (1, 0, (24,)), (None, 0, ())]

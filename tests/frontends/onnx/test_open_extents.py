@@ -38,6 +38,7 @@ def _check(tmp_path, model, shapes, tolerance=1e-5):
     return library
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("padding", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_convolutions_pad_by_their_extents(tmp_path, padding, stride):
@@ -46,6 +47,7 @@ def test_convolutions_pad_by_their_extents(tmp_path, padding, stride):
     _check(tmp_path, graph(nodes, OPEN, ["y"], {"weight": weight}), PLANES)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize(
     "attributes",
@@ -68,6 +70,7 @@ def test_padding_from_within_an_open_axis(tmp_path, mode):
     _check(tmp_path, model, [(1, 4), (1, 5), (1, 9)], 0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])
 @pytest.mark.parametrize(
     ("mode", "places", "more"),
@@ -97,6 +100,7 @@ def test_sizes_of_a_free_batch_are_its_own(tmp_path):
     _check(tmp_path, model, [(1, 3, 8, 8), (3, 3, 8, 8)])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("start", "end", "step"),
     [(-1, -(1 << 40), -1), (1 << 31, -(1 << 31), -2), (-2, 0, -2), (-1, -5, -1), (5, 1, -2)],

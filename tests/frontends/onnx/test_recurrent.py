@@ -87,6 +87,7 @@ REVERSE = {"forward": [False], "reverse": [True], "bidirectional": [False, True]
 ACTIVATIONS = {"Relu": lambda x: np.maximum(x, 0), "Tanh": np.tanh}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("operator", "direction", "given", "attributes"),
     [

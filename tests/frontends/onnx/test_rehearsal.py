@@ -107,6 +107,7 @@ def test_all_sizes_are_tried_where_none_seems_to_fit(traces, tmp_path, monkeypat
     assert [name for name, _ in traces] == ["automatic"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("numbers", ["float32", "int8"])
 def test_a_reader_of_text_is_traced_once_at_sizes_that_fit(tmp_path, traces, numbers):
     path, draw = tmp_path / "reader.onnx", np.random.default_rng(1)

@@ -35,6 +35,7 @@ def samples(uses, extents, samples):
     return made
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents, places", [((5, 7), (4, 6)), ((3, 4, 2), (4, 5, 2))])
 def test_as_onnxruntime_and_the_reference(extents, places, tmp_path):
     rng = np.random.default_rng(0)

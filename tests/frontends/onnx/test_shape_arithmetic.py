@@ -11,6 +11,7 @@ from tests.frontends.onnx.graphs import graph, node
 from tvm_sparse_runtime import TensorError
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("bounds", [{}, {"tokens": 512}, {"tokens": (2, 512)}])
 def test_positions_up_to_an_open_length(bounds, tmp_path):
     """As encoders have them: a table of all positions, cut to the tokens that there are.

@@ -35,6 +35,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("sparsity", [0.0, 0.875])
 def test_networks_of_doubles_are_as_exact_as_doubles_are(name, sparsity):
@@ -55,6 +56,7 @@ def test_networks_of_doubles_are_as_exact_as_doubles_are(name, sparsity):
 STORAGES = ("dense", "balanced", "block", "unstructured")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("target", ["cpu", "cpu:haswell"])
 @pytest.mark.parametrize("rows", [3, 33])

@@ -78,6 +78,7 @@ def check_block(c, target=None):
     assert_exact(c, matrix, storage, block, target)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("machine", ["host", *TARGETS])
 def test_every_storage_on_every_machine(machine):
     target = TARGETS.get(machine, host())
@@ -89,12 +90,14 @@ def test_every_storage_on_every_machine(machine):
     check_block(c, target)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 @pytest.mark.parametrize(("columns", "features"), [(1, 1), (3, 16), (67, 37)])
 def test_dense_of_any_shape(lead, columns, features):
     check_dense(half(Contraction(lead, columns, features)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_convolutions(extents):
     for columns in (3, 32):

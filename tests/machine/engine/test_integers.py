@@ -101,6 +101,7 @@ ONCE = [pytest.param(name, marks=pytest.mark.slow) if name == "AVX" else name fo
 """The machines; plain code in wide vectors takes long to compile, and is the same on AVX."""
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activation", ["uint8", "int8"])
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("machine", ONCE)
@@ -119,6 +120,7 @@ def test_every_storage_with_avx_vnni(check):
         CHECKS[check](c, host())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activation", ["uint8", "int8"])
 @pytest.mark.parametrize("machine", TARGETS)
 def test_depthwise_on_every_machine(machine, activation):
@@ -134,24 +136,28 @@ def test_zero_points_at_both_ends(check, activation, zero_point):
     CHECKS[check](as_integers(Contraction((3,), 64, 20), activation, zero_point), host())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 @pytest.mark.parametrize(("columns", "features"), [(1, 1), (3, 15), (5, 16), (67, 17), (64, 37)])
 def test_dense_of_any_shape(lead, columns, features):
     check_dense(as_integers(Contraction(lead, columns, features), "int8", -5))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 4, 18])
 def test_dense_convolutions(extents, columns):
     check_dense(as_integers(window(extents, columns, 20), "uint8", 9))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("lead", LEADS[::2], ids=str)
 @pytest.mark.parametrize("columns", [64, 65, 127, 200])
 def test_balanced_of_any_shape(lead, columns):
     check_balanced(as_integers(Contraction(lead, columns, 21), "uint8", 1), 64, 0.9)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize(("columns", "bank"), [(16, 16), (24, 16), (48, 32), (64, 64), (96, 64)])
 def test_balanced_convolutions(extents, columns, bank):
@@ -164,6 +170,7 @@ def test_banks_of_any_fullness(bank, sparsity):
     check_balanced(as_integers(Contraction((6,), 128, 32)), bank, sparsity)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("keep", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("share", [1, 2])
 @pytest.mark.parametrize(
@@ -188,6 +195,7 @@ def test_rows_share_columns(share):
     check_balanced(as_integers(Contraction((6,), 128, 70)), 64, 0.97, share)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_tables_of_convolutions(extents):
     c = as_integers(window(extents, 64, 20), "uint8", 77)

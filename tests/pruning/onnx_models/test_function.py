@@ -75,6 +75,7 @@ def original(layer):
     return ts.prune.masks.original_parameter(layer.module, layer.parameter)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("file", ["old.onnx", "new.onnx", "unfolded.onnx"])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.describe())
 def test_masks_are_those_of_the_module(mixed, method, file):

@@ -57,6 +57,7 @@ def error(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activations", ["static", "dynamic"])
 def test_the_file_is_right_everywhere_and_multiplies_integers(
     small, batches, activations, tmp_path

@@ -103,6 +103,7 @@ def test_vectors_of_the_batch(rows, group, share, cores, vectors):
     assert batch_vectors(Contraction((rows,), 64, 64), cover, target) == vectors
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("image", "vectors"), [((16, 17), 1), ((16, 16), 4), ((15, 17), 4)])
 def test_vectors_of_a_symbolic_number_of_images(image, vectors):
     """TVM proves that tiles cover all rows only where it divides or shares no factor."""

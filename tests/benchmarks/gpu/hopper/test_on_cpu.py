@@ -25,6 +25,7 @@ def product(kernels, name, change=lambda weight: weight):
     return y.float(), x.float() @ weight.dense.float().T
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_products_are_exact(kernels, name):
     found, expected = product(kernels, name)

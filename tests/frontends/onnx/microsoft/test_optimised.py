@@ -119,6 +119,7 @@ def _saved(source, folder, level):
     return folder / "optimised.onnx"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "form"), WRITTEN)
 def test_what_onnxruntime_saves_is_imported(name, form, tmp_path):
     source, ready = tmp_path / "plain.onnx", tmp_path / "ready.onnx"

@@ -63,6 +63,7 @@ def _read(nodes) -> set[str]:
     return {name for found in nodes for name in found.input}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("operator", NODES)
 def test_bytes_are_next_to_those_of_onnxruntime(operator, tmp_path):
     shape = (2, 8, 3, 3) if operator.startswith(IMAGES) else (6, 8)
@@ -85,6 +86,7 @@ def test_products_of_bytes_are_integers(tmp_path):
     np.testing.assert_array_equal(library(x), by_onnxruntime(path, x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("by_gate", [False, True])
 @pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
 def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
@@ -104,6 +106,7 @@ def test_an_lstm_of_bytes_rounds_its_input_and_state(kind, by_gate, tmp_path):
     assert len(steps) == 2
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_an_lstm_of_bytes_takes_any_batch(direction, tmp_path):
     rng, several = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
@@ -122,6 +125,7 @@ def test_an_lstm_of_bytes_takes_any_batch(direction, tmp_path):
     np.testing.assert_allclose(found[1](x[:, :1]), alone, atol=1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
 def test_an_lstm_of_bytes_takes_any_batch_and_steps(weights, tmp_path):
     rng = np.random.default_rng(0)
@@ -161,6 +165,7 @@ def _with_lengths(folder, direction, lengths):
     return folder / "model.onnx"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("direction", "lengths"), [("forward", [1, 3, 2]), ("bidirectional", [2])])
 def test_steps_behind_all_sequences_change_no_scale(direction, lengths, tmp_path):
     path = _with_lengths(tmp_path, direction, lengths)
