@@ -90,6 +90,17 @@ def test_input_shapes_replace_those_of_the_file_and_a_folder_has_a_model(file):
     assert_right(engine.run(given), given)
 
 
+def test_numbers_have_no_axes_and_states_keep_their_own(tmp_path):
+    nodes = [node("Mul", "x k", "scaled"), node("Add", "scaled state", "y")]
+    shapes = {"x": ["n", 8], "k": [], "state": [4, 1, 8]}
+    onnx.save(graph(nodes, shapes, ["y"]), tmp_path / "model.onnx")
+    given = [[1, 8], [], [4, 1, 8]]
+    engine = Engine(tmp_path / "model.onnx", 1, 1, input_shapes=given, config=FAST)
+    assert engine.input_shapes == [(1, 8), (), (4, 1, 8)]
+    x, k, state = (np.full(shape, 2, np.float32) for shape in given)
+    np.testing.assert_array_equal(engine.run([x, k, state])[0], np.full((4, 1, 8), 6, np.float32))
+
+
 def test_streams_run_side_by_side(file):
     engine = Engine(file, 1, num_cores=2, num_streams=5, scheduler="async", config=FAST)
     assert (engine.num_streams, engine.scheduler) == (2, Scheduler.multi_stream)

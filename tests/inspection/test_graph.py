@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize, prune
 
+from tvm_sparse import Config, compile, inspect
 from tvm_sparse.frontends import load
 from tvm_sparse.inspection.graph import graph_layers
 
@@ -75,3 +76,30 @@ def test_products_of_activations_are_no_layers():
             return x @ x
 
     assert graph_layers(load(Square(), torch.ones(4, 4))) == []
+
+
+@pytest.mark.parametrize("equation", [None, "ki,kj->ij", "hld,hed->hle", "hed,hld->hle"])
+def test_products_with_a_constant_are_the_layers_that_are_compiled(equation):
+    """Constants on the left, on the right and in batches: what is seen is what is compiled."""
+
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            extents = (4, 128, 128) if equation and "h" in equation else (64, 64)
+            weight = torch.randn(extents)
+            places = weight.unflatten(-1, (-1, 16)).abs().argsort(-1).argsort(-1)
+            self.mix = nn.Parameter(weight * (places < 4).flatten(-2))
+
+        def forward(self, x):
+            if equation is None:
+                return self.mix @ x
+            operands = (self.mix, x) if equation.startswith(("ki", "hed")) else (x, self.mix)
+            return torch.einsum(equation, *operands)
+
+    module = Product().eval()
+    x = torch.randn(4, 32, 128) if equation and "h" in equation else torch.randn(64, 32)
+    (row,) = inspect(torch.export.export(module, (x,))).rows
+    library = compile(module, (x,), config=Config(measure=False, cache=False))
+    (decision,) = library.decisions
+    assert (row.layer, str(row.pattern)) == (decision.layer, str(decision.pattern))
+    torch.testing.assert_close(library(x), module(x), rtol=1e-4, atol=1e-4)

@@ -34,6 +34,13 @@ NETWORKS = {
         nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.MaxPool2d(2), nn.Conv2d(16, 16, 3, 1, 1)),
         0.0,
     ),
+    "twice before a pooling": (
+        nn.Sequential(
+            *(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()),
+            *(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        ),
+        0.0,
+    ),
 }
 
 
