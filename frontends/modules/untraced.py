@@ -83,6 +83,9 @@ _KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
 )
 """What messages of the exporter mean: a pattern, and what to say: found, expected, to do."""
 
+_DECIDED = ("Constraints violated", "specialized it to be a constant", "Expected op to be '=='")
+"""What the exporter says where the model asks how large an open extent is."""
+
 _EXTENT = re.compile(r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]")
 
 _PLAIN = (
@@ -111,7 +114,7 @@ def not_traced(module: nn.Module, call: Call, error: Exception) -> InputError:
     """
     where = f"model '{type(module).__name__}'"
     text = str(error)
-    if "Constraints violated" in text or "specialized it to be a constant" in text:
+    if any(reason in text for reason in _DECIDED):
         return _closed(where, text)
     failure = _failure(module, call)
     if failure is not None:

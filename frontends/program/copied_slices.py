@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tvm_sparse.frontends.program.open_slices import sliced
+
 
 class CopiedSlices(TorchFunctionMode):
     """While it is entered, slices of open extents are copies.
@@ -23,7 +25,8 @@ class CopiedSlices(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Call ``func``, and copy what it cuts."""
-        result = func(*args, **(kwargs or {}))
+        call = sliced if func in _SLICES else func
+        result = call(*args, **(kwargs or {}))
         if func not in _CUTS or not isinstance(result, Tensor):
             return result
         is_open = any(isinstance(extent, torch.SymInt) for extent in result.stride())
@@ -31,7 +34,7 @@ class CopiedSlices(TorchFunctionMode):
         return result.clone(memory_format=torch.contiguous_format) if is_open else result
 
 
-_CUTS = {
-    *(Tensor.__getitem__, Tensor.narrow, torch.narrow),
-    *(torch.ops.aten.slice, torch.ops.aten.slice.Tensor),
-}
+_SLICES = {torch.ops.aten.slice, torch.ops.aten.slice.Tensor}
+"""What PyTorch makes of ``x[:, :m]`` while it exports."""
+
+_CUTS = {*_SLICES, Tensor.__getitem__, Tensor.narrow, torch.narrow}

@@ -32,6 +32,11 @@ def _rounded(function: Any) -> Callable[..., Any]:
     return write
 
 
+def _nearest(emit: Emit, x: Any, digits: Any = None) -> Any:
+    """Return the nearest whole number, of two the even one, as Python does."""
+    return _rounded(aten.round.default)(emit, x) if digits is None else None
+
+
 def _binary(function: Any, **named: Any) -> Callable[..., Any]:
     def write(emit: Emit, x: Any, y: Any) -> Any:
         return emit(function, *_tensors(emit, x, y), **named)
@@ -106,6 +111,7 @@ _ARITHMETIC: dict[Any, Callable[..., Any]] = {
     math.floor: _rounded(aten.floor.default),
     math.ceil: _rounded(aten.ceil.default),
     math.trunc: _rounded(aten.trunc.default),
+    round: _nearest,
 }
 """By the operator of numbers: what writes it, of what stands for its operands."""
 
@@ -121,7 +127,7 @@ def computed(emit: Emit, node: fx.Node, args: list[Any]) -> fx.Node | None:
         return None
     if target is torch.sym_ite:
         args = [args[0], *_tensors(emit, *args)[1:]]
-    result: fx.Node = write(emit, *args)
+    result: fx.Node | None = write(emit, *args)
     return result
 
 

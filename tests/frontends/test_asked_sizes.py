@@ -62,6 +62,22 @@ FORMS = {
         torch.relu(x[:, max(0, x.shape[1] - 8) :]),
         x[:, :8].reshape(-1, x.shape[2]),
     ),
+    "a multiple": lambda x: (
+        x[:, : x.shape[1] - x.shape[1] % 4] + x[:, x.shape[1] % 4 :],
+        x[:, : x.shape[1] - x.shape[1] % 2].reshape(x.shape[0], x.shape[1] // 2, -1) * 2,
+        F.linear(x[:, x.shape[1] - x.shape[1] % 4 :], x[0, :2]),
+    ),
+    "the last ones": lambda x: (
+        F.linear(x[:, max(0, x.shape[1] - 8) :], x[0, :2]),
+        x[:, -(x.shape[1] // 2) :].relu(),
+        x[:, : -(x.shape[1] % 4 + 1)].relu(),
+    ),
+    "the middle": lambda x: F.linear(x[:, x.shape[1] // 2 - 1 : x.shape[1] // 2 + 1], x[0, :2]),
+    "open steps": lambda x: (
+        x[:, :: x.shape[1] // 2] * 2,
+        F.linear(x[..., None, :: x.shape[1] // 2, 1:3], x[0, :1, :2]),
+        x[:, 1 : x.shape[1] // 2 + 1 : x.shape[1] % 3 + 1].relu(),
+    ),
     "last places": lambda x: x + torch.arange(64).float()[-x.shape[1] :, None],
 }
 
@@ -123,6 +139,7 @@ REFUSED = {
     "another branch at one size": lambda x: x * 2 if x.shape[1] - 1 == 1 else x,
     "another branch far away": lambda x: x * 2 if x.shape[1] > 16 else x,
     "axes that vanish": lambda x: x[:, 1:].squeeze() * 2,
+    "from either end": lambda x: x[:, : x.shape[1] - 20] * 2,
     "as many operators as rows": lambda x: sum(x[:, i] for i in range(x.shape[1])),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -189,6 +191,7 @@ OF_EXTENTS = {
     "half deviations": lambda x, n: (x.half().std(0), x.bfloat16().var()),
     "double": lambda x, n: (x.double() / n, x.double() * (n / 3)),
     "numbers": lambda x, n: (x * (n // 2), x * (n % 3), x * max(n, 4), x / min(n, 4), x * (n > 5)),
+    "nearest": lambda x, n: (x * round(n / 3), x + round(n / 2), x - math.ceil(n / 3)),
 }
 
 
@@ -213,6 +216,24 @@ def test_open_extents_are_operands(name):
         x = torch.rand(rows, 3, generator=torch.Generator().manual_seed(rows))
         error = 1e-2 if "hal" in name else 1e-5
         torch.testing.assert_close(library(x), model(x), rtol=error, atol=1e-6, equal_nan=True)
+
+
+REAL = {
+    "float": lambda x, n: x * float(n) ** -0.5,
+    "square root": lambda x, n: x / math.sqrt(n),
+    "filled": lambda x, n: torch.full((n, 3), float(n)) + x,
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_extents_that_became_real_numbers_in_a_program(name):
+    """Python makes numbers of extents; PyTorch's strict export sees ``torch.sym_float``."""
+    model, shapes = OfExtents(REAL[name]), ({0: Dim("n", min=2, max=64)},)
+    program = torch.export.export(model, (torch.rand(5, 3),), dynamic_shapes=shapes, strict=True)
+    library = ts.compile(program, config=CONFIG)
+    for rows in (2, 7, 64):
+        x = torch.rand(rows, 3)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-6, atol=1e-7)
 
 
 def test_an_extent_is_an_operand_and_a_shape():

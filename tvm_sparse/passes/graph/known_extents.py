@@ -34,6 +34,8 @@ class KnownExtents:
 
     def ordered(self, small: Any, large: Any) -> bool:
         """Whether ``small`` is at most ``large`` for all values of the variables, provably."""
+        if isinstance(small, tirx.Max):
+            return self.ordered(small.a, large) and self.ordered(small.b, large)
         difference = self.analyzer.simplify(tirx.const(0, "int64") + large - small)
         form = _bound(difference, up=False)
         least = None if form is None else self._least(form)

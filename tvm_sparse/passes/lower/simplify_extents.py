@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.ir.transform import PassContext
-from tvm.sym import Analyzer
+from tvm.sym import Analyzer, ConstIntBound
 
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
 
@@ -21,7 +21,8 @@ class SimplifyExtents:
     after:  ``lv: (n + 1, 8) = call_tir(f, x)``, ``f(X: (n + 1, 8), Y: (n + 1, 8))``
 
     TVM infers the extent of a concatenation as ``1 + n``, and makes loops of ``n + 1``. When it
-    fuses functions it compares extents by their form.
+    fuses functions it compares extents by their form. Of a slice it makes loops up to
+    ``max(min(8, n), 0)``, as if ``n`` could be negative.
     """
 
     def transform_module(self, mod: tvm.IRModule, context: PassContext) -> tvm.IRModule:
@@ -75,28 +76,40 @@ def _simplified(ty: Any) -> Any:
     others = _others(ty)
     if not others:
         return ty
-    simplify = Analyzer().simplify
-    return relax.TensorType([simplify(extent) for extent in ty.shape.values], ty.dtype)
+    return relax.TensorType([_simple_form(extent) for extent in ty.shape.values], ty.dtype)
 
 
 def _simple(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a function whose tensors have simple extents; the same one where they have."""
     others = [extent for param in function.params for extent in _others(param.ty)]
     for extent in others:
-        simple = Analyzer().simplify(extent)
+        simple = _simple_form(extent)
 
         def placed(node: Any, extent: Any = extent, simple: Any = simple) -> Any:
             return simple if _equal(node, extent) else node
 
         function = tvm_ffi.structural_map(function, (type(extent), placed))
-    return function
+    if not others:
+        return function
+    renewed = function.params, function.body, function.ret_type
+    return tirx.PrimFunc(*renewed, attrs=function.attrs)  # whose type has the simple extents
 
 
 def _others(ty: Any) -> list[Any]:
     """Return the computed extents of a type that are not in their simple form."""
     shape = shape_of_type(ty) or ()
     computed = (e for e in shape if not isinstance(e, int | tirx.Var | tirx.IntImm))
-    return [extent for extent in computed if not _equal(Analyzer().simplify(extent), extent)]
+    return [extent for extent in computed if not _equal(_simple_form(extent), extent)]
+
+
+def _simple_form(extent: Any) -> Any:
+    """Return an extent in its simple form, which holds as no variable of it is negative."""
+    variables: set[Any] = set()
+    tvm_ffi.structural_walk(extent, (tirx.Var, variables.add))
+    analyzer = Analyzer()
+    for variable in variables:
+        analyzer.update(variable, ConstIntBound(0, ConstIntBound.POS_INF), True)
+    return analyzer.simplify(extent)
 
 
 def _equal(a: Any, b: Any) -> bool:
