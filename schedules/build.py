@@ -14,7 +14,6 @@ from tvm_sparse.base.table import Table
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu.device import CPU
-from tvm_sparse.schedules.cpu.masked_loops import careful
 from tvm_sparse.schedules.cuda.device import GPU
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.rule import ScheduleRule, first_schedule
@@ -106,7 +105,7 @@ def build_scheduled(module: tvm.IRModule, target: Target) -> Any:
         device = device_of(target)
         passes = [*device.splitting(), *device.after_scheduling(target)]
         finished = tvm.transform.Sequential(passes)(module)
-        return tvm.compile(finished, target=careful(target, finished))
+        return tvm.compile(finished, target=device.options(target, finished))
 
 
 def scheduled(

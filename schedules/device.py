@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm.target import Target
 
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -24,6 +25,8 @@ class Device:
         Settings of TVM's passes that the schedules rely on.
     context
         What a build enters: vector math on CPUs, our compiler's options on GPUs.
+    options
+        Returns the target with the options that scheduled functions need.
     splitting
         The passes over scheduled functions that decide with what options they are built.
     after_scheduling
@@ -33,5 +36,6 @@ class Device:
     rules: tuple[ScheduleRule, ...]
     pass_config: Mapping[str, Any]
     context: Callable[[Target], AbstractContextManager[Any]]
+    options: Callable[[Target, tvm.IRModule], Target]
     splitting: Callable[[], list[Any]]
     after_scheduling: Callable[[Target], list[Any]]

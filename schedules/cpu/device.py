@@ -12,7 +12,7 @@ from tvm_sparse.schedules.bind_factors import BindFactors
 from tvm_sparse.schedules.cpu import RULES
 from tvm_sparse.schedules.cpu.fetch_ahead import FetchAhead
 from tvm_sparse.schedules.cpu.lower_halves import LowerHalves
-from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops
+from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
 from tvm_sparse.schedules.cpu.partial_vectors import PartialVectors
@@ -48,6 +48,7 @@ CPU = Device(
     rules=RULES,
     pass_config={},
     context=lambda target: vector_math(),
+    options=careful,
     splitting=lambda: [SplitMaskedLoops()],
     after_scheduling=_after_scheduling,
 )

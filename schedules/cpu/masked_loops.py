@@ -26,7 +26,7 @@ def careful(target: Target, mod: tvm.IRModule) -> Target:
     :class:`SplitMaskedLoops` can split is better split.
     """
     functions = (f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    if target.kind.name != "llvm" or not any(map(has_masked_loop, functions)):
+    if not any(map(has_masked_loop, functions)):
         return target
     options = [*target.attrs.get("cl-opt", []), _NO_VECTORISER]
     return Target({**target.export(), "cl-opt": [str(option) for option in options]})

@@ -18,6 +18,7 @@ GPU = Device(
     rules=RULES,
     pass_config=PASS_CONFIG,
     context=lambda target: our_compiler(cuda_archs(target)),
+    options=lambda target, mod: target,
     splitting=list,
     after_scheduling=lambda target: [
         SkippedSteps(),

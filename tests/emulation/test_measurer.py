@@ -80,7 +80,7 @@ def test_a_gpu_measures_them_first(modelled, tmp_path):
 
 
 def test_what_there_is_no_model_of_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"'model' for target 'llvm'.*target 'cuda'"):
+    with pytest.raises(InputError, match=r"'model' for target 'cpu:.*target 'cuda'"):
         ModelledMeasurer(parse_target("cpu").target, tmp_path)
     with pytest.raises(InputError, match="'guess'"):
         ts.tune(None, by="guess")

@@ -96,6 +96,7 @@ DEVICE = Device(
     rules=(Unrolled(),),
     pass_config={},
     context=lambda target: contextlib.nullcontext(),
+    options=lambda target, mod: target,
     splitting=list,
     after_scheduling=lambda target: [],
 )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from tests.kernels import host, integers, run
-from tvm_sparse.base.targets import parse_target
 from tvm_sparse.formats.winograd import WinogradFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.contractions.winograd import fits, winograd, work
@@ -115,22 +114,21 @@ def test_nan_reaches_no_other_window():
 
 
 @pytest.mark.parametrize(
-    ("change", "target"),
+    "change",
     [
-        ({"strides": (2, 2), "padded": (17, 17)}, "cpu"),
-        ({"dilation": (2, 2), "padded": (12, 12)}, "cpu"),
-        ({"columns": 24}, "cpu"),
-        ({"features": 20}, "cpu"),
-        ({"depthwise": True}, "cpu"),
-        ({"taps": (3, 1), "padded": (10, 8)}, "cpu"),
-        ({}, "cuda:sm_90"),
+        {"strides": (2, 2), "padded": (17, 17)},
+        {"dilation": (2, 2), "padded": (12, 12)},
+        {"columns": 24},
+        {"features": 20},
+        {"depthwise": True},
+        {"taps": (3, 1), "padded": (10, 8)},
     ],
     ids=str,
 )
-def test_other_convolutions_have_none(change, target):
+def test_other_convolutions_have_none(change):
     contraction = layer(1, 8, 8, 32, 32)
     assert fits(contraction, host())
-    assert not fits(replace(contraction, **change), parse_target(target).target)
+    assert not fits(replace(contraction, **change), host())
 
 
 def test_tiles_that_stick_out_are_counted():

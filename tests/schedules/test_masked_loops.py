@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from tvm import te
 import tvm_sparse as ts
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.schedules.build import build_scheduled
+from tvm_sparse.schedules.cpu.device import CPU
 from tvm_sparse.schedules.cpu.masked_loops import SplitMaskedLoops, careful, has_masked_loop
 
 
@@ -77,10 +80,8 @@ def test_loops_are_split_where_that_ends_their_masks():
 
 def test_a_network_whose_loops_are_split_keeps_the_vectoriser(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "tvm_sparse.program.compiler.careful",
-        lambda target, mod: seen.append(careful(target, mod)) or target,
-    )
+    watched = replace(CPU, options=lambda target, mod: seen.append(careful(target, mod)) or target)
+    monkeypatch.setattr("tvm_sparse.program.compiler.device_of", lambda target: watched)
     heads = torch.nn.Sequential(torch.nn.Unflatten(2, (4, 32)), Swapped(), torch.nn.Flatten(2))
     x = torch.randn(1, 4, 128)
     library = ts.compile(heads, (x,), config=ts.Config(measure=False))

@@ -30,9 +30,9 @@ def packing(target: Target, *, ptx: bool = False) -> dict[str, Any]:
 
     ``ptx``: text for the emulator instead.
     """
-    if target.kind.name != "cuda":
-        return {}
     archs = cuda_archs(target)
+    if not archs:
+        return {}
     made = to_ptx(target) if ptx else lambda source: machine_code(source, archs)
     return {"fpack_imports": packer(made)}
 

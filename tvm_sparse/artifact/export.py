@@ -249,13 +249,12 @@ def _versions() -> dict[str, str]:
 
 
 def _target_record(program: Program) -> TargetRecord:
-    gpu = program.target.kind.name == "cuda"
     return TargetRecord(
         kind=str(program.target.kind.name),
         machine=cpu.machine(program.host),
         mcpu=str(program.host.attrs.get("mcpu") or "generic"),
         cpu_features=tuple(cpu.required_cpu_features(program.host)),
-        gpu_archs=cuda_archs(program.target) if gpu else (),
+        gpu_archs=cuda_archs(program.target),
     )
 
 

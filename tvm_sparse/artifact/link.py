@@ -15,6 +15,7 @@ from tvm.support import cc
 from tvm_sparse.artifact import cpu, section
 from tvm_sparse.artifact.cubin import packing
 from tvm_sparse.artifact.weights import weight_stream
+from tvm_sparse.base.targets import is_launched
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse_runtime import elf, files
 from tvm_sparse_runtime.manifest import FileRecord, library_name
@@ -39,7 +40,7 @@ class Program:
     @property
     def host(self) -> Any:
         """The CPU's part of the target."""
-        return self.target.host if self.target.kind.name == "cuda" else self.target
+        return self.target.host if is_launched(self.target) else self.target
 
 
 def compiler_for(machine: str) -> str:

@@ -54,9 +54,7 @@ class ResolvedTarget:
     @property
     def timed_here(self) -> bool:
         """Whether functions are timed one by one: here, and not launched by a host of their own."""
-        host = self.target.host
-        launched = host is not None and str(host.kind) != str(self.target.kind)
-        return self.runs_here and not launched
+        return self.runs_here and not is_launched(self.target)
 
 
 def parse_target(name: str | Target) -> ResolvedTarget:
@@ -100,6 +98,23 @@ def spelled(target: Target) -> str:
     return f"cpu:{cpu}" if target.kind.name == "llvm" and cpu else str(target.kind.name)
 
 
+def device_name(target: Target) -> str:
+    """Return what TVM's runtime calls the device that code for ``target`` runs on: ``"cpu"``."""
+    kind = str(target.kind.name)
+    return {"llvm": "cpu"}.get(kind, kind)
+
+
+def is_launched(target: Target) -> bool:
+    """Whether functions for ``target`` are launched by a host, whose code is another."""
+    host = target.host
+    return host is not None and str(host.kind) != str(target.kind)
+
+
+def shares_loops(target: Target) -> bool:
+    """Whether the loops of functions for ``target`` are shared by threads of a CPU."""
+    return target.kind.name == "llvm"
+
+
 def gpu_of(target: Target) -> str:
     """Return which of :data:`GPUS` a CUDA target is chosen for.
 
@@ -121,7 +136,9 @@ def threads_of(target: Target) -> int:
 
 
 def cuda_archs(target: Target) -> tuple[str, ...]:
-    """Return the architectures that the machine code of a CUDA target is made for."""
+    """Return the architectures that the machine code of a CUDA target is made for, else none."""
+    if target.kind.name != "cuda":
+        return ()
     named = tuple(key for key in map(str, target.keys) if key.startswith("sm_"))
     return named or (str(target.attrs["arch"]),)
 

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.cubin import packer, to_ptx
 from tvm_sparse.base import json_text
-from tvm_sparse.base.targets import newest_arch
+from tvm_sparse.base.targets import cuda_archs, newest_arch, spelled
 from tvm_sparse.emulation import worker
 from tvm_sparse.emulation.counted_time import launch_seconds
 from tvm_sparse.emulation.process import environment
@@ -51,8 +51,8 @@ class ModelledMeasurer(Measurer):
     source = MODELLED
 
     def __init__(self, target: Target, directory: Path, builders: int | None = None) -> None:
-        if target.kind.name != "cuda":
-            raise InputError("by", f"'model' for target '{target.kind.name}'", "a target 'cuda'")
+        if not cuda_archs(target):
+            raise InputError("by", f"'model' for target '{spelled(target)}'", "a target 'cuda'")
         super().__init__(target, directory, builders)
         self._runner = WorkerPool(1, SECONDS, environment=environment(target))
         self._known: dict[str, Outcome] = {}

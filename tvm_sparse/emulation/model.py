@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.artifact.own_key import own_key
+from tvm_sparse.base.targets import cuda_archs, spelled
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.errors import InputError
 from tvm_sparse_emulator.report import EmulationReport
@@ -51,8 +52,8 @@ def emulate(
     SparseError
         A kernel holds an instruction that the executor does not know.
     """
-    if library.target.kind.name != "cuda":
-        raise InputError("library", f"compiled for '{library.target.kind.name}'", "target 'cuda'")
+    if not cuda_archs(library.target):
+        raise InputError("library", f"compiled for '{spelled(library.target)}'", "target 'cuda'")
     arrays = [np.asarray(value) for value in inputs]
     with (
         tempfile.TemporaryDirectory() as place,

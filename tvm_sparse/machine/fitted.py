@@ -15,7 +15,7 @@ from tvm.target import Target
 from tvm_sparse.base import json_text
 from tvm_sparse.base.cache_directory import cache_directory
 from tvm_sparse.base.line_files import appending, open_lines
-from tvm_sparse.base.targets import parse_target
+from tvm_sparse.base.targets import parse_target, shares_loops
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.registry import chip_of, machine_of
@@ -36,6 +36,11 @@ def costs_of(target: Target) -> Costs:
         if own is not None:
             return own
     return dict(machine.chips).get(chip_of(target), machine.costs)
+
+
+def source_of(target: Target) -> str:
+    """Return where the costs of steps on ``target`` come from, nothing where it is no CPU."""
+    return costs_of(target).source if shares_loops(target) else ""
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tvm.target import Target, codegen
 
 from tvm_sparse.base.table import Table
+from tvm_sparse.base.targets import device_name
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.aarch64_neon import NEON
 from tvm_sparse.machine.plain import PLAIN
@@ -25,7 +26,7 @@ MACHINES: Table[Machine] = Table("machine", {m.name: m for m in _OWN})
 
 def machine_of(target: Target) -> Machine:
     """Return the machine of a CPU target."""
-    if target.kind.name != "llvm":
+    if device_name(target) != "cpu":
         raise UnsupportedError("target", f"kind '{target.kind.name}'", "a CPU ('llvm')")
     features = features_of(target)
     machine = next(m for m in reversed([*MACHINES]) if features.issuperset(m.features))

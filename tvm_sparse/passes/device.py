@@ -51,8 +51,11 @@ class DevicePasses:
         How each function runs; weights leave the code.
     finalise
         Relax to virtual machine code, memory planned.
+    native_main
+        Whether what calls the kernels is machine code, where it neither branches nor calls others.
     """
 
     lower: Callable[[Chooser], list[Pass]]
     schedule: Callable[[Scheduling, Target], list[Pass]]
     finalise: Callable[[Target], list[Pass]]
+    native_main: bool = False

@@ -133,4 +133,4 @@ def _finalise(target: Target) -> list[Any]:
     ]
 
 
-CPU = DevicePasses(_lower, _schedule, _finalise)
+CPU = DevicePasses(_lower, _schedule, _finalise, native_main=True)

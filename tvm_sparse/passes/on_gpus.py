@@ -19,6 +19,7 @@ from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
 from tvm_sparse.passes.finish.write_padding import WritePadding
+from tvm_sparse.passes.lower.abilities import Abilities
 from tvm_sparse.passes.lower.adaptive_pooling import ON_THREADS as ADAPTIVE_ON_THREADS
 from tvm_sparse.passes.lower.annotate_reductions import AnnotateReductions
 from tvm_sparse.passes.lower.copy_widening import CopyWidening
@@ -31,6 +32,7 @@ from tvm_sparse.passes.lower.lower_lines import LowerLines
 from tvm_sparse.passes.lower.lower_rows import LowerRows
 from tvm_sparse.passes.lower.merge_permutes import MergePermutes
 from tvm_sparse.passes.lower.plan_library_calls import PlanLibraryCalls
+from tvm_sparse.passes.lower.products import TiledProducts
 from tvm_sparse.passes.lower.round_operands import RoundOperands
 from tvm_sparse.passes.lower.threaded_lines import ON_THREADS
 from tvm_sparse.passes.lower.unroll_recurrences import UnrollRecurrences
@@ -40,6 +42,17 @@ from tvm_sparse.passes.shrink.remove_taps import RemoveTaps
 from tvm_sparse.schedules.build import device_of
 from tvm_sparse.schedules.cuda.parallel_loops import BindParallelLoops
 from tvm_sparse.selection.choose import Chooser
+
+TILES = Abilities(
+    products=TiledProducts,
+    reads_outside=True,
+    open_planes=False,
+    groups=False,
+    depthwise=(2,),
+    computed_weights=lambda *_: None,
+    channels_first=False,
+    shuffles=False,
+)
 
 
 def _lower(chooser: Chooser) -> list[Any]:
@@ -52,7 +65,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         FuseDepthwise(chooser),
         RoundOperands(chooser.config.precision, chooser.target, notes.add),
         FuseAttention(chooser.target),
-        LowerContractions(chooser),
+        LowerContractions(chooser, TILES),
         MergePermutes(),
         LowerRows(together=True),
         LowerLines(ON_THREADS, takes=False),

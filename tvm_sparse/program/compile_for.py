@@ -11,7 +11,7 @@ from tvm.target import Target
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.phases import Progress
-from tvm_sparse.base.targets import parse_target
+from tvm_sparse.base.targets import device_name, parse_target
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
 from tvm_sparse.program.compiler import compile
@@ -79,9 +79,9 @@ def compile_for(
 def _check(targets: Sequence[Target]) -> None:
     if not targets:
         raise InputError("targets", "none", "at least one CPU")
-    kinds = {target.kind.name for target in targets}
-    if kinds != {"llvm"}:
-        raise InputError("targets", f"code for {', '.join(sorted(kinds))}", "CPUs only")
+    devices = {device_name(target) for target in targets}
+    if devices != {"cpu"}:
+        raise InputError("targets", f"code for {', '.join(sorted(devices))}", "CPUs only")
     machines = sorted({machine(target) for target in targets})
     if len(machines) > 1:
         raise InputError("targets", f"{' and '.join(machines)}", "one architecture")

@@ -20,7 +20,7 @@ from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
 from tvm_sparse.base.progress import shown
-from tvm_sparse.base.targets import ResolvedTarget, parse_target
+from tvm_sparse.base.targets import ResolvedTarget, is_launched, parse_target
 from tvm_sparse.comparison.profile import planned_kernels, profile_blindly, random_inputs
 from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
@@ -38,8 +38,7 @@ from tvm_sparse.passes.shrink.split_batch import parts_of
 from tvm_sparse.program.compiled import Compiled
 from tvm_sparse.program.library import Library
 from tvm_sparse.program.refresh import Recipe
-from tvm_sparse.schedules.build import build_context
-from tvm_sparse.schedules.cpu.masked_loops import careful
+from tvm_sparse.schedules.build import build_context, device_of
 from tvm_sparse.schedules.kernel import slow_phrases
 from tvm_sparse.selection.all_dense import all_dense, worth_a_look
 from tvm_sparse.selection.choose import Chooser
@@ -186,8 +185,10 @@ def _compiled(
             decisions.histories = histories(functions, kernels, resolved.target, recorded)
         with phases.next():
             finalise = dumped(pipeline.finalise(resolved.target), "4-finalise", config.dump)
+            target, native = resolved.target, pipeline.passes_of(resolved.target).native_main
+            options = device_of(target).options
             executable = applied(
-                lambda m: assemble(m, careful(resolved.target, m), finalise), mod, "built"
+                lambda m: assemble(m, options(target, m), finalise, native=native), mod, "built"
             )
     recipe = Recipe.of(source, resolved.target, config, decisions) if config.refreshable else None
     made = (resolved.target, executable, packed, decisions, kernels, tuple(free), recipe)
@@ -214,7 +215,7 @@ def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisio
 
 def _slow(library: Library, *, measure: bool) -> list[str]:
     """Return what to say of slow kernels; nothing runs where all kernels are ours."""
-    if all(kernel.ours for kernel in library.kernels) or library.target.kind.name != "llvm":
+    if all(kernel.ours for kernel in library.kernels) or is_launched(library.target):
         return []
     return slow_phrases(profile_blindly(library, repeat=3) if measure else library.kernels)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.artifact.pristine import Pristine
-from tvm_sparse.base.targets import spelled
+from tvm_sparse.base.targets import is_launched, spelled
 from tvm_sparse.comparison.profile import profile
 from tvm_sparse.errors import ArtifactError
 from tvm_sparse.frontends.modules.effective import to_numpy
@@ -68,8 +68,7 @@ class Library:
     def _running(self) -> Any:
         """Return a session of the program, started when it is first needed."""
         if self._session is None:
-            on_gpu = self.target.kind.name == "cuda"
-            self._session = self._exported() if on_gpu else self._started()
+            self._session = self._exported() if is_launched(self.target) else self._started()
         return self._session
 
     def _tensors(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:

@@ -46,7 +46,7 @@ FLOAT_BYTES = 4
 def write(library: Library, path: Path) -> None:
     """Profile ``library`` on random inputs, if its code runs here, and write its report."""
     kernels = library.kernels
-    if parse_target(library.target).runs_here and library.target.kind.name == "llvm":
+    if parse_target(library.target).timed_here:
         kernels = profile_blindly(library)
     path.write_text(render(library, kernels, f"Report of {path.stem}"), encoding="utf-8")
 

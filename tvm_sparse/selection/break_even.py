@@ -9,6 +9,7 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.numerics import samples
+from tvm_sparse.base.targets import shares_loops
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.base import Pattern
@@ -35,7 +36,7 @@ class Studied:
     def narrowed(self, target: Target) -> Contraction:
         """Return the contraction with at most :data:`FEATURES` features, where they are alike."""
         whole = self.contraction
-        if target.kind.name != "llvm" or whole.depthwise or whole.groups > 1:
+        if not shares_loops(target) or whole.depthwise or whole.groups > 1:
             return whole
         return replace(whole, features=min(whole.features, FEATURES))
 

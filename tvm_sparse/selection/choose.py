@@ -15,7 +15,7 @@ from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.numerics import samples
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.engine.registry import require_products
-from tvm_sparse.machine.fitted import costs_of, fitted_costs
+from tvm_sparse.machine.fitted import fitted_costs, source_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.patterns.analysis import Analysis
@@ -89,9 +89,8 @@ class Chooser:
         self.first, self.done = first, done
         if config.precision != Config.precision:
             require_products(config.precision, target)
-        if target.kind.name == "llvm":
-            with fitted_costs(config.cache):
-                decisions.costs = costs_of(target).source
+        with fitted_costs(config.cache):
+            decisions.costs = source_of(target)
         self.notes = Notes()
         self.widened: set[str] = set()
         self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
@@ -106,7 +105,7 @@ class Chooser:
     def _choose(self, layer: Layer) -> Choice:
         layer.check_finite()
         why = self._why_dense(layer)
-        if not why or self.target.kind.name != "llvm":
+        if not why:
             # One copy in the order that detectors and formats want, instead of one in each.
             layer = layer.contiguous()
         analysis = layer.analysis()

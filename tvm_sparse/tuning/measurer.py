@@ -13,7 +13,7 @@ import tvm
 from tvm import s_tir
 from tvm.target import Target
 
-from tvm_sparse.base.targets import threads_of
+from tvm_sparse.base.targets import device_name, threads_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.schedules.rule import first_schedule
 from tvm_sparse.tuning import operands
@@ -77,7 +77,7 @@ class Measurer(Closing):
 
     def __init__(self, target: Target, directory: Path, builders: int | None = None) -> None:
         self.target, self.directory = target, directory
-        self.device = "cpu" if target.kind.name == "llvm" else target.kind.name
+        self.device = device_name(target)
         self.timing = Timing()
         self.pool = WorkerPool(builders or os.cpu_count() or 1, BUILD_SECONDS[self.device])
         self._suffix = suffix_for(target)
@@ -201,7 +201,7 @@ class LocalMeasurer(Measurer):
     """
 
     def __init__(self, target: Target, directory: Path, builders: int | None = None) -> None:
-        if target.kind.name == "cuda" and not tvm.cuda(0).exist:
+        if not tvm.device(device_name(target)).exist:
             raise UnsupportedError(
                 f"target {target_name(target)}",
                 "this machine has no NVIDIA GPU (or no driver), so nothing can be measured",

@@ -69,8 +69,7 @@ def recorded_rules(
     """Return the rules that look into ``database`` (the user's own by default), then ours."""
     if not isinstance(database, Database):
         database = Database(default_path() if database is None else database)
-    measured = (Tuned(database), Shipped(shipped(target), database))
-    return (*measured, Modelled(database)) if target.kind.name == "cuda" else measured
+    return (Tuned(database), Shipped(shipped(target), database), Modelled(database))
 
 
 def shipped(target: Target) -> Database:

@@ -11,7 +11,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import IndexMap
 
-from tvm_sparse.base.targets import threads_of
+from tvm_sparse.base.targets import shares_loops, threads_of
 from tvm_sparse.ops.marks import OPERATOR
 from tvm_sparse.schedules.blocks import REDUCTION, SPATIAL, all_blocks
 from tvm_sparse.schedules.rule import is_written
@@ -70,7 +70,7 @@ def target_name(target: Target) -> str:
     processor = attrs.get("mcpu") or attrs.get("arch") or "generic"
     features = ",".join(sorted(str(f) for f in attrs.get("mattr") or ()))
     name = f"{target.kind.name} {processor}" + (f" {features}" if features else "")
-    return f"{name} {threads_of(target)} threads" if target.kind.name == "llvm" else name
+    return f"{name} {threads_of(target)} threads" if shares_loops(target) else name
 
 
 def _computation(block: Any) -> str:

@@ -29,7 +29,7 @@ def fits(contraction: Contraction, target: Target) -> bool:
     plain = plain and c.groups == 1 and not c.guarded
     vectors = c.columns % LANES == 0 and c.features % LANES == 0
     plain = plain and c.positions > 0
-    if not (plain and vectors and not c.borders and target.kind.name == "llvm"):
+    if not (plain and vectors and not c.borders):
         return False
     # Transformed weights are fractions.
     single = c.numerics.floating and c.numerics.accumulate == FLOAT_SUMS

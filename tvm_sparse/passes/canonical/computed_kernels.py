@@ -36,7 +36,7 @@ def computed_convolution(sweep: Rewriter, call: relax.Call, target: Target) -> A
         return None
     groups, padding = int(call.attrs.groups), [int(p) for p in call.attrs.padding]
     x = pad(sweep, call.args[0], (*padding, 0)) if any(padding) else call.args[0]
-    x = repeated(sweep, x, kernel, groups, on_gpu=False)
+    x = repeated(sweep, x, kernel, groups)
     c = convolution(call, x, kernel, ())
     if c is None:
         return None

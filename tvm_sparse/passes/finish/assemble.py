@@ -15,16 +15,16 @@ STEPPED = "stepped"
 """Name of ``main`` in the virtual machine's own code: its instruments see each step."""
 
 
-def assemble(mod: tvm.IRModule, target: Target, passes: list[Any]) -> Any:
+def assemble(mod: tvm.IRModule, target: Target, passes: list[Any], *, native: bool = True) -> Any:
     """Return the executable of ``mod`` behind ``passes``.
 
-    On CPUs its ``main`` is machine code: the virtual machine would take 0.2 us more a kernel, where
+    A ``native`` ``main`` is machine code: the virtual machine would take 0.2 us more a kernel, and
     many take 1 to 3. A second function has the same steps in the machine's own code, for profiles.
     A ``main`` that branches, or calls other functions of Relax, has that code alone.
     """
     with target:
         mod = tvm.transform.Sequential(passes)(mod)
-    if target.kind.name != "llvm" or not _straight(mod):
+    if not native or not _straight(mod):
         return relax.build(mod, target=target, relax_pipeline=None)
     # What ``relax.build`` does for one sort of code.
     main, stepped = mod[MAIN], tvm.ir.GlobalVar(STEPPED)

@@ -101,18 +101,20 @@ def convolution(
     )
 
 
-def repeated(sweep: Rewriter, x: Any, kernel: tuple[int, ...], groups: int, *, on_gpu: bool) -> Any:
+def repeated(
+    sweep: Rewriter, x: Any, kernel: tuple[int, ...], groups: int, *, shuffles: bool = True
+) -> Any:
     """Return ``x`` with each channel as often as features read it, where each reads a single one.
 
-    The convolution with a weight of the shape ``kernel`` is then depthwise. CPUs repeat channels by
-    shuffles of vectors.
+    The convolution with a weight of the shape ``kernel`` is then depthwise. Channels are repeated
+    by shuffles of vectors, where the target has such.
     """
     features, columns = kernel[0], kernel[-1]
     if columns != 1 or groups in (1, features):
         return x
     times = features // groups
     places = np.repeat(np.arange(groups), times)
-    if on_gpu or static_shape(x) is None or chunks_of(places.tolist(), groups) is None:
+    if not shuffles or static_shape(x) is None or chunks_of(places.tolist(), groups) is None:
         return sweep.emit(relax.op.repeat(x, times, axis=-1))
     return sweep.emit(relax.op.take(x, constant(places), axis=-1))
 

@@ -25,7 +25,6 @@ from tvm_sparse.passes.bytes.quantised import (
     whole_integers_of,
 )
 from tvm_sparse.passes.bytes.weight_steps import Steps
-from tvm_sparse.passes.canonical.computed_kernels import computed_convolution
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.graph.convolution import (
     CONVOLUTIONS,
@@ -48,8 +47,9 @@ from tvm_sparse.passes.graph.rewrite import (
     rewrite,
     shape_of,
 )
+from tvm_sparse.passes.lower.abilities import CPU, Abilities
 from tvm_sparse.passes.lower.channels_first import before_transpositions, first_to_last, planes_of
-from tvm_sparse.passes.lower.products import LAYOUTS, Products, constant_operands
+from tvm_sparse.passes.lower.products import LAYOUTS, constant_operands
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.layer import Layer
@@ -74,10 +74,10 @@ def count_contractions(mod: tvm.IRModule) -> int:
 class _Lower:
     """The rule; remembers the choice of each weight, so that a shared weight is packed once."""
 
-    def __init__(self, chooser: Chooser, mod: tvm.IRModule) -> None:
-        self.chooser = chooser
-        self.products = Products(chooser.target, count_uses(mod["main"]))
-        self.turned = {} if self._on_gpu else before_transpositions(mod)
+    def __init__(self, chooser: Chooser, can: Abilities, mod: tvm.IRModule) -> None:
+        self.chooser, self.can = chooser, can
+        self.products = can.products(chooser.target, count_uses(mod["main"]))
+        self.turned = before_transpositions(mod) if can.channels_first else {}
         self.planes: set[str] = set()
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
@@ -128,25 +128,23 @@ class _Lower:
         weight = sweep.constant(call.args[1])
         name = op_name(call).removeprefix("nn.")
         if weight is None or shape_of(call) is None:
-            return None if self._on_gpu else computed_convolution(sweep, call, self.chooser.target)
+            return self.can.computed_weights(sweep, call, self.chooser.target)
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
         integers = self._integers(sweep, call, layer_name(weight), value)
         if integers is None and self._numerics(call, weight, name) is None:
             return None
         x = integers.x if integers else call.args[0]
         padding = [int(p) for p in call.attrs.padding]
-        # GPU operators read outside the input for nothing; elsewhere the zeros are written first.
-        borders = tuple(padding[:rank]) if self._on_gpu and any(padding) else ()
+        borders = tuple(padding[:rank]) if self.can.reads_outside and any(padding) else ()
         x = x if borders else _pad(sweep, x, padding, integers)
-        x = repeated(sweep, x, value.shape, groups, on_gpu=self._on_gpu)
+        x = repeated(sweep, x, value.shape, groups, shuffles=self.can.shuffles)
         widened = layer_name(weight) in self.chooser.widened
-        contraction = convolution(
-            call, x, value.shape, borders, guarded=widened, static=self._on_gpu
-        )
+        static = not self.can.open_planes
+        contraction = convolution(call, x, value.shape, borders, guarded=widened, static=static)
         if contraction is None:
             return None
         depthwise = contraction.depthwise
-        if self._on_gpu and (rank != 2 if depthwise else groups > 1):
+        if rank not in self.can.depthwise if depthwise else groups > 1 and not self.can.groups:
             reason = f"{groups} groups of {value.shape[-1]} channels: no operator of ours"
             self.chooser.leave(layer_name(weight), name, value, reason)
             return None
@@ -202,10 +200,6 @@ class _Lower:
         func = recurrence(r, candidate.func)
         result = sweep.emit(call_function(sweep, func, given, found.types, hint))
         return result if len(found.types) > 1 else relax.Tuple([result])
-
-    @property
-    def _on_gpu(self) -> bool:
-        return bool(self.chooser.target.kind.name == "cuda")
 
     def _numerics(self, call: relax.Call, weight: Any, operator: str) -> Numerics | None:
         """Return what ``call`` computes with, ``None`` (and why) if no operator of ours does."""
@@ -289,10 +283,11 @@ class LowerContractions:
     """
 
     chooser: Chooser
+    can: Abilities = CPU
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module; the decisions are in the chooser."""
-        rule = _Lower(self.chooser, mod)
+        rule = _Lower(self.chooser, self.can, mod)
         lowered = rewrite(mod, rule)
         hoist = [HoistElementwise(frozenset(rule.planes))] if rule.planes else []
         return tvm.transform.Sequential(hoist)(lowered)

@@ -52,13 +52,12 @@ Made: TypeAlias = tuple[Views, Numerics, Names]
 
 
 class Products:
-    """The products of two activations of one function, lowered for ``target``."""
+    """The products of two activations of one function, lowered for ``target``, a CPU."""
 
     def __init__(self, target: tvm.target.Target, uses: dict[Any, int]) -> None:
         self.target = target
         self.uses = uses
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
-        self.on_gpu = target.kind.name == "cuda"
 
     def lower(self, sweep: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
@@ -75,34 +74,28 @@ class Products:
             if found is None:
                 return None
             output, left, right, names = found
-        if self.on_gpu:
-            return self._tiled(sweep, call, (left, right), output, names)
-        if static and (integers := byte_product(sweep, call, self.target)) is not None:
+        if static and (integers := self.of_bytes(sweep, call)) is not None:
             return integers
-        numerics = numerics_of(call)
-        if not supported_singly(numerics, self.target):
-            return None
-        made = (left[0], right[0], View(output)), numerics, names
-        return self._product(sweep, call, made, [left[1], right[1]])
+        return self.of_views(sweep, call, (left, right), output, names)
 
-    def _tiled(
+    def of_bytes(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Lower a product of quantised activations; ``None`` if it is none."""
+        return byte_product(sweep, call, self.target)
+
+    def of_views(
         self,
         sweep: Rewriter,
         call: relax.Call,
         both: tuple[Seen, Seen],
-        shape: tuple[Any, ...],
+        output: Shape,
         names: Names,
-    ) -> relax.Call | None:
-        """Lower a product to tiles of thread blocks."""
-        numerics, (left, right), (*lead, rows, features) = numerics_of(call), both, shape
-        size = (rows, features, left[0].shapes[-1][-1])
-        if not supported(numerics, self.target) or 0 in {*lead, *size}:
+    ) -> Any | None:
+        """Lower the product of two views; ``None`` if no operator of ours has it."""
+        numerics, (left, right) = numerics_of(call), both
+        if not supported_singly(numerics, self.target):
             return None
-        tile = product_tile(size, tuple(lead), numerics, self.target)
-        if tile is None:
-            return None
-        func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
-        return call_function(sweep, func, [left[1], right[1]], call.ty, "matmul")
+        made = (left[0], right[0], View(output)), numerics, names
+        return self._product(sweep, call, made, [left[1], right[1]])
 
     def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
@@ -128,6 +121,33 @@ class Products:
             return None
         made = (left, right, output), numerics, names
         return self._product(sweep, call, made, list(product.args[1].fields[:2]))
+
+
+class TiledProducts(Products):
+    """The same for a GPU: its thread blocks compute tiles."""
+
+    def of_bytes(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+        """Leave bytes to what they mean."""
+        return None
+
+    def of_views(
+        self,
+        sweep: Rewriter,
+        call: relax.Call,
+        both: tuple[Seen, Seen],
+        output: Shape,
+        names: Names,
+    ) -> Any | None:
+        """Lower the product of two views; ``None`` if no tile has it."""
+        numerics, (left, right), (*lead, rows, features) = numerics_of(call), both, output
+        size = (rows, features, left[0].shapes[-1][-1])
+        if not supported(numerics, self.target) or 0 in {*lead, *size}:
+            return None
+        tile = product_tile(size, tuple(lead), numerics, self.target)
+        if tile is None:
+            return None
+        func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
+        return call_function(sweep, func, [left[1], right[1]], call.ty, "matmul")
 
 
 def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:
