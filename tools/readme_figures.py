@@ -115,6 +115,18 @@ def models(record: dict[str, Any]) -> str:
     return f"{verdict(record['rows'])} [Each of them](docs/performance/real_models.md)."
 
 
+def runtime_size(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.runtime_size``."""
+    installed = dict(record["installed_mb"])
+    numpy = installed.pop("numpy")
+    shared = " (others used the machine)" if record["environment"]["shared machine"] else ""
+    return (
+        f"Where models only run, `pip install ./python` is enough: a wheel of "
+        f"{record['wheel_mb']:.1f} MB, {sum(installed.values()):.0f} MB installed beside NumPy's "
+        f"{numpy:.0f}. Import, load and first call take {record['first_call_s']:.2f} s{shared}."
+    )
+
+
 def open_shapes(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.open_shapes``."""
     ratios = sorted(row["ratio"] for row in record["rows"])
@@ -136,6 +148,7 @@ MADE = {
     "real_models": models,
     "real_files": files,
     "open_shapes": open_shapes,
+    "runtime_size": runtime_size,
 }
 """What is made of each result."""
 

@@ -133,10 +133,20 @@ def tensor(array: Any) -> Any:
 
 
 def empty(shape: Sequence[int], dtype: str, device: str = "cpu") -> Any:
-    """Return a new tensor, aligned as kernels need it."""
+    """Return a new tensor, aligned as kernels need it.
+
+    Raises
+    ------
+    SparseRuntimeError
+        If there is no memory for it.
+    """
     extents, kind, place = _described(tuple(shape), dtype, device)
     if device == "cpu":
-        return function("tvm_sparse.empty")(extents, kind)
+        try:
+            return function("tvm_sparse.empty")(extents, kind)
+        except RuntimeError as error:
+            found = f"{nbytes(shape, dtype)} bytes refused"
+            raise SparseRuntimeError("memory", found, "enough, or smaller inputs") from error
     return function("runtime.TVMTensorAllocWithScope")(extents, kind, place, None)
 
 

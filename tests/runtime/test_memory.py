@@ -65,3 +65,24 @@ for thread in threads: thread.join()
 print(len(wrong))
 """
     assert said(code, linear_artifact) == ["0"]
+
+
+def test_memory_that_is_refused_is_an_error_and_no_end(linear_artifact):
+    """TVM asks for a block of ours, and meets an exception of its own C++ library."""
+    code = """
+import resource
+raw = np.ones(400_001 * 64, np.float32)
+begin = -raw.ctypes.data % 64 // 4
+large = raw[begin : begin + 400_000 * 64].reshape(-1, 64)  # aligned, so not copied
+with open("/proc/self/statm") as sizes:
+    taken = int(sizes.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 20), resource.RLIM_INFINITY))
+for given in (large, raw[begin + 1 :][: 399_999 * 64].reshape(-1, 64)):
+    try:
+        library(given)
+    except runtime.SparseRuntimeError as error:
+        print("bytes refused" in str(error))
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(all(np.array_equal(a, b) for a, b in zip(library(x), whole)))
+"""
+    assert said(code, linear_artifact) == ["True"] * 3

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "apart.h"
 #include "error.h"
 #include "host.h"
 #include "memory.h"
@@ -71,7 +72,7 @@ void* runtime() {
                 "pip install apache-tvm");
   }
   join_loops(handle);
-  if (tvm_version(handle) == TVM_SPARSE_BUILT_FOR_TVM) share_blocks();
+  if (tvm_version(handle) == TVM_SPARSE_BUILT_FOR_TVM) share_blocks(handle);
   return handle;
 }
 
@@ -92,7 +93,7 @@ std::string beside(const std::string& folder) {
   return folder_of(path_of(reinterpret_cast<void*>(&start_engine))) + "/../../" + folder;
 }
 
-ffi::Function registered(const char* name) { return ffi::Function::GetGlobalRequired(name); }
+ffi::Function registered(const char* name) { return apart(ffi::Function::GetGlobalRequired(name)); }
 
 ffi::Module open_program(const std::string& name) {
   auto opened = registered("ffi.Module.load_from_file.so")(name, "so").cast<ffi::Module>();
@@ -110,8 +111,8 @@ void* weights_of(const std::string& name) {
 ffi::Module new_machine(const ffi::Module& program, bool on_gpu) {
   auto load = program->GetFunction("vm_load_executable");
   if (!load.has_value()) throw bad_artifact("library", "no program in it", "a library of ours");
-  auto machine = load.value()().cast<ffi::Module>();
-  auto begin = machine->GetFunction("vm_initialization").value();
+  auto machine = apart(load.value())().cast<ffi::Module>();
+  auto begin = apart(machine->GetFunction("vm_initialization").value());
   constexpr int kCpu = kDLCPU, kCuda = kDLCUDA;
   if (on_gpu) {
     begin(kCuda, 0, kPooled, kCpu, 0, kPooled);

@@ -19,7 +19,7 @@ void give_block(const Block& block);
 // Have virtual machines that start from now on take their CPU memory from blocks of ours.
 //
 // TVM's pool keeps a block for each size that it ever gave, for that size alone: with open extents
-// it grows by every new shape.
-void share_blocks();
+// it grows by every new shape. `tvm` is the handle of TVM's runtime library.
+void share_blocks(void* tvm);
 
 }  // namespace tvm_sparse

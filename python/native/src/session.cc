@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "apart.h"
 #include "crew.h"
 #include "error.h"
 #include "gpu.h"
@@ -41,7 +42,8 @@ Session::Session(std::shared_ptr<const Program> program, int threads)
       machine_(new_machine(program_->module, program_->manifest.on_gpu())),
       main_(together(machine_->GetFunction("main").value())) {
   size_t given = program_->manifest.inputs.size() + program_->weights.size();
-  auto arity = machine_->GetFunction("get_function_arity").value()("main").cast<int64_t>();
+  auto arities = apart(machine_->GetFunction("get_function_arity").value());
+  auto arity = arities("main").cast<int64_t>();
   if (static_cast<size_t>(arity) != given) {
     throw bad_artifact("main", "takes " + std::to_string(arity) + " tensors",
                        std::to_string(given) + " inputs and weights as described");

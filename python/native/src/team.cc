@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "apart.h"
 #include "crew.h"
 
 namespace tvm_sparse {
@@ -93,7 +94,7 @@ void join_loops(void* tvm) {
 }
 
 ffi::Function together(ffi::Function function) {
-  return ffi::Function::FromPacked(Together(std::move(function)));
+  return ffi::Function::FromPacked(Together(apart(std::move(function))));
 }
 
 }  // namespace tvm_sparse
