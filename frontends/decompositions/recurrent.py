@@ -38,9 +38,14 @@ def _enter(operator: Any, cell: str) -> None:
         batch_first: bool,
     ) -> Any:
         every = [states] if isinstance(states, Tensor) else list(states)
+        options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
         if not _is_whole(x, every, weights):
-            options = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-            return decomposition_table[operator](x, states, weights, *options)
+            if not _is_whole(x, every, weights, x.dtype) or not _is_open(x, batch_first):
+                return decomposition_table[operator](x, states, weights, *options)
+            wide = [[tensor.float() for tensor in own] for own in (every, weights)]
+            own_states = wide[0][0] if isinstance(states, Tensor) else wide[0]
+            found = layers(x.float(), own_states, wide[1], *options)
+            return tuple(tensor.to(x.dtype) for tensor in found)
         directions = 1 + bidirectional
         each = len(weights) // (num_layers * directions)
         finals: list[list[Tensor]] = [[] for _ in every]
@@ -60,11 +65,25 @@ def _enter(operator: Any, cell: str) -> None:
     RECURRENT[cell] = layers
 
 
-def _is_whole(x: Tensor, states: list[Tensor], weights: Sequence[Tensor]) -> bool:
-    """Whether a layer is one of single precision and no projection."""
+def _is_whole(
+    x: Tensor,
+    states: list[Tensor],
+    weights: Sequence[Tensor],
+    precision: torch.dtype = torch.float32,
+) -> bool:
+    """Whether a layer is one of such a precision and no projection."""
     dtypes = {tensor.dtype for tensor in (x, *states, *weights)}
     projected = len({state.shape[-1] for state in states}) > 1
-    return dtypes == {torch.float32} and not projected
+    return dtypes == {precision} and not projected
+
+
+def _is_open(x: Tensor, batch_first: bool) -> bool:
+    """Whether a layer of half precision has any number of steps: it is computed in single one.
+
+    Steps that are written out, as those of a fixed number are, have no such form.
+    """
+    half = x.dtype in {torch.float16, torch.bfloat16}
+    return half and isinstance(x.shape[int(batch_first)], torch.SymInt)
 
 
 def direction_of(
