@@ -145,7 +145,7 @@ def empty(shape: Sequence[int], dtype: str, device: str = "cpu") -> Any:
         try:
             return function("tvm_sparse.empty")(extents, kind)
         except RuntimeError as error:
-            found = f"{nbytes(shape, dtype)} bytes refused"
+            found = f"{nbytes(tuple(shape), dtype)} bytes refused"
             raise SparseRuntimeError("memory", found, "enough, or smaller inputs") from error
     return function("runtime.TVMTensorAllocWithScope")(extents, kind, place, None)
 
