@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
+import tvm_sparse as ts
 from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.quiet import quiet
 
@@ -38,3 +40,22 @@ def test_what_is_empty_is_filled():
     assert "full.default" in _calls(program)
     node = next(n for n in program.graph.nodes if "full" in str(n.target))
     assert 0 in node.args[0]
+
+
+class Parts(torch.nn.Module):
+    """Splits what may have no elements."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+
+    def forward(self, x):
+        """Return the parts along the first axis."""
+        return x.split(self.sizes)
+
+
+@pytest.mark.parametrize(("shape", "sizes"), [((0,), [0, 0, 0]), ((0, 3), [0, 0]), ((4,), [0, 4])])
+def test_parts_without_elements(shape, sizes):
+    x, model = torch.ones(shape), Parts(sizes)
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    assert [part.shape for part in library(x)] == [part.shape for part in model(x)]
