@@ -16,7 +16,7 @@ import torch
 
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.shape_arithmetic import ARITHMETIC, LARGEST_INTEGERS
-from tvm_sparse.frontends.onnx.types import to_tensor
+from tvm_sparse.frontends.onnx.types import dtype_of, to_tensor
 
 LARGEST_FLOATS = 64
 """Elements of the longest row of floats that takes part in this arithmetic. Weights are longer, or
@@ -43,6 +43,11 @@ class Known:
 
 
 @dataclass(frozen=True)
+class RealExtents(Known):
+    """Open extents that became floats, ``weight``: only a range asks what they were, ``array``."""
+
+
+@dataclass(frozen=True)
 class Series:
     """A sequence of values, each a tensor or a :class:`Known`."""
 
@@ -64,16 +69,29 @@ def shape_array(shape: Sequence[Any]) -> np.ndarray:
 def compute(node: Node, inputs: Sequence[Known | None]) -> Known | None:
     """Return the only output of ``node`` on known inputs, or None where it is not arithmetic."""
     function = ARITHMETIC.get(node.operator)
-    if function is None or node.domain:
+    if function is None or node.domain or any(isinstance(x, RealExtents) for x in inputs):
         return None
     arrays = [None if x is None else x.array for x in inputs]
     if any(a is not None and not is_small(a) for a in arrays):
         return None
     result = function(node, *arrays)
     if result is None:
-        return None
+        return _real(node, inputs)
     result = _plain(np.asarray(result))
     return Known(result) if is_small(result) else None
+
+
+def _real(node: Node, inputs: Sequence[Known | None]) -> RealExtents | None:
+    """Return what a cast to floats makes of open extents, None of everything else."""
+    x = inputs[0] if node.operator == "Cast" else None
+    if x is None or x.array.dtype != object:
+        return None
+    dtype = dtype_of(node.attributes["to"], node.place)
+    whole = all(isinstance(one, int | torch.SymInt) for one in x.array.reshape(-1).tolist())
+    return RealExtents(x.array, x.tensor().to(dtype)) if whole and dtype in _REAL else None
+
+
+_REAL = {torch.float32, torch.float64}
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

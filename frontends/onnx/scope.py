@@ -205,7 +205,9 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
         name = parameters[min(i, len(parameters) - 1)].name
         given_as = node.inputs[i]
         arguments.append(
-            _static(node, name, value, given_as) if name in converter.static else value
+            _static(node, name, value, given_as, ranged=converter.raw)
+            if name in converter.static
+            else value
         )
     if not converter.raw:
         arguments = [
@@ -216,9 +218,14 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     return converter.function(*arguments, **given, **extra)
 
 
-def _static(node: Node, name: str, value: Value, given_as: str) -> np.ndarray | None:
-    """Return the input ``name``, which must be known; the graph calls it ``given_as``."""
-    if value is None or isinstance(value, Known):
+def _static(
+    node: Node, name: str, value: Value, given_as: str, *, ranged: bool
+) -> np.ndarray | None:
+    """Return the input ``name``, which must be known; the graph calls it ``given_as``.
+
+    Floats that were open extents are known to what is ``ranged``.
+    """
+    if value is None or (isinstance(value, Known) and (ranged or type(value) is Known)):
         return None if value is None else value.array
     raise node.refuse(
         f"its input '{name}' is computed or given at run time",

@@ -44,10 +44,16 @@ def _filled(shape: np.ndarray, *, value: Any = None, node: Node) -> Tensor:
 
 @converter("Range", static=["start", "limit", "delta"], raw=True)
 def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray, *, node: Node) -> Tensor:
-    """Symbolic extents keep the type of the other operands, integers of 64 bits."""
-    if any(a.dtype == object for a in (start, limit, delta)):
-        first, last, step = start.item(), limit.item(), delta.item()
-        return torch.arange(first, last, step, dtype=torch.int64)
+    """Symbolic extents have the type of the other operands: integers of 64 bits, or floats."""
+    operands = start, limit, delta
+    if any(a.dtype == object for a in operands):
+        numbers = [a.item() for a in operands]
+        real = [a.dtype.name for a in operands if a.dtype.kind == "f"]
+        if not all(isinstance(n, torch.SymInt) or n == int(n) for n in numbers):
+            raise node.refuse("counts to an open extent in fractions", "whole numbers")
+        whole = [n if isinstance(n, torch.SymInt) else int(n) for n in numbers]
+        places = torch.arange(*whole, dtype=torch.int64)
+        return places.to(getattr(torch, real[0])) if real else places
     dtype = getattr(torch, start.dtype.name)
     if start.dtype.kind not in "iu":
         first, last, step = (float(a) for a in (start, limit, delta))

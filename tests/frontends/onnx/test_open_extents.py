@@ -153,6 +153,30 @@ def test_extents_pass_casts_quotients_and_ranges(tmp_path):
     _check(tmp_path, model, [(1, 6, 4), (3, 9, 4)])
 
 
+def test_a_range_of_floats_counts_to_an_extent(tmp_path):
+    """As detectors make the places of their anchors; the float itself is an operand besides."""
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape at", "length"),
+        node("Cast", "length", "real", to=onnx.TensorProto.FLOAT),
+        node("Range", "zero real one", "counted"),
+        node("Add", "counted half", "places"),
+        node("Div", "places real", "parts"),
+        node("Mul", "x parts", "y"),
+    ]
+    floats = {"zero": 0.0, "one": 1.0, "half": 0.5}
+    weights = {name: np.array(value, np.float32) for name, value in floats.items()}
+    model = graph(nodes, {"x": ["n", "l"]}, ["y"], {"at": np.array(1), **weights}, opset=17)
+    model.graph.output[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, None])
+    )
+    _check(tmp_path, model, [(1, 6), (3, 9), (2, 33)])
+    model.graph.initializer[2].CopyFrom(onnx.numpy_helper.from_array(np.float32(0.5), "one"))
+    onnx.save(model, tmp_path / "fractions.onnx")
+    with pytest.raises(ts.UnsupportedError, match="counts to an open extent in fractions"):
+        ts.load(tmp_path / "fractions.onnx")
+
+
 def test_a_kernel_longer_than_the_first_try(tmp_path):
     weight = np.random.default_rng(0).random((4, 1, 400), np.float32)
     nodes = [node("Conv", "x weight", "y", strides=[160])]
