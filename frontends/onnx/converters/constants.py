@@ -51,7 +51,7 @@ def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray, *, node: Nod
         real = [a.dtype.name for a in operands if a.dtype.kind == "f"]
         if not all(isinstance(n, torch.SymInt) or n == int(n) for n in numbers):
             raise node.refuse("counts to an open extent in fractions", "whole numbers")
-        whole = [n if isinstance(n, torch.SymInt) else int(n) for n in numbers]
+        whole: list[Any] = [n if isinstance(n, torch.SymInt) else int(n) for n in numbers]
         places = torch.arange(*whole, dtype=torch.int64)
         return places.to(getattr(torch, real[0])) if real else places
     dtype = getattr(torch, start.dtype.name)
