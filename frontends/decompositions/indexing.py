@@ -15,6 +15,8 @@ from tvm_sparse.frontends.decompositions.table import aten, rule
 def _select(x: Tensor, dim: int, index: int) -> Any:
     if not isinstance(index, int) or index >= 0:
         return NotImplemented
+    if isinstance(x.shape[dim], torch.SymInt):  # of a part of it PyTorch may know no length
+        return aten.select.int(x, dim, x.shape[dim] + index)
     stop = index + 1 or torch.iinfo(torch.int64).max
     return aten.slice.Tensor(x, dim, index, stop).squeeze(dim)
 

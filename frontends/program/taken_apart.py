@@ -13,6 +13,8 @@ from torch._export import utils
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import ExportedProgram, exported_program
 
+from tvm_sparse.errors import UnsupportedError
+
 Table = Mapping[Any, Callable[..., Any]]
 
 _PARTS = {"cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops"}
@@ -24,7 +26,31 @@ def taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
 
     PyTorch exchanges the kernels of all 500 composite operators for that, and back again. Here it
     exchanges those that ``table`` does not leave to the kernel which they have.
+
+    Raises
+    ------
+    UnsupportedError
+        A result has another number of axes than before: of an open extent a form was not known.
     """
+    result = _taken_apart(program, table)
+    for place, (before, behind) in enumerate(zip(_ranks(program), _ranks(result), strict=True)):
+        if before != behind:
+            raise UnsupportedError(
+                f"output {place}",
+                f"its {before} axes would become {behind}",
+                "operators whose results have axes that do not follow from an open extent",
+                "give the extents one size, or write x.select(axis, place) for x.squeeze()",
+            )
+    return result
+
+
+def _ranks(program: ExportedProgram) -> list[int | None]:
+    """Return the number of axes of each output, ``None`` of what is no tensor."""
+    values = [getattr(n, "meta", {}).get("val") for n in program.graph.output_node().args[0]]
+    return [value.dim() if isinstance(value, torch.Tensor) else None for value in values]
+
+
+def _taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
     function = getattr(exported_program, "_decompose_exported_program", None)
     if function is None or not _PARTS < set(inspect.signature(function).parameters):
         return program.run_decompositions(dict(table))

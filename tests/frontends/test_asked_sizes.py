@@ -73,6 +73,11 @@ FORMS = {
         x[:, : -(x.shape[1] % 4 + 1)].relu(),
     ),
     "the middle": lambda x: F.linear(x[:, x.shape[1] // 2 - 1 : x.shape[1] // 2 + 1], x[0, :2]),
+    "one of them": lambda x: (
+        torch.cat([x[:, ::2], x[:, 1::2].neg()], 1)[:, -1] * 2,
+        torch.cat([x[:, ::2], x[:, 1::2]], 1)[:, -2],
+        torch.cat([x[:, ::3], x[:, 1::3]], 1).select(1, -1).relu(),
+    ),
     "open steps": lambda x: (
         x[:, :: x.shape[1] // 2] * 2,
         F.linear(x[..., None, :: x.shape[1] // 2, 1:3], x[0, :1, :2]),

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.modules import Apply
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import known_operators
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.program import taken_apart as own
@@ -66,6 +68,18 @@ def test_another_pytorch_takes_it_apart_itself(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(own.exported_program, "_decompose_exported_program", lambda: None)
     table = decompositions(known_operators())
     calls = []
-    monkeypatch.setattr(type(program), "run_decompositions", lambda _, t: calls.append(t))
-    taken_apart(program, table)
+
+    def method(self, table):
+        calls.append(table)
+        return self
+
+    monkeypatch.setattr(type(program), "run_decompositions", method)
+    assert taken_apart(program, table) is program
     assert calls == [table]
+
+
+def test_results_of_other_axes_are_refused() -> None:
+    program = torch.export.export(Apply(torch.sin), (torch.rand(2, 3),))
+    table = {torch.ops.aten.sin.default: lambda x: x.unsqueeze(0)}
+    with pytest.raises(UnsupportedError, match="output 0: its 2 axes would become 3"):
+        taken_apart(program, table)
