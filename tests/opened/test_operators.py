@@ -15,6 +15,7 @@ import tvm_sparse as ts
 from tests.modules import Apply
 from tests.opened.case import OpenCase
 from tests.opened.judged import check, compiled, far, in_bytes
+from tests.opened.layers import Rows
 from tests.random_sequences import Attention, Recurrent
 
 MOST = 40
@@ -30,6 +31,7 @@ PLANES: dict[str, list[Shape]] = {
 LINES: dict[str, list[Shape]] = {"batch": [["n", 16, 20]], "length": [[2, 16, "n"]]}
 ROWS: dict[str, list[Shape]] = {"rows": [["n", 32]]}
 TOKENS: dict[str, list[Shape]] = {"batch": [["n", 9, 32]], "length": [[2, "n", 32]]}
+FIELDS = PLANES | {"batch and height": [["n", 16, "m", 11]]}
 PAIRS: dict[str, list[Shape]] = {"lengths": [[2, "n", 32], [2, "m", 32]]}
 
 
@@ -109,6 +111,8 @@ OPERATORS = {
     "attention across": Operator(Across, PAIRS),
     "lstm": Operator(lambda: Recurrent(nn.LSTM(32, 24, batch_first=True)), TOKENS),
     "gru": Operator(lambda: Recurrent(nn.GRU(32, 24, batch_first=True)), TOKENS),
+    "lstm of rows": Operator(lambda: Rows(Recurrent(nn.LSTM(16, 24, batch_first=True))), FIELDS),
+    "gru of rows": Operator(lambda: Rows(Recurrent(nn.GRU(16, 24, batch_first=True))), FIELDS),
     "transposed": Operator(lambda: Apply(lambda x: x.transpose(1, 2) * 2), TOKENS, sums=True),
     "products": Operator(lambda: Apply(lambda x: x @ x.transpose(1, 2)), TOKENS, sums=True),
     "sum along": Operator(lambda: Apply(lambda x: x.sum(1)), TOKENS, sums=True),
