@@ -33,7 +33,9 @@ def taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
         A result has another number of axes than before: of an open extent a form was not known.
     """
     result = _taken_apart(program, table)
-    for place, (before, behind) in enumerate(zip(_ranks(program), _ranks(result), strict=True)):
+    ranks, found = _ranks(program), _ranks(result)
+    own = found[-len(ranks) :]  # state that is written, if any, stands before them
+    for place, (before, behind) in enumerate(zip(ranks, own, strict=False)):
         if before != behind:
             raise UnsupportedError(
                 f"output {place}",

@@ -156,6 +156,7 @@ def test_large_tiles_are_lean_too(tile):
     assert_lean(func, "sm_90", registers=128)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_fp32_tiles_are_lean_too():
     c, tile = Contraction((1000,), 480, 500), ThreadBlockTile(128, 128, 32)

@@ -108,6 +108,7 @@ print(json.dumps(list(rows)))
 """
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_a_session_on_the_stand_in(fake_cuda, tmp_path):
     (row,) = fake_cuda.run(SESSION.format(place=str(tmp_path)))
