@@ -17,6 +17,7 @@ from tvm_sparse.registry import kinds, register, unregister
 from tvm_sparse.testing import check_kind
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", sorted(kinds()))
 def test_built_in_kinds_pass(name):
     check_kind(kinds()[name])

@@ -83,6 +83,7 @@ def test_empty_directory_is_fine(tmp_path):
     assert len(names(tmp_path)) == 2
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [

@@ -28,6 +28,7 @@ def link(objects, library):
     return library
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", [0, 1, 4096, 8192, 8193, 3 * 8192 + 77])
 @pytest.mark.parametrize(("piece", "large"), [(100, False), (8192, False), (20_000, LARGE)])
 def test_many_parts_become_one_section(tmp_path, monkeypatch, size, piece, large):

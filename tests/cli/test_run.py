@@ -97,6 +97,7 @@ def test_neither_torch_nor_the_compiler_is_loaded(artifact):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("shape", "dtype", "count", "message"),
     [

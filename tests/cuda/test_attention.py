@@ -65,6 +65,7 @@ def each(ones, others):
     ]
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("case", "dtype"), each(CASES, DTYPES))
 def test_errors_are_those_of_the_dtype(emulator, case, dtype):
@@ -122,6 +123,7 @@ def test_rows_without_a_score_and_odd_numbers(emulator):
     assert np.isnan(got[1:4]).all()
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(("width", "arch"), each([16, 64, 96, 128], ARCHS))
 def test_nothing_spills(arch, width):

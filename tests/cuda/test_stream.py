@@ -43,6 +43,7 @@ def whole(storage):
     return Cut(storage, Warps(1, 1))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("lead", "cols", "rows", "sparsity", "warps", "dtype"),

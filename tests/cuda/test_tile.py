@@ -144,6 +144,7 @@ def test_vectors_of_activations_lie_in_one_block(columns, across, step):
     assert "X_ptr[" not in text
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
     "tile",

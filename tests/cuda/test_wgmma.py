@@ -114,6 +114,7 @@ def test_what_is_broken_is_found(hopper, mutation):
     assert report.findings
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("rows", [8, 64, 256])
 @pytest.mark.parametrize("features", [64, pytest.param(128, marks=pytest.mark.slow)])

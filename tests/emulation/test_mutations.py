@@ -63,6 +63,7 @@ def test_a_dropped_barrier_is_a_race(layer, dtype, which, emulator):
     assert "race" in found
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "which"), [("dense", 0), ("dense", 3), ("balanced", 1), ("2:4", 2), ("joint", 2)]
 )

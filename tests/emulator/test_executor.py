@@ -36,6 +36,7 @@ def through(instruction, kind, arrays):
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "fma.rn"])
 def test_floats_round_once(name, kind):

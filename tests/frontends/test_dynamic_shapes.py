@@ -45,6 +45,7 @@ def test_a_constant_has_no_open_extent():
         ts.load(Scaled(), (X,), {"scale": 2.0}, dynamic_shapes=shapes)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "shapes", [{"x": {0: ROWS}, "scale": None}, {"x": {0: ROWS}}, ({0: ROWS},)]
 )

@@ -22,6 +22,7 @@ CASES = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_they_are_as_in_pytorch(name):
     function, shape = CASES[name]

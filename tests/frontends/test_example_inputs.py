@@ -90,6 +90,7 @@ class ToldApart(nn.Module):
         return x - 2 * y + 4 * more["z"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("again", [lambda x: x, lambda x: x.view_as(x), lambda x: x.detach()])
 @pytest.mark.parametrize("opened", [False, True])
 def test_one_tensor_in_several_places_is_several_inputs(again, opened):

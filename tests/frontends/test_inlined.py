@@ -42,6 +42,7 @@ def without_gradients(net, x):
         return net.second(y)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("function", [chosen, nested, several, without_gradients])
 def test_values_are_those_of_pytorch_and_layers_stay_layers(function):
     model = Network(function).eval()

@@ -28,6 +28,7 @@ def interpolated(**options):
     return lambda x: F.interpolate(x, **options)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "function",
     [
@@ -54,6 +55,7 @@ def test_one_axis_by_its_extent():
     torch.testing.assert_close(library(x), function(x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_other_floats(dtype):
     function = interpolated(scale_factor=2.0, mode="bilinear")

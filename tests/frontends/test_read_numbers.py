@@ -225,6 +225,7 @@ REAL = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", REAL)
 def test_extents_that_became_real_numbers_in_a_program(name):
     """Python makes numbers of extents; PyTorch's strict export sees ``torch.sym_float``."""

@@ -52,6 +52,7 @@ HELD = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("function", "found"),
     [
@@ -80,6 +81,7 @@ def test_zeros_of_open_shapes_are_refused():
         load(nn.Sequential(Layer(function)), X, dynamic_batch=True)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "function",
     [

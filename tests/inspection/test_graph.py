@@ -78,6 +78,7 @@ def test_products_of_activations_are_no_layers():
     assert graph_layers(load(Square(), torch.ones(4, 4))) == []
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("equation", [None, "ki,kj->ij", "hld,hed->hle", "hed,hld->hle"])
 def test_products_with_a_constant_are_the_layers_that_are_compiled(equation):
     """Constants on the left, on the right and in batches: what is seen is what is compiled."""

@@ -151,6 +151,7 @@ def test_integers_are_exact(name, axis):
     check(case, compiled(case), lambda x, y: not torch.equal(y, case.model(*x)), 0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "axis"), table())
 def test_floats(name, axis):
     case = OPERATORS[name].case(axis)

@@ -11,6 +11,7 @@ from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.schedules.cpu.overlap_tiles import OverlapTiles
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("columns", [1, 15, 16, 20, 40, 48, 197])
 @pytest.mark.parametrize("rows", [1, 14, 197])
 def test_exact_for_any_extent(rows, columns):

@@ -11,6 +11,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.depthwise import depthwise
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("channels", [1, 8, 16, 24, 37])
 @pytest.mark.parametrize("kernel, stride, dilation", [(3, 1, 1), (3, 2, 1), (5, 1, 2), (1, 1, 1)])
 def test_exact_on_small_integers(channels, kernel, stride, dilation):

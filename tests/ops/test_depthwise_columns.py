@@ -39,6 +39,7 @@ def check(c, target):
     assert_integers(c, matrix, storage, depthwise_columns, target)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("activation", ["uint8", "int8"])
 @pytest.mark.parametrize("machine", FUSED)
 def test_windows_of_any_kind(machine, activation):

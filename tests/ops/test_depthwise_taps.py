@@ -31,6 +31,7 @@ def assert_exact(extents, channels, lanes, sparsity, target=None):
     assert (got == reference(contraction, x, matrix)).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 @pytest.mark.parametrize(("channels", "lanes"), [(16, 16), (48, 16), (24, 8), (40, 8)])
 def test_windows_and_channels(extents, channels, lanes):

@@ -31,6 +31,7 @@ class Unfold(torch.nn.Module):
         return F.unfold(x, *self.numbers)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_element_is_where_pytorch_has_it(case):
     shape, *numbers = case

@@ -26,6 +26,7 @@ def quotients(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     return list(library(x, y))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quotients_are_pytorch_s(dtype):
     bounds = np.iinfo(dtype)
@@ -38,6 +39,7 @@ def test_quotients_are_pytorch_s(dtype):
         np.testing.assert_array_equal(found, wanted.numpy())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quotients_by_zero_are_zero(dtype):
     x = np.array([np.iinfo(dtype).min, 0, 7], dtype)
@@ -63,6 +65,7 @@ def test_divisors_that_vanish_compile(dtype, target):
             np.testing.assert_array_equal(found, 0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_the_least_number_by_minus_one_is_itself(dtype):
     least = np.full(3, np.iinfo(dtype).min, dtype)

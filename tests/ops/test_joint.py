@@ -45,6 +45,7 @@ def test_features_that_no_block_divides(features):
     assert_exact(Contraction((5,), 64, features))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("coarse", [0.0, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("keep", [1, 3, 8, 9, 16])
 def test_every_sparsity(coarse, keep):

@@ -25,6 +25,7 @@ def _naive(x, spatial, window, strides, dilation, padding, shape):
     return out
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("extents", "numbers", "counts"),
     [

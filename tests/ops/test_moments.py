@@ -16,6 +16,7 @@ def found(x: np.ndarray, width: int) -> np.ndarray:
     return run(func, [x], (x.size // width, 3))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("width", [5, 16, 17, 63, 64, 65, 127, 128, 784])
 @pytest.mark.parametrize("offset", [0, 1e4])
 def test_rows_of_any_width(width, offset):

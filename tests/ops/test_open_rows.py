@@ -23,6 +23,7 @@ def test_values_at_all_extents(layer):
         torch.testing.assert_close(library(x), layer(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extent", [LANES, LANES + 1, 37])
 def test_bits_are_those_of_the_closed_program(extent):
     x = torch.randn(2, 3, extent)

@@ -49,6 +49,7 @@ def grouped(images, inputs, taps, **options):
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("size", [(1, 1), (7, 5), (15, 16), (9, 17), (4, 33)])
 def test_sizes(images, size):
@@ -98,6 +99,7 @@ def test_full_and_empty_weights(sparsity):
     assert_exact(grouped(1, (8, 9), (3, 3), borders=(1, 1)), sparsity=sparsity)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("features", [1, 3, 16])
 def test_a_plane_that_several_features_read(features):
     options = {"columns": 1, "features": features, "groups": 20, "borders": (1, 1)}

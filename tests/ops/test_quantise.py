@@ -64,6 +64,7 @@ def test_bytes_of_quotients(scale):
     np.testing.assert_array_equal(got, np.clip(steps, *scale.limits).astype(scale.dtype))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @pytest.mark.parametrize("size", [4096, 4090])
 @pytest.mark.parametrize("bound", [BOUND, SMALL])

@@ -73,6 +73,7 @@ def check(r: Recurrence, weight, given, names=None, atol=0.0):
                 np.testing.assert_allclose(got, exact, rtol=0, atol=atol, err_msg=name)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sort", ["unstructured", "balanced", "block", "joint"])
 def test_every_storage_is_exact_on_small_integers(sort):
     rng = np.random.default_rng(0)

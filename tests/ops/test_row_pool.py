@@ -40,6 +40,7 @@ def pooled(x, axes, pooling, shape):
     return run(te.create_prim_func([tensor, row_pool(tensor, axes, chunks, pooling)]), [x], shape)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("extents", "numbers"), SHAPES, ids=str)
 @pytest.mark.parametrize("counts_borders", [True, False])
 def test_means_of_windows(extents, numbers, counts_borders):

@@ -29,6 +29,7 @@ def expected(x: np.ndarray, axis: int, product: bool, exclusive: bool) -> np.nda
     return found.astype(x.dtype)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("product", [False, True])

@@ -52,6 +52,7 @@ def test_shapes_that_no_tile_divides(columns, features):
     check(as_integers(Contraction((5,), columns, features), "uint8", 9), 0.5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("sparsity", "group"), [(0.0, 16), (0.9, 16), (1.0, 16), (0.5, 32), (0.9, 64)]
 )
@@ -59,22 +60,26 @@ def test_every_sparsity_and_group(sparsity, group):
     check(as_integers(Contraction((33,), 64, 128)), sparsity, group=group)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_convolutions(extents):
     check(as_integers(window(extents, 21, 24), "uint8", 77), 0.8)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("machine", [name for name in TARGETS if name != "AVX"])
 def test_every_machine(machine):
     check(as_integers(Contraction((18,), 24, 21), "int8", 3), 0.5, target=TARGETS[machine])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rows", [128, 70, 20])
 def test_layers_that_are_worth_threads(rows, monkeypatch):
     monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
     check(as_integers(Contraction((rows,), 256, 512)), 0.7)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("numerics", BFLOATS, ids=lambda n: n.output)
 @pytest.mark.parametrize("columns", [20, 40, 64])
 def test_halves(numerics, columns):

@@ -78,6 +78,7 @@ def test_long_kernels_have_one_copy(stride):
     assert_exact(replace(c, columns=37), 0.9, 4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("stride", "phases"), [(1, 1), (2, 4), (4, 9)])
 def test_only_pixels_that_a_tap_meets_are_packed(stride, phases):
     size = 4 * stride + 3

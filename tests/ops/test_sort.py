@@ -58,6 +58,7 @@ def test_a_line_of_any_length():
         np.testing.assert_array_equal(result.numpy(), np.argsort(x, kind="stable"))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("descending", [False, True])
 def test_the_ends_of_a_type(dtype, descending):

@@ -31,6 +31,7 @@ class Pool(torch.nn.Module):
         return self.function(x)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_places(name):
     function, shape = CASES[name]

@@ -39,6 +39,7 @@ def exact(contraction, target=None):
 
 
 # One strip, several, a register tile that overlaps the one before, odd extents, images.
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "shape",
     [

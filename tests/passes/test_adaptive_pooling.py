@@ -82,6 +82,7 @@ def test_open_axes_that_stay(counts, axes):
         torch.testing.assert_close(compiled(other), model(other), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pools", [AVERAGES, LARGEST], ids=["average", "largest"])
 @pytest.mark.parametrize(("shape", "counts"), [CASES[0], CASES[6], CASES[8], CASES[12]], ids=str)
 def test_windows_are_pooled_in_vectors(pools, shape, counts):
@@ -89,6 +90,7 @@ def test_windows_are_pooled_in_vectors(pools, shape, counts):
     assert [kernel.rule for kernel in compiled.kernels] == ["Written"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("pool", [F.adaptive_avg_pool2d, F.adaptive_max_pool2d])
 def test_other_types(pool, dtype):
@@ -115,6 +117,7 @@ class Lines(torch.nn.Module):
         return self.pool(x, 5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pool", [AVERAGES[1], LARGEST[1]])
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_no_number_stays_in_its_windows(pool, value):

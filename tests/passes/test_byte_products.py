@@ -75,6 +75,7 @@ ZERO_POINTS = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("types", "zeros"), ZERO_POINTS)
 def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
     shapes = (2, 3, 5, 37), (2, 3, 37, 19)
@@ -86,6 +87,7 @@ def test_products_are_exact_with_any_zero_points(tmp_path, types, zeros):
     np.testing.assert_array_equal(library(a, b), expected)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("types", "zeros"), ZERO_POINTS)
 def test_products_that_the_model_writes_with_bytes_are_exact(tmp_path, types, zeros):
     shapes = (2, 3, 5, 37), (2, 3, 37, 19)
@@ -101,6 +103,7 @@ def test_products_that_the_model_writes_with_bytes_are_exact(tmp_path, types, ze
     np.testing.assert_array_equal(library(a, b), sums)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("shapes", "quantised"),
     [

@@ -99,6 +99,7 @@ def test_the_result_of_a_program(also):
         np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [

@@ -23,6 +23,7 @@ def layer(x, rows=None):
     return R.nn.relu(R.add(y, constant(B, "fc.bias")))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "body",
     [
@@ -45,6 +46,7 @@ def twice(x):
     return R.add(R.reshape(y, (2, 3, 16)), R.reshape(R.negative(y), (2, 3, 16)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "body",
     [

@@ -114,6 +114,7 @@ class Plain(nn.Module):
         return torch.cat([x, x], 1) if x.dtype == torch.bool else x * 2 + 1
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [d for d in ITEM_BYTES if d not in STORED_ONLY])
 def test_every_dtype(dtype):
     x = (torch.arange(64 * 96) % 7).reshape(64, 96).to(getattr(torch, dtype))

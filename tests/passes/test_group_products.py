@@ -31,6 +31,7 @@ def product(weight, shape):
     return module(lambda x: relax.op.matmul(x, constant(weight, "w")), shape)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("shape", "weight"),
     [
@@ -66,6 +67,7 @@ def test_others_stay(shape, weight):
     assert operators(GroupProducts()(product(weight, shape))) == {"matmul": 1}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("shape", [(1, 5, 8), (5, 8), (2, 5, 8), (8,), (2, 1, 5, 8)])
 def test_a_batch_of_one_matrix_is_a_linear_layer(shape):
     before = product(matrices(1, 8, 16), shape)

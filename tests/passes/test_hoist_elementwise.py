@@ -82,6 +82,7 @@ def test_moved(name):
     same_values(before, moved)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", KEPT)
 def test_kept(name):
     before = behind(KEPT[name])

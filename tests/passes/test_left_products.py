@@ -54,6 +54,7 @@ def test_results_are_exact_and_each_has_a_row(name, sparsity):
     assert all(kernel.ours for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", sorted({*PRODUCTS} - {"batch of odd matrices"}))
 def test_a_sparse_storage_is_offered(name):
     model, x = _model(name)

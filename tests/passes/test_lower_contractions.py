@@ -37,6 +37,7 @@ CUTS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cut", CUTS)
 def test_slices_are_read_in_place(cut):
     model = Attention(CUTS[cut]).eval()

@@ -20,6 +20,7 @@ def _run(body, *inputs: np.ndarray) -> np.ndarray:
     return evaluate(lowered, *inputs)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_sorts(axis):
     found = _run(lambda x: relax.op.sort(x, axis), X)

@@ -116,6 +116,7 @@ def test_integers_add_up_exactly(axis):
     torch.testing.assert_close(found[1], x.mean((0, 1)), rtol=1e-6, atol=0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("place", [0, 15, 16, 63, 64, 130])
 @pytest.mark.parametrize("function", [torch.amax, torch.amin])
 def test_nan_and_infinities_are_pytorchs(function, place):
@@ -144,6 +145,7 @@ def test_columns_with_nan_are_pytorchs(function):
     torch.testing.assert_close(found, function(x, 0), equal_nan=True, rtol=0, atol=0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [((31, 257), [-1]), ((3, 16), [1]), ((2, 5, 999), [2]), ((4, 7, 7), [1, 2]), ((2, 40), None)],

@@ -56,6 +56,7 @@ def test_rows_of_neighbours(name):
     assert "_moments" in kernels(*ROWS[name])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_keep_their_definition(name):
     assert "_moments" not in kernels(*OTHERS[name])

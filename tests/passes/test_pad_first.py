@@ -56,6 +56,7 @@ def paddings(mod):
     return [padding_of(mod, call) for call in calls if isinstance(call, relax.Call)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("source", ["uint8", "int8"])
 @pytest.mark.parametrize(("found", "value"), [("uint8", 0), ("uint8", 200), ("int8", -3)])
 def test_bytes_are_padded_with_one_whose_entry_is_the_borders(source, found, value):

@@ -38,6 +38,7 @@ def order(mod):
     return [n for n in mod.script().replace("R.nn.", " ").replace("(", " ").split() if "2d" in n]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pool", POOLS)
 def test_moved(pool):
     before = network(POOLS[pool])

@@ -54,6 +54,7 @@ def assert_bytes(got, x, size, zero):
     assert near.mean() < 0.01
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("choice", "shape"),
     [
@@ -138,6 +139,7 @@ def kept(storage, features, columns):
     return rng.random((features, columns)) < {"dense": 1, "unstructured": 0.1}[storage]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("storage", "chosen", "choice", "rows"),
     [

@@ -212,6 +212,7 @@ def test_weights_that_the_graph_quantises_are_integers(tmp_path):
     assert {row.precision for row in ts.inspect(path).rows} == {"int8"}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("form", "zero"), [("QOperator", 117), ("QDQ", 140), ("QDQ", 0)])
 def test_weights_above_any_zero_point_are_integers(form, zero, tmp_path):
     path = tmp_path / "unsigned.onnx"

@@ -46,6 +46,7 @@ POOLS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("rank", "conv"), [(1, nn.Conv1d), (2, nn.Conv2d), (3, nn.Conv3d)])
 def test_filters_of_any_rank_leave_through_poolings_and_depthwise_layers(rank, conv):
     torch.manual_seed(0)
@@ -92,6 +93,7 @@ class Bytes(nn.Module):
         return steps.to(torch.uint8).to(torch.float32) * 2
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("between", [Bytes(), nn.ReLU6(), nn.Softplus()])
 def test_inputs_that_nothing_reads_behind_operators_without_constants(between):
     torch.manual_seed(0)

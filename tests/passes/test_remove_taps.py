@@ -42,6 +42,7 @@ def compiled(layer, shape):
     return decision
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_taps_that_meet_only_borders_leave(name):
     layer, shape, taps = CASES[name]
@@ -51,6 +52,7 @@ def test_taps_that_meet_only_borders_leave(name):
     assert f"{kernels} taps meet more than borders" in decision.reason
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kernels_stay(name):
     layer, shape = OTHERS[name]

@@ -19,6 +19,7 @@ def take(x, index, axis):
     return R.take(x, relax.const(np.array(index, np.int64)), axis=axis)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "body, shape, expected",
     [

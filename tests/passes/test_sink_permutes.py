@@ -49,6 +49,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains(name):
     body, count = CHAINS[name]

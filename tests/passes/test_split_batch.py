@@ -52,6 +52,7 @@ SPLIT = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", SPLIT)
 def test_parts_joined_are_the_whole(name):
     shape, body = SPLIT[name]

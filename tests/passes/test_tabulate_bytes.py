@@ -40,6 +40,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_a_byte_are_tables(name):
     model, found = tabulated(FUNCTIONS[name], X)
@@ -66,6 +67,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_stay(name):
     function, inputs = OTHERS[name]

@@ -44,6 +44,7 @@ def kernels(module, shape):
     return [kernel.function for kernel in library.kernels]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("width", [9, 56])
 @pytest.mark.parametrize("name", BORDERS)
 def test_borders_are_columns_at_known_places(name, width):

@@ -24,6 +24,7 @@ def standardised(w, **options):
     return R.nn.instance_norm(w, *operands, channel_axis=1, axes=[0, 2], **options)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "fold",
     [

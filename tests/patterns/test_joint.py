@@ -45,6 +45,7 @@ def test_sparsities_that_banks_exceed_are_refused(sparsity):
         Joint(Balanced(16, 8), Block(4, 4)).project(np.ones((64, 64)), sparsity)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("pattern", "shape", "fine", "coarse"),
     [

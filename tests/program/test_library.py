@@ -59,6 +59,7 @@ def library():
     return ts.compile(model, (X,), config=ts.Config(measure=False))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", COPIES)
 @pytest.mark.parametrize("held", [False, True])
 def test_copies_compute_the_same(library, kind, held):

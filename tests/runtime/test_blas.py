@@ -67,6 +67,7 @@ def test_what_is_not_computed_is_said_once_and_leaves_the_output_alone(how, why)
     assert why in line and line.endswith("our own kernel runs")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "variables",
     [

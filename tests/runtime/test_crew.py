@@ -52,6 +52,7 @@ def said(code, library, threads):
     return done.stdout.splitlines()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("loops", [1, 5])
 def test_the_loops_of_a_call_are_shared(library, threads, loops):
@@ -72,12 +73,14 @@ print(min(threads(2, 0, 300)))
     assert said(code, library, 2) == ["1 2", "1 2", "1"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tasks", [1, 2, 7, 16])
 def test_tasks_may_be_more_or_fewer_than_threads(library, tasks):
     code = f"f = engine.together(loops)\nprint(run(f, tasks={tasks}))"
     assert said(code, library, 3) == [f"({[5] * tasks}, {5 * tasks}, None)"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_an_error_ends_the_call_and_no_more(library, failing):
     code = f"f = engine.together(loops)\nrun(f)\nprint(run(f, failing={failing}), run(f))"

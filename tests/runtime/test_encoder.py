@@ -71,6 +71,7 @@ def _alone(net, text: str, pooling: str) -> np.ndarray:
     return (vector / vector.norm()).numpy()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("batch", [1, 2, 32])
 def test_vectors_are_those_of_each_text_alone(net, opened, pooling, batch):

@@ -24,6 +24,7 @@ def test_epilogues(build):
     assert {d.chosen for d in library.decisions} == {"unstructured"}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("block", [(4, 4), (8, 1), (2, 8)], ids=str)
 def test_small_blocks(block):
     model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 40))

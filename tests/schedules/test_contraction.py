@@ -93,6 +93,7 @@ def test_epilogues(build):
     assert {d.chosen for d in library.decisions} == {"balanced"}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("build", MODULES, ids=lambda build: build.__name__)
 def test_epilogues_of_dense_layers(build):
     assert_like_torch(*build(), "dense")

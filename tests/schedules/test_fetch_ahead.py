@@ -198,6 +198,7 @@ def test_results_are_the_same():
     assert (got == reference(contraction, x, matrix)).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_a_symbolic_number_of_rows(rows):
     torch.manual_seed(0)

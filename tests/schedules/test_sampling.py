@@ -156,6 +156,7 @@ def test_sampled_decisions_replay(name):
     assert len(seen) > 3
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "name", ["dense conv", "winograd conv", "balanced partial", "balanced shared"]
 )

@@ -56,6 +56,7 @@ def test_rounding_whatever_the_exponent_is():
     check(x, (random.normal(size=40000) * 10).astype(np.float32))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("exponent", [0.75, -0.75, -0.5, 4, -3])
 def test_a_networks_power(exponent):
     class Power(torch.nn.Module):

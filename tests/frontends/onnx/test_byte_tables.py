@@ -16,6 +16,7 @@ CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 SCALE = np.float32(0.02)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tokens", [8, "tokens"])
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16])
 def test_rows_are_looked_up(kind, tokens, tmp_path):

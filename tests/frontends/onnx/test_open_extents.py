@@ -63,6 +63,7 @@ def test_windows_may_hang_over_the_end(tmp_path):
     _check(tmp_path, graph([node("MaxPool", "x", "y", **windows)], OPEN, ["y"], opset=17), PLANES)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_padding_from_within_an_open_axis(tmp_path, mode):
     pads = {"pads": np.array([0, 3, 0, 2])}

@@ -211,6 +211,7 @@ def test_depthwise_convolutions(extents):
         check_depthwise(as_integers(channels(extents, count), "int8", -128))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", WINDOWS, ids=str)
 def test_groups_of_channels(extents):
     c = replace(as_integers(window(extents, 64, 64), "int8", 33), groups=2)

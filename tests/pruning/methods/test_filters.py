@@ -51,6 +51,7 @@ def test_channels_are_ranked_by_the_weights_that_read_them():
     assert filters(model, 0.5, rank="inputs").masks["0.bias"].tolist() == [False, True]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("norm", "build"),
     [
