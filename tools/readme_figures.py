@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.pages.real_models_page import verdict  # noqa: E402 (found by the line above)
+from benchmarks.runtime_size import ours  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
@@ -117,12 +118,11 @@ def models(record: dict[str, Any]) -> str:
 
 def runtime_size(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.runtime_size``."""
-    installed = dict(record["installed_mb"])
-    numpy = installed.pop("numpy")
     shared = " (others used the machine)" if record["environment"]["shared machine"] else ""
+    numpy = record["installed_mb"]["numpy"]
     return (
         f"Where models only run, `pip install ./python` is enough: a wheel of "
-        f"{record['wheel_mb']:.1f} MB, {sum(installed.values()):.0f} MB installed beside NumPy's "
+        f"{record['wheel_mb']:.1f} MB, {ours(record):.0f} MB installed beside NumPy's "
         f"{numpy:.0f}. Import, load and first call take {record['first_call_s']:.2f} s{shared}."
     )
 

@@ -205,7 +205,7 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
         name = parameters[min(i, len(parameters) - 1)].name
         given_as = node.inputs[i]
         arguments.append(
-            _static(node, name, value, given_as, ranged=converter.raw)
+            _static(node, name, value, given_as, raw=converter.raw)
             if name in converter.static
             else value
         )
@@ -218,14 +218,12 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     return converter.function(*arguments, **given, **extra)
 
 
-def _static(
-    node: Node, name: str, value: Value, given_as: str, *, ranged: bool
-) -> np.ndarray | None:
+def _static(node: Node, name: str, value: Value, given_as: str, *, raw: bool) -> np.ndarray | None:
     """Return the input ``name``, which must be known; the graph calls it ``given_as``.
 
-    Floats that were open extents are known to what is ``ranged``.
+    Only a ``raw`` converter, which takes values as they are, gets floats that were open extents.
     """
-    if value is None or (isinstance(value, Known) and (ranged or type(value) is Known)):
+    if value is None or (isinstance(value, Known) and (raw or type(value) is Known)):
         return None if value is None else value.array
     raise node.refuse(
         f"its input '{name}' is computed or given at run time",

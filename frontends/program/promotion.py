@@ -28,23 +28,10 @@ def fill_empty(program: torch.export.ExportedProgram) -> None:
             continue
         if any(not isinstance(extent, int) for extent in value.shape) or value.numel():
             continue
-        read = node.all_input_nodes
         node.target, node.kwargs = aten.full.default, {"dtype": value.dtype}
         node.args = (list(value.shape), 0)
-        _erase_unread(program.graph, read)
-
-
-def _erase_unread(graph: torch.fx.Graph, nodes: list[torch.fx.Node]) -> None:
-    """Erase those of ``nodes`` that nothing reads, and what only they read.
-
-    TVM may have no loops for them: it splits nothing into several parts without elements.
-    """
-    left = dict.fromkeys(nodes)
-    while left:
-        node, _ = left.popitem()
-        if node.op == "call_function" and not node.users and not node.is_impure():
-            left.update(dict.fromkeys(node.all_input_nodes))
-            graph.erase_node(node)
+    # TVM may have no loops for what they read: it splits nothing into several empty parts.
+    program.graph.eliminate_dead_code()
 
 
 def promote_operands(program: torch.export.ExportedProgram) -> None:

@@ -107,12 +107,12 @@ def device_name(target: Target) -> str:
 def is_launched(target: Target) -> bool:
     """Whether functions for ``target`` are launched by a host, whose code is another."""
     host = target.host
-    return host is not None and str(host.kind) != str(target.kind)
+    return target.kind.name == "cuda" or (host is not None and str(host.kind) != str(target.kind))
 
 
 def shares_loops(target: Target) -> bool:
     """Whether the loops of functions for ``target`` are shared by threads of a CPU."""
-    return target.kind.name == "llvm"
+    return device_name(target) == "cpu"
 
 
 def gpu_of(target: Target) -> str:

@@ -11,8 +11,7 @@ from tvm_sparse.schedules.build import rules_for
 from tvm_sparse.schedules.kernel import Kernel
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.decisions import History
-from tvm_sparse.tuning.record import MODELLED
-from tvm_sparse.tuning.recorded import Modelled, Tuned
+from tvm_sparse.tuning.recorded import Tuned
 from tvm_sparse.tuning.space import space_of
 from tvm_sparse.tuning.workload import workload_of
 
@@ -64,8 +63,7 @@ def _trials(rule: Tuned, func: tirx.PrimFunc, target: Target) -> list[tuple[floa
     space = space_of(func, target, rules_for(target)) if workload else None
     if workload is None or space is None:
         return []
-    source = (MODELLED,) if isinstance(rule, Modelled) else ()
-    records = [r for r in rule.database.of(workload, space, *source) if not r.confirmed]
+    records = [r for r in rule.database.of(workload, space, rule.source) if not r.confirmed]
     mine = [r for r in records if r.function == workload.function]
     timed = ((r.default_microseconds, r.ratio) for r in mine or records)
     return [(default, ratio) for default, ratio in timed if default and ratio]

@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.decisions import Decision
 from tvm_sparse.tuning.database import Database, default_path
-from tvm_sparse.tuning.record import MODELLED
+from tvm_sparse.tuning.record import MEASURED, MODELLED, Source
 from tvm_sparse.tuning.workload import target_name
 
 SHIPPED = Path(__file__).parent / "records"
@@ -24,25 +24,14 @@ class Tuned(ScheduleRule):
     """Schedules what the user's own database knows something better for than the default."""
 
     origin = "tuned"
+    source: Source = MEASURED
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Return ``func`` scheduled by its best record; a record leaves nothing to tune."""
-        return None if tunable else self.database.schedule(func, target)
-
-
-class Modelled(Tuned):
-    """The same for times that were modelled, of functions that nobody has measured."""
-
-    origin = "modelled record"
-
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
-        """Return ``func`` scheduled by its best modelled record, unless it was tuned here."""
-        if tunable or self.database.tried(func, target):
-            return None
-        return self.database.schedule(func, target, MODELLED)
+        return None if tunable else self.database.schedule(func, target, self.source)
 
 
 class Shipped(Tuned):
@@ -61,6 +50,16 @@ class Shipped(Tuned):
         """Return ``func`` scheduled by its best record, unless it was tuned here."""
         found = super().apply(func, target, tunable)
         return None if found is None or self.own.tried(func, target) else found
+
+
+class Modelled(Shipped):
+    """The same for times that were modelled, of functions that nobody has measured."""
+
+    origin = "modelled record"
+    source = MODELLED
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, database)
 
 
 def recorded_rules(

@@ -8,8 +8,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.ir.transform import PassContext
-from tvm.sym import Analyzer, ConstIntBound
 
+from tvm_sparse.passes.graph.known_extents import KnownExtents
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
 
 
@@ -106,10 +106,7 @@ def _simple_form(extent: Any) -> Any:
     """Return an extent in its simple form, which holds as no variable of it is negative."""
     variables: set[Any] = set()
     tvm_ffi.structural_walk(extent, (tirx.Var, variables.add))
-    analyzer = Analyzer()
-    for variable in variables:
-        analyzer.update(variable, ConstIntBound(0, ConstIntBound.POS_INF), True)
-    return analyzer.simplify(extent)
+    return KnownExtents(dict.fromkeys(variables, (0, None))).analyzer.simplify(extent)
 
 
 def _equal(a: Any, b: Any) -> bool:
