@@ -18,6 +18,7 @@ from tvm_sparse.base import onnxruntime_itself
 from tvm_sparse.compat import onnxruntime as ours
 from tvm_sparse.compat.onnxruntime import programs
 from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.program import compiler
 from tvm_sparse_runtime.errors import SparseRuntimeError, TensorError
 
 CONFIG = ts.Config(measure=False)
@@ -78,12 +79,44 @@ def test_it_answers_as_onnxruntime_does(sessions):
     assert mine.get_providers() == theirs.get_providers() == ["CPUExecutionProvider"]
 
 
+def _logged(caplog):
+    """What a user who set up no logging reads, line by line."""
+    found = [r for r in caplog.records if "compat" in r.name]
+    assert all(r.levelno == logging.WARNING for r in found)
+    assert "\n" not in "".join(r.getMessage() for r in found)
+    return [r.getMessage() for r in found]
+
+
+def _announced(path, place, fixed=""):
+    """A compilation's line, up to the name of what it makes."""
+    begin = f"compiles {path}{fixed}, which may take minutes; the next start opens "
+    return begin + str(place / "cache" / "onnx")
+
+
+def test_the_first_start_says_what_takes_long(path, place, monkeypatch, caplog):
+    """The line comes before the compilation; the folder that it names is what opens later."""
+    compiled = compiler.compile
+
+    def once_announced(*args, **kwargs):
+        assert len(_logged(caplog)) == 1
+        return compiled(*args, **kwargs)
+
+    monkeypatch.setattr(compiler, "compile", once_announced)
+    config = ts.Config(measure=False, sparse=False)
+    ours.InferenceSession(path, config=config)
+    (line,) = _logged(caplog)
+    assert line.startswith(_announced(path, place))
+    assert ours.InferenceSession(line.rpartition(" opens ")[2]).run(["y"], FEED)[0].shape == (3, 48)
+    ours.InferenceSession(path, config=config)
+    assert len(_logged(caplog)) == 1
+
+
 def test_a_second_session_compiles_nothing(path, sessions, monkeypatch):
     monkeypatch.setattr(programs.File, "_compiled", None)
     session = ours.InferenceSession(path, config=CONFIG)
     assert session.run(["y"], FEED)[0].shape == (3, 48)
     with pytest.raises(TypeError):
-        ours.InferenceSession(path, config=ts.Config(measure=False, sparse=False))
+        ours.InferenceSession(path, config=ts.Config(measure=False, cache=False))
 
 
 def test_content_and_artifacts_are_models_too(path, place, sessions):
@@ -172,7 +205,7 @@ def test_calls_of_several_threads_are_right(path):
     assert not failed
 
 
-def test_a_number_that_decides_is_compiled_when_it_is_known(place):
+def test_a_number_that_decides_is_compiled_when_it_is_known(place, caplog):
     onnx.save(branching(), place / "branching.onnx")
     session = ours.InferenceSession(place / "branching.onnx", config=CONFIG)
     assert [v.name for v in session.get_inputs()] == ["x", "rate"]
@@ -181,6 +214,9 @@ def test_a_number_that_decides_is_compiled_when_it_is_known(place):
     np.testing.assert_array_equal(y, np.full((1, 4), 9))
     with pytest.raises(SparseError):
         session.run(None, {"x": x, "rate": np.array(8000)})
+    tried = ["", " for rate = 16000", " for rate = 8000", " for rate = 8000, x of 1x9"]
+    for line, fixed in zip(_logged(caplog), tried, strict=True):
+        assert line.startswith(_announced(place / "branching.onnx", place, fixed))
 
 
 def _refused(place):
@@ -199,11 +235,11 @@ def test_what_is_refused_runs_on_onnxruntime_if_asked(place, caplog):
         ours.InferenceSession(path)
     options = ours.SessionOptions()
     options.intra_op_num_threads = 1
-    with caplog.at_level(logging.WARNING):
-        session = ours.InferenceSession(path, options, fallback=True)
-    (line,) = [r.getMessage() for r in caplog.records if "compat" in r.name]
+    caplog.clear()
+    session = ours.InferenceSession(path, options, fallback=True)
+    tried, line = _logged(caplog)
+    assert tried.startswith(_announced(path, place))
     assert line.startswith(f"onnxruntime runs {path}: ")
-    assert "\n" not in line
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.nonzero(x))
     assert session.get_inputs()[0].name == "x"
     binding = session.io_binding()
@@ -231,8 +267,9 @@ def test_other_packages_import_it_once_it_is_installed(place):
     assert sys.modules["onnxruntime"] is onnxruntime
 
 
-def test_shapes_that_an_open_program_does_not_take_get_their_own(path, monkeypatch, caplog):
+def test_shapes_that_an_open_program_does_not_take_get_their_own(path, place, monkeypatch, caplog):
     session = ours.InferenceSession(path, config=CONFIG)
+    caplog.clear()
     opened = session._opened
 
     def refusing(fixed):
@@ -241,11 +278,10 @@ def test_shapes_that_an_open_program_does_not_take_get_their_own(path, monkeypat
         return opened(fixed)
 
     monkeypatch.setattr(session, "_opened", refusing)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            (y,) = session.run(["y"], FEED)
-            np.testing.assert_allclose(y, np.maximum(X @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
-    (line,) = [r.getMessage() for r in caplog.records if "compat" in r.name]
-    assert line == f"compiles {path} for the shapes {{'x': (3, 32), 'k': (48,)}}"
+    for _ in range(2):
+        (y,) = session.run(["y"], FEED)
+        np.testing.assert_allclose(y, np.maximum(X @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
+    (line,) = _logged(caplog)
+    assert line.startswith(_announced(path, place, " for x of 3x32, k of 48"))
     with pytest.raises(TensorError, match="n = 7 to 9"):
         session.run(["y"], {**FEED, "x": X[:, :2]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import logging
 import os
 import platform
 import queue
@@ -30,6 +31,8 @@ from tvm_sparse.errors import InputError
 from tvm_sparse_runtime import host
 from tvm_sparse_runtime.library import Library, load
 
+_log = logging.getLogger("tvm_sparse.compat.onnxruntime")
+
 _PACKAGES = ("torch", "onnx", "apache-tvm", "apache-tvm-ffi", "tvm-sparse")
 
 
@@ -39,6 +42,13 @@ class Fixed:
 
     constants: tuple[tuple[str, Any], ...] = ()
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        said = [f"{name} = {value}" for name, value in self.constants]
+        known = dict(self.constants)
+        shapes = [(name, shape) for name, shape in self.shapes if name not in known]
+        said += [f"{name} of {'x'.join(map(str, shape))}" for name, shape in shapes]
+        return f" for {', '.join(said)}" if said else ""
 
 
 class Artifact:
@@ -102,6 +112,8 @@ class File:
     def library(self, fixed: Fixed) -> Library:
         """Return the program for what is ``fixed``; it is compiled unless it was before.
 
+        A line in the log says so before: the first start takes long.
+
         Raises
         ------
         SparseError
@@ -110,12 +122,14 @@ class File:
         from tvm_sparse.program.kept import opened_or_made
 
         place = cache_directory() / "onnx" / self._key(fixed)
-        return opened_or_made(place, lambda: self._compiled(fixed))[0]
+        return opened_or_made(place, lambda: self._compiled(fixed, place))[0]
 
-    def _compiled(self, fixed: Fixed) -> Any:
+    def _compiled(self, fixed: Fixed, place: Path) -> Any:
         from tvm_sparse.frontends.load import load as imported
         from tvm_sparse.program.compiler import compile
 
+        line = "compiles %s%s, which may take minutes; the next start opens %s"
+        _log.warning(line, self.name, fixed, place)
         constants = {name: np.array(value) for name, value in fixed.constants}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx") if isinstance(self.source, bytes) else self.source

@@ -38,7 +38,8 @@ class InferenceSession:
     An ONNX file is compiled when the session is made, and kept in the user's cache directory; the
     next session of the same file opens in milliseconds. Open extents stay open. What cannot be
     compiled so is compiled when it first runs: for the values of inputs that are one whole number,
-    like a sampling rate, and then for the shapes of that call, with a line in the log.
+    like a sampling rate, and then for the shapes of that call. A line in the log comes before
+    each compilation, which may take minutes.
 
     Parameters
     ----------
@@ -105,8 +106,6 @@ class InferenceSession:
     def _opened(self, fixed: Fixed) -> Calls:
         with self._lock:
             if fixed not in self._calls:
-                if fixed.shapes:
-                    _log.warning("compiles %s for the shapes %s", self._name, dict(fixed.shapes))
                 library = self._model.library(fixed)
                 self._calls[fixed] = Calls(library, self._options.intra_op_num_threads)
             return self._calls[fixed]
