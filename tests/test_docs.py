@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import tvm_sparse as ts
 from tests.exported import exported
 from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.cli.app import app
+from tvm_sparse.compat import onnxruntime
 from tvm_sparse.frontends.quiet import quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -104,7 +107,23 @@ def migrating() -> dict[str, Any]:
     save_file(model.state_dict(), "checkpoint/model.safetensors")
     with quiet():
         torch.onnx.export(model, (x,), "model.onnx", verbose=False, dynamo=True)
+    sys.modules["rapidocr_onnxruntime"] = _reader(x.numpy())
     return {"ts": ts, "model": model, "x": x, "batch": x.numpy()}
+
+
+def _reader(x: np.ndarray) -> ModuleType:
+    """Stand in for a package that imports onnxruntime and has a file of its own."""
+
+    def engine() -> Callable[[str], tuple[np.ndarray, float]]:
+        import onnxruntime as imported
+
+        assert imported is onnxruntime
+        session = imported.InferenceSession("model.onnx")
+        return lambda page: (session.run(None, {session.get_inputs()[0].name: x})[0], 0.0)
+
+    module = ModuleType("rapidocr_onnxruntime")
+    module.RapidOCR = engine
+    return module
 
 
 def calibrating() -> dict[str, Any]:
@@ -171,10 +190,12 @@ def test_every_page_with_python_is_run():
         for name in sorted(BEGINNINGS)
     ],
 )
-def test_python_blocks_run(name, tmp_path, monkeypatch):
+def test_python_blocks_run(name, tmp_path, monkeypatch, request):
     """One block builds on the names of the one before, but for models, which start afresh."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setitem(sys.modules, "rapidocr_onnxruntime", None)
+    request.addfinalizer(onnxruntime.uninstall)
     names: dict[str, Any] = {}
     for block in BLOCK.findall((DOCS / name).read_text(encoding="utf-8")):
         text = block
