@@ -21,6 +21,7 @@ from torch import nn
 import tvm_sparse as ts
 from tests.exported import exported
 from tests.frontends.onnx.graphs import branching, detecting, graph, node
+from tests.pruning import trainers
 from tvm_sparse.cli.app import app
 from tvm_sparse.compat import onnxruntime
 from tvm_sparse.frontends.quiet import quiet
@@ -140,8 +141,10 @@ def pruning() -> dict[str, Any]:
     model, dense, x = network(), network(), torch.rand(32, 64)
     exported(model, x, Path("model.onnx"), old=True)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    sys.modules.update(trainers.packages())
     return {
         "model": model,
+        "module": trainers.Module(),
         "dense": dense,
         "train": lambda model: None,
         "calibration": [x],
@@ -194,7 +197,8 @@ def test_python_blocks_run(name, tmp_path, monkeypatch, request):
     """One block builds on the names of the one before, but for models, which start afresh."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setitem(sys.modules, "rapidocr_onnxruntime", None)
+    for package in ("rapidocr_onnxruntime", *trainers.packages()):
+        monkeypatch.setitem(sys.modules, package, None)
     request.addfinalizer(onnxruntime.uninstall)
     names: dict[str, Any] = {}
     for block in BLOCK.findall((DOCS / name).read_text(encoding="utf-8")):

@@ -25,6 +25,15 @@ def test_prune_recipe(monkeypatch, capsys):
     assert "% of the test images right" in output
 
 
+def test_prune_accelerate(monkeypatch, capsys):
+    pytest.importorskip("accelerate")
+    output = run("prune_accelerate.py", ["--epochs", "6"], monkeypatch, capsys)
+    assert "stopped; resuming" in output.partition("epoch 4: ")[0]
+    assert re.findall(r"epoch (\d): ", output) == ["2", "4", "6"]
+    assert float(re.search(r"epoch 6: ([0-9.]+)% zeros", output)[1]) == pytest.approx(70, abs=2)
+    assert float(re.search(r"([0-9.]+)% of the test images right", output)[1]) > 50
+
+
 def test_lstm(monkeypatch, capsys):
     arguments = ["--width", "64", "--epochs", "2", "--tuning", "1"]
     output = run("lstm.py", arguments, monkeypatch, capsys)
