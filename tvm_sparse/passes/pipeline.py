@@ -14,6 +14,7 @@ from tvm_sparse.base.table import Table
 from tvm_sparse.passes.canonical.bind_weights import BindWeights
 from tvm_sparse.passes.canonical.channels_last import ChannelsLast
 from tvm_sparse.passes.canonical.drop_reshapes import DropReshapes
+from tvm_sparse.passes.canonical.flush_denormals import FlushDenormals
 from tvm_sparse.passes.canonical.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
@@ -33,7 +34,7 @@ DEVICES: Table[DevicePasses] = Table("pipeline", {"llvm": CPU, "cuda": GPU})
 
 
 def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
-    """Phase 1: named constants, no batch norm, no masks, one layout."""
+    """Phase 1: named constants, no batch norm, no masks, no denormal weights, one layout."""
     return [
         BindWeights(weights, inputs),
         Simplify(),
@@ -48,6 +49,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         HoistElementwise(),
         DropReshapes(),
         Simplify(),
+        FlushDenormals(),
     ]
 
 
