@@ -46,8 +46,8 @@ def test_others_stay_as_they_are(weight):
 @pytest.mark.parametrize(
     "body, shape",
     [
-        (lambda x, w: R.nn.conv2d(x, w), (1, 4, 5, 5)),
-        (lambda x, w: R.matmul(x, w), (1, 4)),
+        (R.nn.conv2d, (1, 4, 5, 5)),
+        (R.matmul, (1, 4)),
         (lambda x, w: R.matmul(w, x), (4, 1)),
     ],
 )
