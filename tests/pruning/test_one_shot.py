@@ -284,3 +284,13 @@ def test_training_mode_is_kept():
     one_shot(model, batches(), BalancedPruning(0.5))
     assert model.training
     assert not model[1].training
+
+
+def test_no_weight_is_so_small_that_processors_take_long():
+    model, inputs = network(), correlated(64, 64)
+    with torch.no_grad():
+        model[0].weight[:8] *= 1e-38
+    one_shot(model, [inputs], BalancedPruning(0.5), include=["0"])
+    sizes = model[0].weight.detach().abs()
+    assert (sizes > 0).sum() > 1500
+    assert not ((sizes > 0) & (sizes < torch.finfo(torch.float32).tiny)).any()

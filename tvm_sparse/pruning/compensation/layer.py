@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tvm_sparse.base.denormals import flushed
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
@@ -190,7 +191,8 @@ class _View:
 
     def tensor(self, parts: Tensor) -> Tensor:
         """Return ``parts`` as the layer's own parameter would hold them."""
-        return torch.from_numpy(self.array(parts)).to(self.layer.weight)
+        dtype = np.float64 if self.layer.weight.dtype == torch.float64 else np.float32
+        return torch.from_numpy(flushed(self.array(parts).astype(dtype))).to(self.layer.weight)
 
 
 class _Decision:
