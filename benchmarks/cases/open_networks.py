@@ -18,13 +18,16 @@ class OpenNetwork:
     open: Mapping[int, tuple[str, int, int]]
     example: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
+    unit: int = 1
+    """Open extents are multiples of it; their ranges count these."""
 
     def dims(self) -> dict[int, Any]:
         """Return the open axes as ``torch.export`` takes them."""
-        return {
-            axis: torch.export.Dim(name, min=least, max=most)
-            for axis, (name, least, most) in self.open.items()
-        }
+        found = {}
+        for axis, (name, least, most) in self.open.items():
+            dim = torch.export.Dim(name, min=least, max=most)
+            found[axis] = dim if self.unit == 1 else self.unit * dim
+        return found
 
 
 class Encoder(nn.Module):
@@ -109,6 +112,70 @@ def inverted() -> nn.Module:
     return nn.Sequential(*stem, *blocks, *last, *tail)
 
 
+class Lines(nn.Module):
+    """A reader of text lines: convolutions to one row, two directions of an LSTM, 97 letters."""
+
+    def __init__(self, size: int = 96) -> None:
+        super().__init__()
+        sizes = ((1, 32), (32, 64), (64, size), (size, size))
+        self.rows = nn.Sequential(
+            *(
+                nn.Sequential(
+                    nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+                    *(nn.BatchNorm2d(outputs), nn.ReLU()),
+                    nn.MaxPool2d((2, 2) if i < 2 else (2, 1)),
+                )
+                for i, (inputs, outputs) in enumerate(sizes)
+            )
+        )
+        self.steps = nn.LSTM(2 * size, 128, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(256, 97)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return letters for every four columns of lines of 32 rows."""
+        y = self.rows(x).permute(0, 3, 1, 2).flatten(2)
+        return self.head(self.steps(y)[0])
+
+
+class Steps(nn.Module):
+    """Two layers of an LSTM of 256 features over steps, and a head on each."""
+
+    def __init__(self, size: int = 256) -> None:
+        super().__init__()
+        self.steps = nn.LSTM(80, size, num_layers=2, batch_first=True)
+        self.head = nn.Linear(size, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return 40 numbers a step."""
+        return self.head(self.steps(x)[0])
+
+
+class Segments(nn.Module):
+    """A U-Net of three levels, 32 to 128 channels, joined by upsampling and concatenation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList((_two(3, 32), _two(32, 64), _two(64, 128)))
+        self.up = nn.ModuleList((_two(128 + 64, 64), _two(64 + 32, 32)))
+        self.head = nn.Conv2d(32, 5, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return five classes a pixel; extents are multiples of 4."""
+        beside = []
+        for i, level in enumerate(self.down):
+            x = level(x if i == 0 else nn.functional.max_pool2d(x, 2))
+            beside.append(x)
+        for i, level in enumerate(self.up):
+            x = nn.functional.interpolate(x, scale_factor=2.0)
+            x = level(torch.cat([x, beside[1 - i]], 1))
+        return self.head(x)
+
+
+def _two(inputs: int, outputs: int) -> nn.Module:
+    first, second = (nn.Conv2d(n, outputs, 3, padding=1) for n in (inputs, outputs))
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
+
+
 BATCH = {0: ("batch", 1, 64)}
 PLANES = {2: ("height", 32, 512), 3: ("width", 32, 512)}
 _IMAGES = tuple((batch, 3, 224, 224) for batch in (1, 8))
@@ -126,5 +193,25 @@ NETWORKS = {
     "ResNet-50, planes": OpenNetwork(residual, PLANES, (1, 3, 224, 224), _PLANES),
     "MobileNetV2, batch": OpenNetwork(inverted, BATCH, (2, 3, 224, 224), _IMAGES),
     "MobileNetV2, planes": OpenNetwork(inverted, PLANES, (1, 3, 224, 224), _PLANES),
+    "reader of lines, width": OpenNetwork(
+        Lines,
+        {3: ("width", 4, 256)},
+        (1, 1, 32, 320),
+        tuple((1, 1, 32, width) for width in (100, 320, 640)),
+        unit=4,
+    ),
+    "LSTM, steps": OpenNetwork(
+        Steps,
+        {1: ("steps", 1, 512)},
+        (1, 100, 80),
+        tuple((1, steps, 80) for steps in (20, 100, 300)),
+    ),
+    "U-Net, planes": OpenNetwork(
+        Segments,
+        {2: ("height", 8, 128), 3: ("width", 8, 128)},
+        (1, 3, 128, 128),
+        tuple((1, 3, size, size) for size in (96, 128, 256)),
+        unit=4,
+    ),
 }
 """By name."""

@@ -11,14 +11,24 @@ from tvm.target import Target
 from tvm_sparse.base.targets import threads_of
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
-from tvm_sparse.ops.contractions.winograd import TRANSFORM
+from tvm_sparse.ops.contractions.winograd import STORE, TRANSFORM
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.slide import can_slide, factors, open_axes, patch_of, slid
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
+
+OPEN_PATCH = (8, 16)
+"""Rows and columns of the patches that cover a plane of open extents."""
+
+PATCH_TILES = 32
+"""Tiles of two by two of such a patch."""
+
+WINDOW = 3
+"""Rows and columns that an output depends on."""
 
 MIN_TILES = 48
 """Tiles of a strip: weights are loaded for so many, while their inputs stay in the second cache."""
@@ -41,6 +51,23 @@ class WinogradRule(ScheduleRule):
         anchor = b.marked(sch, ("winograd",))
         if anchor is None:
             return None
+        if not open_axes(func):
+            return self._scheduled(sch, anchor, target, tunable, shared=True)
+        sizes = _patch(func)
+        blocks = (TRANSFORM, sch.get(anchor).name_hint, STORE)
+        patch = patch_of(func, sizes, WINDOW - 1) if can_slide(func, sizes, blocks) else None
+        if patch is None:
+            return _plainly(sch, anchor)
+        inner = s_tir.Schedule(patch)
+        anchor = b.marked(inner, ("winograd",))
+        inner = self._scheduled(inner, anchor, target, tunable=False, shared=False)
+        return slid(func, inner.mod["main"], sizes, target)
+
+    @staticmethod
+    def _scheduled(
+        sch: s_tir.Schedule, anchor: BlockRV, target: Target, tunable: bool, *, shared: bool
+    ) -> s_tir.Schedule:
+        """Schedule the contraction ``anchor``; threads may share it if it is to be ``shared``."""
         flops = b.flops(sch, anchor)
         epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
         (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
@@ -58,11 +85,40 @@ class WinogradRule(ScheduleRule):
         _innermost(sch, [low, right, vector], lane)
         column = _multiply(sch, anchor, collect, features, tile)
         tiles = _transform(sch, transform, strips)
-        if cores.worthwhile(flops, target):
+        if shared and cores.worthwhile(flops, target):
             _parallel(sch, [image, strips], [tiles, features], target)
         sch.decompose_reduction(anchor, column)
         simd.finish(sch)
         return sch
+
+
+def _patch(func: tirx.PrimFunc) -> dict[int, int]:
+    """Return how much of the open axes of the output of ``func`` a patch has.
+
+    A patch of few tiles loads weights more often than one of many, which sticks out more. One of an
+    extent that is a multiple of a number is a multiple, too.
+    """
+    axes, shape = open_axes(func), func.params[-1].shape
+    sizes = dict(zip((1, 2), OPEN_PATCH, strict=True))
+    if len(axes) == 1:
+        tiles = -(-int(shape[3 - axes[0]]) // 2)
+        sizes = {axes[0]: OPEN_PATCH[1] * max(1, PATCH_TILES // (OPEN_PATCH[1] // 2 * tiles))}
+    return {axis: math.lcm(size, *factors(func, shape[axis])) for axis, size in sizes.items()}
+
+
+def _plainly(sch: s_tir.Schedule, anchor: BlockRV) -> s_tir.Schedule:
+    """Transform all of an image, multiply, transform back: for what a patch cannot slide over."""
+    epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
+    (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
+    for block in (transform, epilogue):
+        *_, last = sch.get_loops(block)
+        sch.vectorize(sch.split(last, [None, LANES])[1])
+    *_, lane, column = sch.get_loops(anchor)
+    sch.reorder(column, lane)
+    sch.vectorize(lane)
+    sch.decompose_reduction(anchor, column)
+    simd.finish(sch)
+    return sch
 
 
 def strip_rows(high: int, wide: int) -> int:

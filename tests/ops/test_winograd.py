@@ -137,3 +137,42 @@ def test_tiles_that_stick_out_are_counted():
     assert work(layer(1, 7, 7, 16, 16)) == 16 * 16 / (9 * 49)
     (only,) = dense_candidates(layer(1, 1, 1, 16, 16), host())
     assert only.name == "dense"
+
+
+SIZES = (
+    *((1, 1, 1), (1, 1, 9), (1, 2, 2), (1, 7, 7), (1, 8, 12), (1, 9, 13), (2, 14, 14)),
+    *((1, 16, 24), (1, 17, 25), (3, 5, 40), (1, 40, 5)),
+)
+"""Images, rows and columns: parts of a patch, whole ones, one more."""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("static", [(), (1,), (2,), (0,)], ids=["all", "width", "height", "planes"])
+def test_open_planes(monkeypatch, threads, static):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    _exact_at_open_sizes(static, SIZES)
+
+
+def _exact_at_open_sizes(static, sizes):
+    extents = [8 if i in static else tirx.Var(f"n{i}", "int64") for i in range(3)]
+    extents = [2 if i == 0 and i in static else e for i, e in enumerate(extents)]
+    padded = tuple(e + 2 if isinstance(e, int) else tirx.Var("p", "int64") for e in extents[1:])
+    open_layer = replace(layer(1, 8, 8, 16, 32), lead=tuple(extents), padded=padded)
+    assert fits(open_layer, host())
+    storage = WinogradFormat(32, 16)
+    built = build_function(winograd(open_layer, storage, host()), host())["main"]
+    rng = np.random.default_rng(0)
+    matrix = integers(rng, open_layer.matrix_shape)
+    values = tvm.runtime.tensor(storage.encode(matrix)["values"])
+    for size in sizes:
+        lead = [e if isinstance(e, int) else n for e, n in zip(extents, size, strict=True)]
+        closed = layer(*lead, 16, 32)
+        x = integers(rng, closed.input_shape)
+        out = tvm.runtime.tensor(np.full(closed.output_shape, np.nan, np.float32))
+        built(tvm.runtime.tensor(x), values, out)
+        assert (out.numpy() == reference(closed, x, matrix)).all(), lead
+
+
+def test_open_planes_that_nothing_slides_over(monkeypatch):
+    monkeypatch.setattr("tvm_sparse.schedules.cpu.winograd.can_slide", lambda *_: False)
+    _exact_at_open_sizes((), SIZES[:6])

@@ -42,6 +42,10 @@ STEP = "ts.step"
 """Block annotation: the block's body is a function's, which rules schedule as if it were alone. Its
 parameters are what the block reads and writes."""
 
+WHOLE = "ts.whole"
+"""Block annotation: the block writes all of its result, the index of which are its axes. Where
+extents are computed, those of the result stand in the function."""
+
 LIBRARY = "ts.library"
 """Block annotation: rows, features, columns and pitch of weights of a plain product, whose result
 the block stores. A library may compute it. Function attribute: how (``PlanLibraryCalls``)."""

@@ -17,6 +17,9 @@ OPEN_ROWS = 64
 """Rows that an open extent behind the batch (a length, a width) stands for where what suits it is
 chosen and measured. An open batch stands for one item."""
 
+OPEN_HEIGHT = 8
+"""What an open extent of a plane that is not its width stands for."""
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -116,7 +119,9 @@ class Contraction:
     @property
     def typical_lead(self) -> tuple[int, ...]:
         """The leading extents with numbers for symbols: :data:`OPEN_ROWS` for the last one."""
-        lead = [e if isinstance(e, int) else 1 for e in self.lead]
+        spatial = len(self.lead) - len(self.taps)
+        typical = [OPEN_HEIGHT if i >= max(spatial, 1) else 1 for i in range(len(self.lead))]
+        lead = [e if isinstance(e, int) else n for e, n in zip(self.lead, typical, strict=True)]
         if len(lead) > 1 and not isinstance(self.lead[-1], int):
             lead[-1] = OPEN_ROWS
         return tuple(lead)

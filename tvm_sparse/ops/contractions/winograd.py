@@ -13,22 +13,21 @@ from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.engine.registry import single_engine_of, supported_singly
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
+from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, WHOLE, int64
 
 TRANSFORM = "transform"
 """Name of the block that transforms the input."""
 
+STORE = "store"
+"""Name of the block that transforms the products back."""
+
 
 def fits(contraction: Contraction, target: Target) -> bool:
-    """Whether there is such an operator: stride 1, whole vectors of channels, floats, CPUs.
-
-    Tiles of two by two cover static planes.
-    """
+    """Whether there is such an operator: stride 1, whole vectors of channels, floats, CPUs."""
     c = contraction
     plain = (c.taps, c.strides, c.dilation) == ((3, 3), (1, 1), (1, 1)) and not c.depthwise
     plain = plain and c.groups == 1 and not c.guarded
     vectors = c.columns % LANES == 0 and c.features % LANES == 0
-    plain = plain and c.positions > 0
     if not (plain and vectors and not c.borders):
         return False
     # Transformed weights are fractions.
@@ -37,15 +36,18 @@ def fits(contraction: Contraction, target: Target) -> bool:
 
 
 def tiles(contraction: Contraction) -> tuple[int, int]:
-    """Return the rows and columns of tiles that cover the output of an image, two by two."""
-    height, width = contraction.lead[1:]
+    """Return the rows and columns of tiles that cover the output of an image, two by two.
+
+    Open extents count as those that are typical.
+    """
+    height, width = contraction.typical_lead[1:]
     return -(-height // 2), -(-width // 2)
 
 
 def work(contraction: Contraction) -> float:
     """Return the products relative to the direct sum, tiles that stick out included."""
     high, wide = tiles(contraction)
-    _, height, width = contraction.lead
+    _, height, width = contraction.typical_lead
     return TILE * TILE * high * wide / (9 * height * width)
 
 
@@ -61,7 +63,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
     c, lanes = contraction, storage.lanes
     engine = single_engine_of(c.numerics, target)
     batch = c.lead[0]
-    high, wide = tiles(c)
+    high, wide = ((extent + 1) // 2 for extent in c.lead[1:])
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
     u = te.placeholder(int64(storage.shape), engine.held, "V")
     column = te.reduce_axis((0, c.columns), "c")
@@ -73,7 +75,8 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
 
         return _inputs(j, lambda col: _inputs(i, lambda row: at(row, col)))
 
-    v = te.compute(int64((batch, TILE, TILE, high * wide, c.columns)), transformed, name=TRANSFORM)
+    windows = int64((batch, TILE, TILE, high * wide, c.columns))
+    v = te.compute(windows, transformed, name=TRANSFORM, attrs={WHOLE: True})
 
     def product(*index: Any) -> Any:
         n, block, i, j, tile, lane = index
@@ -81,7 +84,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
         return te.sum(v[n, i, j, tile, column.var] * values, axis=[column])
 
     shape = int64((batch, storage.shape[0], TILE, TILE, high * wide, lanes))
-    acc = te.compute(shape, product, name="contract", attrs={OPERATOR: "winograd"})
+    acc = te.compute(shape, product, name="contract", attrs={OPERATOR: "winograd", WHOLE: True})
 
     def output(n: Any, y: tirx.Buffer, col: Any, f: Any) -> Any:
         tile = y // 2 * wide + col // 2
@@ -91,7 +94,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
 
         return _outputs(y % 2, lambda i: _outputs(col % 2, lambda j: at(i, j)))
 
-    result = te.compute(int64(c.output_shape), output, name="store")
+    result = te.compute(int64(c.output_shape), output, name=STORE)
     func = te.create_prim_func([x, u, result]).with_attr("op_pattern", OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
 
@@ -107,6 +110,8 @@ def _outputs(i: Any, m: Callable[[int], Any]) -> Any:
     return tirx.if_then_else(i == 0, m(0) + m(1) + m(2), m(1) - m(2) - m(3))
 
 
-def _inside(index: Any, touched: int, extent: int) -> Any:
+def _inside(index: Any, touched: Any, extent: Any) -> Any:
     """Keep ``index`` below ``extent``: what lies beyond makes outputs that are not stored only."""
-    return index if touched <= extent else tirx.min(index, tirx.const(extent - 1, "int64"))
+    if isinstance(extent, int):
+        return index if touched <= extent else tirx.min(index, tirx.const(extent - 1, "int64"))
+    return tirx.min(index, extent - 1)

@@ -8,8 +8,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
+from tvm.ir import Range
+from tvm.sym import Analyzer
 
-from tvm_sparse.ops.marks import OPERATOR
+from tvm_sparse.ops.emit import changed_block
+from tvm_sparse.ops.marks import OPERATOR, WHOLE
 from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
 
@@ -34,7 +37,7 @@ class PlainExtents:
         functions, kept = dict(mod.functions_items()), dict[str, list[int]]()
         for name, func in mod.functions_items():
             if isinstance(func, tirx.PrimFunc) and _computed(func):
-                plain = with_variables(func, _extents(func))
+                plain = _plain(func)
                 kept[name.name_hint] = _needed(plain)
                 params = [plain.params[i] for i in kept[name.name_hint]]
                 plain = tirx.PrimFunc(params, plain.body, plain.ret_type, attrs=plain.attrs)
@@ -45,10 +48,72 @@ class PlainExtents:
         return _calling(tvm.IRModule(functions, attrs=mod.attrs), kept) if kept else mod
 
 
+def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return ``func`` with variables for computed extents."""
+    names = _extents(func)
+    if any(WHOLE in block.annotations for block in _blocks(func)):
+        func = _domains_of_results(with_variables(func, _forms(names)))
+    return with_variables(func, names)
+
+
 def _extents(func: tirx.PrimFunc) -> list[tuple[Any, tirx.Var]]:
     """Return the computed extents of the parameters with their variables."""
     shapes = (shape_of_type(param.ty) or () for param in func.params)
     return computed_extents(extent for shape in shapes for extent in shape)
+
+
+def _forms(names: list[tuple[Any, tirx.Var]]) -> list[tuple[Any, Any]]:
+    """Return ``names`` with what operators compute of an extent: half of it, its last position.
+
+    TVM has simplified these: of ``(h - 1) // 2 + 1``, half is ``(h - 1) // 4 + 1``. It spreads the
+    number in ``h // 4 * 4`` over a sum.
+    """
+    analyzer, found = Analyzer(), list[tuple[Any, Any]]()
+    for form in (lambda e: e, lambda e: (e + 1) // 2, lambda e: e - 1):
+        found += [(analyzer.simplify(form(extent)), form(var)) for extent, var in names]
+    for extent, var in names:
+        if isinstance(extent, tirx.Mul) and isinstance(extent.b, tirx.IntImm):
+            found.append((extent.a, tirx.floordiv(var, extent.b)))
+    return [(old, new) for old, new in found if not isinstance(old, tirx.Var | tirx.IntImm)]
+
+
+def _domains_of_results(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Give the axes of blocks that write all of a tensor, and their loops, its extents."""
+    extents: dict[Any, Any] = {}
+
+    def look(realize: Any) -> None:
+        block = realize.block
+        if WHOLE not in block.annotations:
+            return
+        (region,) = block.writes
+        known = zip(region.region, region.source.shape, strict=True)
+        of_axis = {part.min: extent for part, extent in known}
+        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+            if axis.var in of_axis and not isinstance(axis.dom.extent, tirx.IntImm):
+                extents[axis.var] = extents[value] = of_axis[axis.var]
+
+    tvm_ffi.structural_walk(func.body, (s_tir.SBlockRealize, look))
+
+    def domain(block: Any) -> Any:
+        axes = [_over(axis, extents.get(axis.var)) for axis in block.iter_vars]
+        return changed_block(block, iter_vars=axes)
+
+    def loop(old: Any) -> Any:
+        extent = extents.get(old.loop_var)
+        if extent is None:
+            return old
+        return tirx.For(old.loop_var, old.min, extent, old.kind, old.body, None, old.annotations)
+
+    body = tvm_ffi.structural_map(func.body, (tirx.For, loop))
+    body = tvm_ffi.structural_map(body, (s_tir.SBlock, domain))
+    return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _over(axis: tirx.IterVar, extent: Any | None) -> tirx.IterVar:
+    """Return an axis of a block over another extent, if there is one."""
+    if extent is None:
+        return axis
+    return tirx.IterVar(Range.from_min_extent(axis.dom.min, extent), axis.var, axis.iter_type)
 
 
 def _computed(func: tirx.PrimFunc) -> bool:
@@ -58,8 +123,13 @@ def _computed(func: tirx.PrimFunc) -> bool:
         tvm_ffi.structural_walk(extent, (_DIVISIONS, found.append))
     if not extents or found:
         return bool(found)
+    return any(OPERATOR in block.annotations for block in _blocks(func))
+
+
+def _blocks(func: tirx.PrimFunc) -> list[Any]:
+    found: list[Any] = []
     tvm_ffi.structural_walk(func.body, (s_tir.SBlock, found.append))
-    return any(OPERATOR in block.annotations for block in found)
+    return found
 
 
 def _needed(func: tirx.PrimFunc) -> list[int]:

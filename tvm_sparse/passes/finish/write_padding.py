@@ -23,6 +23,7 @@ from tvm_sparse.passes.graph.rewrite import (
     shape_of_type,
 )
 from tvm_sparse.schedules.blocks import PARALLEL, nodes, static_extent
+from tvm_sparse.schedules.cpu.slide import PATCH
 from tvm_sparse.schedules.variables import placed
 from tvm_sparse.schedules.whole_numbers import whole_numbers
 
@@ -118,9 +119,10 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
     root, (*inputs, inner) = func.body.block, func.params
     if not isinstance(inner.elem_offset, tirx.IntImm):
         return None  # of a function that is written as a whole, not in blocks
-    tasks = _tasks(root.body)
+    nested = _is_nested(root.body)
+    tasks = 0 if nested else _tasks(root.body)
     outer, copy, borders = _surround(inner, padding, max(tasks, 1))
-    if isinstance(root.body, tirx.IfThenElse):
+    if nested:
         body = _moved(root.body, inner, outer, sides(padding[:-1])[0])
         parts = body and [borders, body]
         return parts and _function(func, [*inputs, outer], root, root.alloc_buffers, parts)
@@ -136,11 +138,17 @@ def bordered(func: tirx.PrimFunc, padding: tuple[int, ...]) -> tirx.PrimFunc | N
     return _function(inlined, inlined.params, root, root.alloc_buffers, body)
 
 
+def _is_nested(body: Any) -> bool:
+    """Whether ``body`` has versions, or patches, whose blocks lie in blocks."""
+    names = {block.name_hint for block in nodes(body, s_tir.SBlock)}
+    return isinstance(body, tirx.IfThenElse) or PATCH in names
+
+
 def _moved(body: Any, inner: Any, outer: Any, before: list[int]) -> Any | None:
     """Return ``body`` that stores into ``outer`` what it stores into ``inner``, borders further.
 
-    It is for functions of several versions (see ``schedules/cpu/versions.py``). ``None`` if it
-    reads what it stores.
+    It is for functions of several versions and for patches (see ``schedules/cpu/versions.py``,
+    ``slide.py``). ``None`` if it reads what it stores.
     """
     if any(inner.same_as(load.source) for load in nodes(body, ir.TensorLoad)):
         return None
