@@ -6,16 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tvm_sparse.base.names import printable
+from tvm_sparse.base.names import layer_of, printable
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.files.part import Part
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.onnx.cut import cut
 from tvm_sparse.frontends.onnx.inputs import Given, read_inputs, settled
+from tvm_sparse.frontends.onnx.narrow import notes_on
 from tvm_sparse.frontends.onnx.network import Network
 from tvm_sparse.frontends.onnx.reader import read_onnx
 from tvm_sparse.frontends.onnx.tracing import traced
-from tvm_sparse.frontends.onnx.weights import take_weights
+from tvm_sparse.frontends.onnx.weights import nodes_of, take_weights
 from tvm_sparse.frontends.program.exported import from_exported
 
 
@@ -37,6 +38,7 @@ def to_model(proto: Any, source: str, given: Given | None = None) -> Model:
         A node cannot be imported, or ``given`` contradicts the file.
     """
     inputs, bounds = settled(read_inputs(proto.graph), given or Given())
+    said = notes_on(proto, [*nodes_of(proto)])
     network = Network(proto, take_weights(proto)).eval()
     trace = traced(network, inputs, bounds, source)
     program = trace.program
@@ -47,7 +49,9 @@ def to_model(proto: Any, source: str, given: Given | None = None) -> Model:
                 key: (network.node_names.get(path, path), kind)
                 for key, (path, kind) in stack.items()
             }
-    return _renamed(from_exported(program, trace.symbols, trace.symbol_steps), network)
+    model = _renamed(from_exported(program, trace.symbols, trace.symbol_steps), network)
+    notes = {layer_of(printable(weight)): phrase for weight, phrase in said.items()}
+    return replace(model, notes={**model.notes, **notes})
 
 
 def _renamed(model: Model, network: Network) -> Model:

@@ -30,12 +30,12 @@ def densify(proto: Any) -> None:
         for sparse in graph.sparse_initializer:
             graph.initializer.append(_dense(sparse, sparse.values.name))
         del graph.sparse_initializer[:]
-    for node in _nodes(proto):
+    for node in nodes_of(proto):
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.name == "sparse_value":
                 value = _dense(attribute.sparse_tensor, label(node))
                 attribute.CopyFrom(helper.make_attribute("value", value))
-    widen(proto, [*_nodes(proto)])
+    widen(proto, [*nodes_of(proto)])
 
 
 def _dense(sparse: Any, name: str) -> Any:
@@ -103,7 +103,7 @@ def _inner(proto: Any) -> Iterator[tuple[str, Any]]:
     for graph in _graphs(proto):
         if graph is not proto.graph:
             yield from ((tensor.name, tensor) for tensor in graph.initializer)
-    for node in _nodes(proto):
+    for node in nodes_of(proto):
         if node.op_type == "Constant":
             yield from (
                 (node.name or node.output[0], a.t) for a in node.attribute if a.type == a.TENSOR
@@ -113,12 +113,12 @@ def _inner(proto: Any) -> Iterator[tuple[str, Any]]:
 def _graphs(proto: Any) -> Iterator[Any]:
     """Yield the graph and the graphs inside of it, those of functions too."""
     yield proto.graph
-    for node in _nodes(proto):
+    for node in nodes_of(proto):
         for attribute in node.attribute:
             yield from ([attribute.g] if attribute.HasField("g") else attribute.graphs)
 
 
-def _nodes(proto: Any) -> Iterator[Any]:
+def nodes_of(proto: Any) -> Iterator[Any]:
     """Yield every node, also of inner graphs and of functions."""
     waiting = [proto.graph, *proto.functions]
     while waiting:

@@ -15,6 +15,7 @@ from tests.frontends.onnx.microsoft.running import (
     normal,
     one_node,
 )
+from tvm_sparse.inspection.explain import advise
 
 
 def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:
@@ -47,6 +48,20 @@ def test_weights_are_unpacked(bits, columns, zeros, bias):
     inputs += [*[None] * (5 - len(inputs)), normal(5)] if bias else []
     options = {"K": columns, "N": 5, "bits": bits, "block_size": 16}
     assert_same("MatMulNBits", inputs, atol=1e-4, constant=range(1, 6), **options)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_reports_say_that_they_are_right_and_not_fast(bits, tmp_path):
+    inputs = _inputs(bits, 64, 32, 16, "")
+    options = {"K": 64, "N": 32, "block_size": 16, **({} if bits == 4 else {"bits": bits})}
+    path = tmp_path / "model.onnx"
+    onnx.save(one_node("MatMulNBits", inputs, constant=range(1, 3), **options), path)
+    phrase = f"weights of {bits} bits, unpacked when compiled: right, but no faster than wider ones"
+    (row,) = ts.inspect(path).rows
+    assert row.note == phrase
+    model, config = ts.load(path), ts.Config(measure=False)
+    (advice,) = advise(model, ts.compile(model, config=config), config)
+    assert advice.reason.startswith(phrase + "; ")
 
 
 def test_what_is_refused():
