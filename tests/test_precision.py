@@ -177,3 +177,25 @@ def test_layers_are_tuned_and_records_say_what_they_multiply(tmp_path):
     lines = records.read_text(encoding="utf-8").splitlines()
     assert lines
     assert all("bfloat16" in line for line in lines)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_states_stay_float32(kind):
+    """A state near one grows or shrinks by less than bfloat16 can tell in a step."""
+    torch.manual_seed(0)
+    model, x = kind(16, 32, batch_first=True).eval(), torch.randn(1, 16, 16)
+    one = torch.ones(1, 1, 32)
+    bias = [20, 20, 2**-9, 20] if kind is nn.LSTM else [0, float(np.log(511)), -3]
+    with torch.no_grad():
+        model.weight_ih_l0.mul_(2**-12)
+        model.weight_hh_l0.mul_(2**-12)
+        model.bias_hh_l0.zero_()
+        model.bias_ih_l0.copy_(torch.tensor(bias).repeat_interleave(32))
+    state = (one, one) if kind is nn.LSTM else one
+    library = narrow(model, (x, state))
+    (wanted, last), (found, ours) = model(x, state), library(x, state)
+    if kind is nn.LSTM:
+        last, ours = last[1], ours[1]
+    assert 0.02 < (last - 1).abs().min()
+    torch.testing.assert_close(ours, last, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
