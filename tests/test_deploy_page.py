@@ -62,6 +62,14 @@ class Encoder(nn.Module):
         return self.words(input_ids) * attention_mask[:, :, None]
 
 
+class Detector(nn.Module):
+    """Takes and gives what Silero's does: the state counts the chunks."""
+
+    def forward(self, samples, state):
+        """Return (1, 1) and the next state."""
+        return samples.mean(1, keepdim=True) + state[:1, :, 0], state + 1
+
+
 def encoder_files() -> None:
     """Write an encoder with open batch and length, and its tokeniser."""
     words = {word: number for number, word in enumerate(["?", "one", "text", "another", "longer"])}
@@ -84,8 +92,10 @@ def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     torch.export.save(torch.export.export(model, (example,)), "model.pt2")
     save_file({name: 2 * value for name, value in model.state_dict().items()}, "new.safetensors")
     encoder_files()
+    ts.compile(Detector(), (torch.zeros(1, 576), torch.zeros(2, 1, 128))).export("vad.tvms")
     names = {"ts": ts, "model": model, "example": example, "compiled": library}
     run = {"python": lambda text: exec(text, names), "sh": shell, "cpp": compiled}
     ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]
     assert len(ran) >= 10
     assert names["vectors"].shape == (2, 16)
+    assert names["heard"] == [0, 0, 1]

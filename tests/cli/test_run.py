@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -26,6 +27,13 @@ def test_outputs_are_those_of_torch(call_json, artifact, here, small):
     assert output["shape"] == [3, 32]
     assert output["range"] == pytest.approx([expected.min(), expected.max()], rel=1e-5)
     assert printed["latency"] is None
+
+
+def test_a_trace_is_written(call, call_json, artifact, here):
+    call_json("run", artifact, "--trace", "t.json")
+    events = json.loads((here / "t.json").read_text())["traceEvents"]
+    assert {event["cat"] for event in events} == {"call", "kernel", "builtin"}
+    assert "no/t.json" in call("run", artifact, "--trace", "no/t.json", status=1).output
 
 
 def test_bfloat16_is_printed(call_json, here):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 from tvm_sparse.base.array_files import read_array
 from tvm_sparse.cli import console, tables
 from tvm_sparse.cli.options import Debug, Json, random_array
+from tvm_sparse.cli.outputs import check_file
 from tvm_sparse.errors import InputError
 from tvm_sparse_runtime.array_files import BFLOAT16, arguments, is_rounded, numbers, write_array
 from tvm_sparse_runtime.spec import TensorSpec
@@ -42,18 +44,28 @@ def run_command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads to run with; the artifact's choice if unset.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Write when each kernel ran, for ui.perfetto.dev; some calls."
+        ),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Load an artifact, call it, write its outputs, and time it if asked."""
     with console.errors(debug):
+        check_file(trace)
         import tvm_sparse_runtime as runtime
+        from tvm_sparse_runtime.trace import trace as traced
 
         library = runtime.load(artifact, threads=threads)
         arrays = arguments(_inputs(library, input), library.inputs, library.outputs)
         outputs = [numbers(found) for found in library.run(*arrays)]
         _save(outputs, output or [], library.outputs)
         latency = timed(lambda: library.run(*arrays), repeat) if repeat else None
+        if trace is not None:
+            trace.write_text(dumps(traced(library, arrays)), encoding="utf-8")
         _show(library.outputs, outputs, latency, json)
 
 

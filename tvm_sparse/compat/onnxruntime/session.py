@@ -255,7 +255,7 @@ class InferenceSession:
         self._fallback = False
 
     def end_profiling(self) -> str:
-        """Return no file: `tvm-sparse run --profile` has the times of kernels."""
+        """Return no file: `tvm-sparse run --trace` writes the times of kernels."""
         return ""
 
 
