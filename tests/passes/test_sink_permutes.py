@@ -64,3 +64,35 @@ def test_chains(name):
 def test_axes_of_extent_one_are_moved_by_a_reshape():
     after = SinkPermutes()(module(lambda x: permute(x, 0, 2, 1, 3), (2, 1, 3, 4)))
     assert operators(after) == {"reshape": 1}
+
+
+def enlarged(x):
+    for axis, extent in ((2, 5), (3, 3)):
+        x = relax.op.take(x, constant(np.arange(2 * extent) // 2), axis)
+    return x
+
+
+JOINS = {
+    "enlarged": (lambda x: last(enlarged(first(x))), 0),
+    "joined": (lambda x: last(relax.op.concat([enlarged(first(x)), enlarged(first(x))], 1)), 0),
+    "beside": (
+        lambda x: last(relax.op.exp(relax.op.concat([first(x), first(relax.op.exp(x))], 1))),
+        0,
+    ),
+    "at the end": (lambda x: enlarged(first(x)), 1),
+    "other axes": (lambda x: relax.op.concat([first(x), permute(x, 0, 3, 1, 2)], -1), 1),
+    "one is plain": (
+        lambda x: relax.op.concat([first(x), relax.op.reshape(x, (2, 4, 5, 3))], 1),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_joins_and_elements_at_known_places(name):
+    body, count = JOINS[name]
+    before = module(body, SHAPE)
+    after = SinkPermutes()(before)
+    x = np.random.default_rng(0).integers(-3, 4, SHAPE).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
+    assert operators(after).get("permute_dims", 0) == count

@@ -26,6 +26,8 @@ from tvm_sparse.passes.graph.rewrite import (
 
 def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
+    if name == "concat":
+        return _joined(sweep, call)
     if name == "permute_dims":
         return merged(sweep, call)
     return sunk(sweep, call) if name in ELEMENTWISE else None
@@ -48,10 +50,24 @@ def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     shape = static_shape(source)
     if axes == sorted(axes):
         return source
+    found = _through(sweep, source, [axes.index(a) for a in range(len(axes))])
+    if found is not None:
+        return found
     long = [a for a in axes if shape is None or shape[a] != 1]
     if long == sorted(long):
         return relax.op.reshape(source, call.ty.shape)
     return relax.op.permute_dims(source, axes) if source is not call.args[0] else None
+
+
+def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+    """``concat(permute_dims(x), take(permute_dims(y), …))`` --> ``permute_dims(concat(x, …))``."""
+    fields = getattr(sweep.resolve(call.args[0]), "fields", ())
+    moved = [sweep.resolve(field) for field in fields]
+    first = next((m for m in moved if op_name(m) == "permute_dims"), None)
+    if first is None:
+        return None
+    joined = _through(sweep, call, axes_of(first))
+    return None if joined is None else relax.op.permute_dims(joined, axes_of(first))
 
 
 def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
@@ -79,6 +95,32 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
         return operand if value.ndim == 0 else constant(back, name_of(operand))
     same = op_name(operand) == "permute_dims" and axes_of(operand) == axes
     return operand.args[0] if same and same_shape(shape_of(operand), shape_of(call)) else None
+
+
+def _through(sweep: Rewriter, expr: Any, axes: list[int]) -> Any | None:
+    """Return ``y`` with ``expr = permute_dims(y, axes)`` that needs no transposition, or ``None``.
+
+    Elements at known places and joins are the same in any order of axes: enlarged planes, and what
+    is joined with them, stay channels-last. They do not move down alone: a transposition of an
+    enlarged tensor takes longer than one of what it was.
+    """
+    value = sweep.resolve(expr)
+    name = op_name(value)
+    if name == "permute_dims":
+        return value.args[0] if axes_of(value) == axes else None
+    if name == "take" and value.attrs.axis is not None:
+        places = sweep.constant(value.args[1])
+        inner = _through(sweep, value.args[0], axes) if places is not None else None
+        if inner is None or len(places.ty.shape) != 1:
+            return None
+        axis = axes[int(value.attrs.axis) % len(axes)]
+        return sweep.emit(relax.op.take(inner, places, axis, str(value.attrs.mode)))
+    fields = getattr(sweep.resolve(value.args[0]), "fields", ()) if name == "concat" else ()
+    found = [_through(sweep, field, axes) for field in fields]
+    if not found or None in found:
+        return None
+    axis = axes[int(value.attrs.axis or 0) % len(axes)]
+    return sweep.emit(relax.op.concat(found, axis))
 
 
 @tvm.transform.module_pass(opt_level=0, name="SinkPermutes")
