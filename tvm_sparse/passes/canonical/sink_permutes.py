@@ -110,8 +110,10 @@ def _through(sweep: Rewriter, expr: Any, axes: list[int]) -> Any | None:
         return value.args[0] if axes_of(value) == axes else None
     if name == "take" and value.attrs.axis is not None:
         places = sweep.constant(value.args[1])
-        inner = _through(sweep, value.args[0], axes) if places is not None else None
-        if inner is None or len(places.ty.shape) != 1:
+        if places is None or len(places.ty.shape) != 1:
+            return None
+        inner = _through(sweep, value.args[0], axes)
+        if inner is None:
             return None
         axis = axes[int(value.attrs.axis) % len(axes)]
         return sweep.emit(relax.op.take(inner, places, axis, str(value.attrs.mode)))
