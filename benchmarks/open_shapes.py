@@ -5,9 +5,10 @@
 
 Writes ``results/open_shapes.json``: a row for each shape with the milliseconds of the closed
 program of that shape and of the one open program, in turns, and their ratio. Rows of networks,
-numbers and sparsities that are not asked for stay. Times are the processor's time of the calling
-thread: what else a shared machine does counts less than in time that passes. Every output is
-checked before anything is timed: floats against eager PyTorch, bytes against the closed program.
+numbers and sparsities that are not asked for stay; each names its machine. Times are the
+processor's time of the calling thread: what else a shared machine does counts less than in time
+that passes. Every output is checked before anything is timed: floats against eager PyTorch, bytes
+against the closed program.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ def main() -> None:
     torch.set_num_threads(1)
     asked = (options.networks, options.numbers, options.sparsities)
     rows = [row for row in load("open_shapes").get("rows", []) if not _is_asked(row, asked)]
-    about = {"clock": "processor time of the thread", "shared machine": options.shared}
+    here = environment(1)
+    machine = {"cpu": here["cpu"], "shared": options.shared}
     for name in options.networks:
         for numbers in options.numbers:
             for sparsity in options.sparsities:
                 for row in measure(name, numbers, sparsity, options):
-                    rows.append(row)
-                    save("open_shapes", {"environment": environment(1) | about, "rows": rows})
+                    rows.append(row | machine)
+                    about = here | {"clock": "processor time of the thread"}
+                    save("open_shapes", {"environment": about, "rows": rows})
                     print(json.dumps(row), flush=True)
 
 

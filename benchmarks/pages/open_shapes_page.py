@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,9 @@ def page(found: Mapping[str, Any]) -> str:
         "",
         "Made by `python -m benchmarks.pages` from `benchmarks/results/open_shapes.json`, which",
         "`python -m benchmarks.open_shapes` writes: parts of networks, compiled once with open",
-        "extents, and once for each shape. Both run in turns on one thread of",
-        f"{about['cpu']}; times are the {about['clock']}. Storages were chosen by the model.",
-        *(["Others used the machine at the same time."] if about["shared machine"] else []),
+        "extents, and once for each shape. Both run in turns on one thread; times are the",
+        f"{about['clock']}. Storages were chosen by the model.",
+        *_machines(found["rows"]),
         "",
         f"**An open program takes {summary(found)}.**",
         f"The goal is {MEDIAN} in the median, and never above {MOST}.",
@@ -52,6 +52,17 @@ def page(found: Mapping[str, Any]) -> str:
     ]
     text += ["| " + " | ".join(_cells(row)) + " |" for row in found["rows"]]
     return "\n".join(text) + "\n"
+
+
+def _machines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each machine: the networks that it ran."""
+    networks: dict[tuple[str, bool], dict[str, None]] = {}
+    for row in rows:
+        networks.setdefault((row["cpu"], row["shared"]), {})[row["network"]] = None
+    return [
+        f"{cpu}{', which others used, too' if shared else ''}: {'; '.join(names)}."
+        for (cpu, shared), names in networks.items()
+    ]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
