@@ -78,8 +78,9 @@ def patch_of(func: tirx.PrimFunc, sizes: Sizes, beyond: int) -> tirx.PrimFunc | 
     """
     shape = func.params[-1].shape
     known = {shape[axis]: size for axis, size in sizes.items()}
-    batch = shape[0]
-    small = {}
+    batch, small = shape[0], {}
+    if batch in known:
+        return None
     for param in func.params:
         if not hasattr(param, "shape"):
             if uses(func.body, param):
@@ -105,9 +106,9 @@ def slid(
 ) -> s_tir.Schedule:
     """Return the schedule ``patch``, of :func:`patch_of`, at all places of the planes of ``func``.
 
-    before: ``for y in 8: for x in 12: Y[y, x] = …X[y + k, x + l]…``
-    after:  ``for p in -(-h // 8): for q in -(-w // 12): for y in 8: for x in 12:
-    if 8 p + y < h and …: Y[8 p + y, 12 q + x] = …X[min(8 p + y + k, h + 1), …]…``
+    before: ``for y in 8: for x in 16: Y[y, x] = …X[y + k, x + l]…``
+    after:  ``for p in -(-h // 8): for q in -(-w // 16): for y in 8: for x in 16:
+    if 8 p + y < h and …: Y[8 p + y, 16 q + x] = …X[min(8 p + y + k, h + 1), …]…``
 
     What a patch computes beyond the plane is of its last rows and columns, and is not stored. With
     a ``target`` its threads share the patches.

@@ -103,6 +103,8 @@ def _patch(func: tirx.PrimFunc) -> dict[int, int]:
     if len(axes) == 1:
         tiles = -(-int(shape[3 - axes[0]]) // 2)
         sizes = {axes[0]: OPEN_PATCH[1] * max(1, PATCH_TILES // (OPEN_PATCH[1] // 2 * tiles))}
+    if len(axes) == 2 and shape[1].same_as(shape[2]):
+        sizes = dict.fromkeys(axes, max(OPEN_PATCH))
     return {axis: math.lcm(size, *factors(func, shape[axis])) for axis, size in sizes.items()}
 
 

@@ -49,6 +49,16 @@ def test_as_eager(monkeypatch, threads, unit, stride, least):
         torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-4)
 
 
+def test_squares():
+    torch.manual_seed(0)
+    model = Network(1).eval()
+    dims = dict.fromkeys((2, 3), Dim("size", min=2, max=100))
+    library = ts.compile(model, (torch.randn(1, 3, 9, 9),), dynamic_shapes=(dims,), config=CONFIG)
+    for extent in (2, 17, 40):
+        x = torch.randn(1, 3, extent, extent)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 def test_an_open_height_alone():
     torch.manual_seed(0)
     model = Network(1).eval()
