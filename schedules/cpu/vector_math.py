@@ -72,7 +72,7 @@ def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     def lower(call: Any) -> Any:
         if not _may_be_ours(call):
             return _plain(call)
-        if name == EXP and _written_out(call.args[0]) > SMALL:
+        if name == EXP and times_written(call.args[0]) > SMALL:
             return _plain(call)
         if _uses(name) <= SMALL or _is_small(call):
             return function(*call.args)
@@ -92,17 +92,17 @@ def _may_be_ours(call: Any) -> bool:
 
 def _is_small(call: Any) -> bool:
     """Whether the terms of ``call`` stay few if each variable is written out in them."""
-    inner = max(map(_written_out, call.args))
+    inner = max(map(times_written, call.args))
     outer = any(map(_has_outer, call.args))
     return not outer and (inner == 1 or _uses(call.op.name) * inner <= LARGEST)
 
 
-def _written_out(operand: Any) -> int:
-    """Return how often functions of ours in ``operand`` write out what is inside of them."""
+def times_written(operand: Any) -> int:
+    """Return how often elementary functions in ``operand`` write out what is inside of them."""
     found = [1]
 
     def see(call: Any) -> None:
-        found.append(_uses(_name(call)) * max(map(_written_out, call.args), default=1))
+        found.append(_uses(_name(call)) * max(map(times_written, call.args), default=1))
 
     tvm_ffi.structural_walk(operand, (tvm.ir.Call, see))
     return max(found)

@@ -33,6 +33,7 @@ from tvm_sparse.passes.finish.share_functions import ShareFunctions
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
 from tvm_sparse.passes.finish.write_padding import WritePadding
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
+from tvm_sparse.passes.lower.few_roundings import FewRoundings
 from tvm_sparse.passes.lower.fuse import fused
 from tvm_sparse.passes.lower.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
@@ -89,7 +90,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerLines(),
         LowerConcatenate(),
         LowerPermutes(),
-        *fused(DEFINITIONS),
+        *fused(DEFINITIONS, behind=[FewRoundings()]),
         PlainExtents(),
         ShareFunctions(),
     ]

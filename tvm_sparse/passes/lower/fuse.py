@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax
@@ -12,10 +12,13 @@ from tvm_sparse.passes.lower.legalise import Legalise
 from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents
 
 
-def fused(definitions: Mapping[str, Any], *annotations: Any) -> list[Any]:
+def fused(
+    definitions: Mapping[str, Any], *annotations: Any, behind: Sequence[Any] = ()
+) -> list[Any]:
     """Return the passes; ``definitions`` of operators go before TVM's own.
 
-    ``annotations`` say how functions may be fused, where TVM does not know better.
+    ``annotations`` say how functions may be fused, where TVM does not know better; passes
+    ``behind`` TVM's own annotations change these.
     """
     return [
         Legalise(definitions),
@@ -23,6 +26,7 @@ def fused(definitions: Mapping[str, Any], *annotations: Any) -> list[Any]:
         *annotations,
         relax.transform.AnnotateTIROpPattern(),
         AnnotateLookUps(),
+        *behind,
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
