@@ -8,11 +8,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
-from tvm.target import Target
 
-from tvm_sparse.base.targets import threads_of
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.schedules.blocks import nodes
+from tvm_sparse.schedules.cpu.cores import tasks
 from tvm_sparse.schedules.variables import placed, uses
 
 PATCH = "patch"
@@ -101,17 +100,15 @@ def patch_of(func: tirx.PrimFunc, sizes: Sizes, beyond: int) -> tirx.PrimFunc | 
     return func.specialize(small)
 
 
-def slid(
-    func: tirx.PrimFunc, patch: tirx.PrimFunc, sizes: Sizes, target: Target | None
-) -> s_tir.Schedule:
+def slid(func: tirx.PrimFunc, patch: tirx.PrimFunc, sizes: Sizes) -> s_tir.Schedule:
     """Return the schedule ``patch``, of :func:`patch_of`, at all places of the planes of ``func``.
 
     before: ``for y in 8: for x in 16: Y[y, x] = …X[y + k, x + l]…``
     after:  ``for p in -(-h // 8): for q in -(-w // 16): for y in 8: for x in 16:
     if 8 p + y < h and …: Y[8 p + y, 16 q + x] = …X[min(8 p + y + k, h + 1), …]…``
 
-    What a patch computes beyond the plane is of its last rows and columns, and is not stored. With
-    a ``target`` its threads share the patches.
+    What a patch computes beyond the plane is of its last rows and columns, and is not stored.
+    Threads share the patches.
     """
     output = func.params[-1]
     analyzer = Analyzer()
@@ -136,9 +133,7 @@ def slid(
     )
     made = tirx.PrimFunc(func.params, whole, func.ret_type, attrs=func.attrs)
     schedule = s_tir.Schedule(made.with_attr("global_symbol", "main"))
-    if target is not None and threads_of(target) > 1:
-        shared = schedule.get_loops(schedule.get_sblock(PATCH))
-        schedule.parallel(schedule.fuse(*shared))
+    tasks(schedule, schedule.get_loops(schedule.get_sblock(PATCH)))
     return schedule
 
 

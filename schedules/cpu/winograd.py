@@ -61,7 +61,7 @@ class WinogradRule(ScheduleRule):
         inner = s_tir.Schedule(patch)
         anchor = b.marked(inner, ("winograd",))
         inner = self._scheduled(inner, anchor, target, tunable=False, shared=False)
-        return slid(func, inner.mod["main"], sizes, target)
+        return slid(func, inner.mod["main"], sizes)
 
     @staticmethod
     def _scheduled(
@@ -69,8 +69,7 @@ class WinogradRule(ScheduleRule):
     ) -> s_tir.Schedule:
         """Schedule the contraction ``anchor``; threads may share it if it is to be ``shared``."""
         flops = b.flops(sch, anchor)
-        epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
-        (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
+        transform, epilogue = _around(sch, anchor)
         collect = sch.cache_write(anchor, 0, "local")
         image, y, x, feature = sch.get_loops(epilogue)
         high, wide = (-(-b.extent(sch, loop) // 2) for loop in (y, x))
@@ -92,6 +91,13 @@ class WinogradRule(ScheduleRule):
         return sch
 
 
+def _around(sch: s_tir.Schedule, anchor: BlockRV) -> tuple[BlockRV, BlockRV]:
+    """Return what transforms the inputs of ``anchor``, and the one block left that stores."""
+    epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
+    (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
+    return transform, epilogue
+
+
 def _patch(func: tirx.PrimFunc) -> dict[int, int]:
     """Return how much of the open axes of the output of ``func`` a patch has.
 
@@ -110,9 +116,7 @@ def _patch(func: tirx.PrimFunc) -> dict[int, int]:
 
 def _plainly(sch: s_tir.Schedule, anchor: BlockRV) -> s_tir.Schedule:
     """Transform all of an image, multiply, transform back: for what a patch cannot slide over."""
-    epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
-    (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
-    for block in (transform, epilogue):
+    for block in _around(sch, anchor):
         *_, last = sch.get_loops(block)
         sch.vectorize(sch.split(last, [None, LANES])[1])
     *_, lane, column = sch.get_loops(anchor)

@@ -64,9 +64,6 @@ OUT_FUSABLE = 4
 """Relax's ``kOutEWiseFusable``: element-wise consumers may be fused behind the function."""
 
 OPAQUE = 8
-"""Relax's ``kOpaque``: nothing may be fused with the function."""
-
-OPAQUE = 8
 """Relax's ``kOpaque``: nothing is fused with the function."""
 
 

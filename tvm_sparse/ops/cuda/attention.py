@@ -16,13 +16,10 @@ from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention_source import WARP_ROWS, attention_source
 from tvm_sparse.ops.cuda.product import element, neighbours
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, unflat
-from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.marks import OPAQUE, int64
 
 WIDEST = 128
 """Elements of a head, at most: more sums than a thread has registers for."""
-
-OPAQUE = 8
-"""TVM's number for functions that nothing is fused with."""
 
 LANES = 32
 

@@ -12,7 +12,7 @@ from tvm.ir import GenericConst
 from tvm_sparse.base.denormals import flushed
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import is_float
-from tvm_sparse.passes.graph.rewrite import Rewriter, constant, name_of, op_name, rewrite
+from tvm_sparse.passes.graph.rewrite import Rewriter, constant, name_of, op_name, place_of, rewrite
 
 _PRODUCTS = {"matmul", *(f"nn.conv{dims}d" for dims in (1, 2, 3))}
 
@@ -36,7 +36,7 @@ class _Flush:
         weight = sweep.constant(operand)
         if weight is None or not is_float(str(weight.ty.dtype)):
             return operand
-        key = (weight.value.data_ptr(), name_of(weight), str(weight.ty))
+        key = place_of(weight)
         if key not in self.known:
             self.known[key] = (_without(weight), weight)
         result = self.known[key][0]

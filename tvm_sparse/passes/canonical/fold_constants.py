@@ -19,6 +19,7 @@ from tvm_sparse.passes.graph.rewrite import (
     constant,
     name_of,
     op_name,
+    place_of,
     rewrite,
     static_shape,
 )
@@ -120,8 +121,7 @@ class _Fold:
             return constant(_astype(call, traits.numpy(*values)), label)
 
     def _shaped(self, name: str, call: relax.Call, const: Any) -> Any:
-        where = (const.value.data_ptr(), name_of(const), str(const.ty))
-        key = (name, str(call.attrs), str(call.args[1:]), str(call.ty), *where)
+        key = (name, str(call.attrs), str(call.args[1:]), str(call.ty), *place_of(const))
         if key not in self.moved:
             before = array_of(const)
             value = _SHAPED[name](call, before)

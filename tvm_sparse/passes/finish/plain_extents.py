@@ -15,6 +15,7 @@ from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import OPERATOR, WHOLE
 from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
+from tvm_sparse.schedules.blocks import nodes
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
@@ -51,7 +52,7 @@ class PlainExtents:
 def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` with variables for computed extents."""
     names = _extents(func)
-    if any(WHOLE in block.annotations for block in _blocks(func)):
+    if any(WHOLE in block.annotations for block in nodes(func.body, s_tir.SBlock)):
         func = _domains_of_results(with_variables(func, _forms(names)))
     return with_variables(func, names)
 
@@ -123,13 +124,7 @@ def _computed(func: tirx.PrimFunc) -> bool:
         tvm_ffi.structural_walk(extent, (_DIVISIONS, found.append))
     if not extents or found:
         return bool(found)
-    return any(OPERATOR in block.annotations for block in _blocks(func))
-
-
-def _blocks(func: tirx.PrimFunc) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, found.append))
-    return found
+    return any(OPERATOR in block.annotations for block in nodes(func.body, s_tir.SBlock))
 
 
 def _needed(func: tirx.PrimFunc) -> list[int]:

@@ -39,6 +39,11 @@ def name_of(const: Any) -> str:
     return const.span.source_name.name if getattr(const, "span", None) is not None else ""
 
 
+def place_of(const: Any) -> tuple[int, str, str]:
+    """Return what tells a constant from all others that live: its memory, name and type."""
+    return const.value.data_ptr(), name_of(const), str(const.ty)
+
+
 def layer_name(weight: Any) -> str:
     """Return the layer that a weight belongs to: its name without a trailing ``.weight``."""
     return layer_of(name_of(weight)) or "(unnamed constant)"

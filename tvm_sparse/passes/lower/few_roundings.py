@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvm_sparse.ops.bytes.halves import HALF
 from tvm_sparse.ops.marks import OPAQUE, OUT_FUSABLE
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite
+from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.cpu.vector_math import times_written
 
 PATTERN = "op_pattern"
@@ -40,7 +40,7 @@ class FewRoundings:
         apart: dict[Any, Any] = {}
 
         def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
-            if not chains.is_cut(sweep.original):
+            if sweep.original not in chains.cut:
                 return None
             name = call.args[0]
             if name not in apart:
@@ -68,10 +68,7 @@ class _Function:
     @staticmethod
     def of(function: tirx.PrimFunc) -> _Function:
         """Return what is known of ``function``."""
-        loads: list[Any] = []
-        stores: list[Any] = []
-        tvm_ffi.structural_walk(function.body, (ir.TensorLoad, loads.append))
-        tvm_ffi.structural_walk(function.body, (tirx.BufferStore, stores.append))
+        loads, stores = (nodes(function.body, kind) for kind in (ir.TensorLoad, tirx.BufferStore))
         return _Function(
             tuple(max(1, sum(x.source.same_as(p) for x in loads)) for p in function.params),
             times_written(function.body),
@@ -82,7 +79,7 @@ class _Function:
 
 @dataclass
 class _Chains:
-    """How long the expressions of a module's kernels would be."""
+    """How long the expressions of a module's kernels would be; calls in ``cut`` begin kernels."""
 
     module: tvm.IRModule
     sizes: dict[Any, int] = field(default_factory=dict)
@@ -93,10 +90,6 @@ class _Chains:
         self.cut: set[Any] = set()
         for call in self.bound.values():
             self.size(call)
-
-    def is_cut(self, call: Any) -> bool:
-        """Whether ``call`` begins a kernel."""
-        return call in self.cut
 
     def size(self, call: Any) -> int:
         """Return the length of what a kernel computes that ends with ``call``; 1 of a tensor."""
