@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
+from tests.modules import Apply
 
 FAST = ts.Config(measure=False, cache=False)
 INPUTS, HIDDEN = 32, 48
@@ -122,6 +123,32 @@ def test_all_steps_are_one_function_for_any_batch():
         exact = copy.deepcopy(module).double()(x.double())
         for got, wanted in zip(_tensors(library(x)), _tensors(exact), strict=True):
             torch.testing.assert_close(got.double(), wanted, atol=2e-6, rtol=0)
+
+
+BATCHES = {
+    "doubled": lambda x: torch.cat([x, -x]),
+    "one more": lambda x: torch.cat([x, x[:1]]),
+    "half": lambda x: x[: (x.shape[0] + 1) // 2],
+    "product": lambda x: x.reshape(-1, 1, INPUTS).expand(-1, 3, -1) * torch.arange(3)[:, None],
+}
+"""What a layer reads of ``(batch, steps, INPUTS)``: its batch is computed from open extents."""
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("batch", BATCHES)
+@torch.no_grad()
+def test_a_computed_batch_of_an_open_length(batch):
+    torch.manual_seed(0)
+    layer = (nn.LSTM if batch == "doubled" else nn.GRU)(INPUTS, HIDDEN, batch_first=True).eval()
+    prune_gates(layer)
+    model = nn.Sequential(Apply(BATCHES[batch]), layer, Apply(lambda found: found[0]))
+    dims = {axis: torch.export.Dim(name, min=2, max=40) for axis, name in enumerate("bt")}
+    x = torch.randn(4, 9, INPUTS)
+    library = ts.compile(model, (x,), dynamic_shapes=(dims,), config=FAST)
+    assert {d.chosen for d in library.decisions} == {"balanced"}
+    for size in ((2, 2), (7, 16), (16, 17), (40, 31)):
+        x = torch.randn(*size, INPUTS)
+        torch.testing.assert_close(library(x), model(x), atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ LINES: dict[str, list[Shape]] = {"batch": [["n", 16, 20]], "length": [[2, 16, "n
 ROWS: dict[str, list[Shape]] = {"rows": [["n", 32]]}
 TOKENS: dict[str, list[Shape]] = {"batch": [["n", 9, 32]], "length": [[2, "n", 32]]}
 FIELDS = PLANES | {"batch and height": [["n", 16, "m", 11]]}
+SEQUENCES: dict[str, list[Shape]] = {"batch and length": [["n", "m", 32]]}
 PAIRS: dict[str, list[Shape]] = {"lengths": [[2, "n", 32], [2, "m", 32]]}
 
 
@@ -45,6 +46,18 @@ class Joined(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Return ``(batch, first length + second length, 24)``."""
         return self.layer(torch.cat([x, y], 1))
+
+
+class Paired(nn.Module):
+    """A recurrent layer of sequences and of the same backwards, in one batch of twice as many."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``(2 * batch, steps, features)``."""
+        return self.layer(torch.cat([x, x.flip(1)]))[0]
 
 
 class Across(nn.Module):
@@ -113,6 +126,8 @@ OPERATORS = {
     "gru": Operator(lambda: Recurrent(nn.GRU(32, 24, batch_first=True)), TOKENS),
     "lstm of rows": Operator(lambda: Rows(Recurrent(nn.LSTM(16, 24, batch_first=True))), FIELDS),
     "gru of rows": Operator(lambda: Rows(Recurrent(nn.GRU(16, 24, batch_first=True))), FIELDS),
+    "lstm of pairs": Operator(lambda: Paired(nn.LSTM(32, 24, batch_first=True)), SEQUENCES),
+    "gru of pairs": Operator(lambda: Paired(nn.GRU(32, 24, batch_first=True)), SEQUENCES),
     "transposed": Operator(lambda: Apply(lambda x: x.transpose(1, 2) * 2), TOKENS, sums=True),
     "products": Operator(lambda: Apply(lambda x: x @ x.transpose(1, 2)), TOKENS, sums=True),
     "sum along": Operator(lambda: Apply(lambda x: x.sum(1)), TOKENS, sums=True),

@@ -74,14 +74,15 @@ def test_layers_of_constant_weights_stay_whole():
     assert found.record.product.matrix_shape == (3 * HIDDEN, HIDDEN)
 
 
-def test_a_symbolic_batch_stays_whole_and_an_expression_does_not():
+@pytest.mark.parametrize(
+    "batch", [lambda n: n, lambda n: 2 * n, lambda n: (n + 1) // 4], ids=["n", "2n", "(n+1)//4"]
+)
+def test_open_batches_stay_whole(batch):
     n = tirx.Var("n", "int64")
-    kept, _ = layer("lstm", weight_of("lstm"), biased=False, batch=n, other=n)
-    assert operators(UnrollRecurrences(whole=True)(kept)) == operators(kept)
-    doubled, _ = layer("lstm", weight_of("lstm"), biased=False, batch=2 * n, other=n)
-    assert "call_pure_packed" not in operators(UnrollRecurrences(whole=True)(doubled))
-    rounded, _ = layer("lstm", weight_of("lstm"), biased=False, batch=n, other=n, rounded=True)
-    assert operators(UnrollRecurrences(whole=True)(rounded)) == operators(rounded)
+    for rounded in (False, True):
+        options = {"biased": False, "batch": batch(n), "other": n, "rounded": rounded}
+        kept, _ = layer("lstm", weight_of("lstm"), **options)
+        assert operators(UnrollRecurrences(whole=True)(kept)) == operators(kept)
 
 
 def test_other_calls_are_none():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -18,6 +18,9 @@ from tvm_sparse.ops.contractions.cells import CELLS, Cell, Functions
 from tvm_sparse.ops.contractions.contraction import Contraction, Extent
 from tvm_sparse.ops.emit import filled, lanes_from, whole
 from tvm_sparse.ops.marks import OPAQUE, STEP, int64
+
+_COMPUTED_BATCH = tirx.Var("batch", "int64")
+"""One for all layers: products that were chosen for one of them serve the others."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,12 @@ class Recurrence:
     def place(self, item: Any, step: Any) -> tuple[Any, Any]:
         """Return the leading indices of an item of the batch at a step."""
         return (item, step) if self.batch_first else (step, item)
+
+    @property
+    def with_plain_batch(self) -> Recurrence:
+        """The same, with a variable for a batch that is computed: its tensors bring it along."""
+        plain = isinstance(self.batch, int | tirx.Var)
+        return self if plain else replace(self, batch=_COMPUTED_BATCH)
 
     @property
     def order(self) -> Iterator[int]:

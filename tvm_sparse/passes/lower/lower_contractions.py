@@ -183,7 +183,7 @@ class _Lower:
         found = recurrent_of(call)
         if found is None:
             return None
-        weight, r = sweep.constant(found.weight), found.record
+        weight, r = sweep.constant(found.weight), found.record.with_plain_batch
         value, meaning = array_of(weight), []
         steps = state_steps(value, self.chooser.target) if r.rounded else None
         if isinstance(steps, Steps):

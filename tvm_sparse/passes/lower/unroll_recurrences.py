@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.errors import UnsupportedError
@@ -25,16 +25,15 @@ class _Unroll:
         found = recurrent_of(call)
         if found is None:
             return None
-        record, weight = found.record, sweep.constant(found.weight)
-        fits = isinstance(record.batch, int | tirx.Var) and weight is not None
-        if self.whole and fits:
+        weight = sweep.constant(found.weight)
+        if self.whole and weight is not None:
             return None
-        if not isinstance(record.steps, int):
+        if not isinstance(found.record.steps, int):
             raise UnsupportedError(
                 layer_name(found.weight if weight is None else weight),
                 "runs an open number of steps, and no function of ours has all of them",
                 # Whole layers are there in that type alone.
-                "a CPU in float32, constant weights, and a batch that is a number or open",
+                "a CPU in float32, and constant weights",
                 "fix the number of steps by the example inputs or --shape",
             )
         return unrolled(sweep, found)
@@ -90,7 +89,7 @@ class UnrollRecurrences:
     before: ``recurrence(gates, w, h)`` --> after: for each step ``matmul(h, w^T)`` and the cell
 
     ``whole`` keeps the layers that :class:`LowerContractions` makes one function of: those with
-    constant weights and a batch that is a number or a symbol.
+    constant weights.
     """
 
     whole: bool

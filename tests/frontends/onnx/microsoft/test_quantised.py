@@ -126,6 +126,28 @@ def test_an_lstm_of_bytes_takes_any_batch(direction, tmp_path):
 
 
 @pytest.mark.grid
+def test_an_lstm_of_bytes_takes_a_computed_batch(tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 24, 8), "r": (1, 24, 6), "b": (1, 48)}
+    parts = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    layers = [
+        node("Concat", "x x", "d", axis=1),
+        node("LSTM", "d w r b", "y", hidden_size=6),
+    ]
+    x, found = rng.standard_normal((3, 5, 8), np.float32), []
+    for batch in (5, "n"):
+        made = graph(layers, {"x": (3, batch, 8)}, ["y"], parts, opset=17)
+        onnx.save(typed(made, 4), tmp_path / "plain.onnx")
+        quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "model.onnx")
+        config = ts.Config(measure=False, tuned=False)
+        found.append(ts.compile(tmp_path / "model.onnx", config=config))
+    steps = [k.function for k in found[1].profile(x) if "lstm" in k.function]
+    assert [name.startswith("lstm_iofg_dense_uint8") for name in steps] == [True]
+    np.testing.assert_allclose(found[0](x), found[1](x), atol=1e-6)
+    assert found[1](x[:, :3]).shape == (3, 1, 6, 6)
+
+
+@pytest.mark.grid
 @pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
 def test_an_lstm_of_bytes_takes_any_batch_and_steps(weights, tmp_path):
     rng = np.random.default_rng(0)
