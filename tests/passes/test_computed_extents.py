@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 from torch.export import Dim
+from tvm import tirx
 
 import tvm_sparse as ts
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
+from tvm_sparse.passes.graph.rewrite import same_extent
 from tvm_sparse.selection.decisions import DENSE
 
 
@@ -84,3 +87,16 @@ def test_any_extents(case, sparsity):
         given = tuple(map(torch.randn, other))
         with torch.no_grad():
             torch.testing.assert_close(library(*given), model(*given), rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_in_own_symbols():
+    n, m, other = (tirx.Var(name, "int64") for name in ("n", "m", "n0"))
+    first, fixed, second, again, twice, apart = in_own_symbols((n, 4, m, n, n * 2, other * 3))
+    assert first.same_as(again)
+    assert fixed == 4
+    assert not any(a.same_as(b) for a, b in ((first, second), (first, n), (second, m)))
+    assert same_extent(twice, first * 2)
+    assert same_extent(apart, other * 3)
+    assert len({first.name, second.name, other.name}) == 3
+    assert in_own_symbols((7,)) == (7,)
+    assert str(in_own_symbols((n, n))) != str(in_own_symbols((n, m)))

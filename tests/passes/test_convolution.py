@@ -14,7 +14,7 @@ import tvm_sparse as ts
 from tests.kernels import integers
 from tests.passes.modules import module
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.passes.graph.convolution import convolution, extents, joined_groups
+from tvm_sparse.passes.graph.convolution import convolution, joined_groups
 from tvm_sparse.passes.graph.rewrite import op_name
 
 
@@ -73,7 +73,6 @@ def test_an_unknown_batch_is_a_fresh_symbol():
     assert not isinstance(first, int)
     assert not first.same_as(batch)
     assert rest == [9, 8]
-    assert extents((7,)) == (7,)
 
 
 LAYERS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -154,11 +153,3 @@ def test_channels_are_repeated_behind_the_borders_by_shuffles(channels):
     names = [kernel.function for kernel in found.kernels]
     assert not any("repeat" in name for name in names)
     assert "take" in names
-
-
-def test_equal_extents_stay_equal():
-    n, m = (tirx.Var(name, "int64") for name in "nm")
-    first, fixed, other, again = extents((n, 4, m, n))
-    assert first.same_as(again)
-    assert fixed == 4
-    assert not any(a.same_as(b) for a, b in ((first, other), (first, n), (other, m)))

@@ -19,8 +19,8 @@ from tvm_sparse.ops.contractions.contraction import Contraction, Extent
 from tvm_sparse.ops.emit import filled, lanes_from, whole
 from tvm_sparse.ops.marks import OPAQUE, STEP, int64
 
-_COMPUTED_BATCH = tirx.Var("batch", "int64")
-"""One for all layers: products that were chosen for one of them serve the others."""
+_BATCH, _STEPS = (tirx.Var(name, "int64") for name in ("batch", "steps"))
+"""Those of all open layers: a product that was chosen for one of them serves the others."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,11 @@ class Recurrence:
         return (item, step) if self.batch_first else (step, item)
 
     @property
-    def with_plain_batch(self) -> Recurrence:
-        """The same, with a variable for a batch that is computed: its tensors bring it along."""
-        plain = isinstance(self.batch, int | tirx.Var)
-        return self if plain else replace(self, batch=_COMPUTED_BATCH)
+    def in_own_symbols(self) -> Recurrence:
+        """The same, with variables for an open batch and length: its tensors bring them along."""
+        batch = self.batch if isinstance(self.batch, int) else _BATCH
+        steps = self.steps if isinstance(self.steps, int) else _STEPS
+        return replace(self, batch=batch, steps=steps)
 
     @property
     def order(self) -> Iterator[int]:
@@ -125,7 +126,8 @@ def recurrence(r: Recurrence, product: tirx.PrimFunc) -> tirx.PrimFunc:
             for state, target in zip(states[1:], last, strict=True):
                 _copy(r, state, target)
     # TVM gives each function symbols of its own, but misses buffers of inner blocks.
-    return builder.get() if isinstance(r.batch, int) else s_tir.renew_defs(builder.get())
+    static = isinstance(r.batch, int) and isinstance(r.steps, int)
+    return builder.get() if static else s_tir.renew_defs(builder.get())
 
 
 @dataclass(frozen=True)

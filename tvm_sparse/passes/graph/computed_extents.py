@@ -1,14 +1,35 @@
-"""Extents that are computed from open ones, and variables in their place."""
+"""Extents of functions: in symbols of their own, and with variables for computed ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm_ffi
 from tvm import tirx
 
 from tvm_sparse.passes.graph.rewrite import same_extent
+
+
+def in_own_symbols(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Return extents in fresh symbols, one for equal ones, and those computed from them in these.
+
+    TVM fuses no functions that see one extent as two, or ``3 * n`` in another form. Symbols that
+    are no extent themselves stay: functions are handed them. Shapes of one form have equal names.
+    """
+    plain = dict.fromkeys(e for e in shape if isinstance(e, tirx.Var))
+    computed = [e for e in shape if not isinstance(e, int | tirx.Var | tirx.IntImm)]
+    others = {v.name for e in computed for v in tirx.analysis.undefined_vars(e) if v not in plain}
+    names = (name for i in itertools.count() if (name := f"n{i}") not in others)
+    fresh = {var: tirx.Var(next(names), "int64") for var in plain}
+
+    def named(extent: Any) -> Any:
+        if isinstance(extent, int | tirx.IntImm):
+            return extent
+        return tvm_ffi.structural_map(extent, (tirx.Var, lambda v: fresh.get(v, v)))
+
+    return tuple(named(extent) for extent in shape)
 
 
 def computed_extents(extents: Iterable[Any]) -> list[tuple[Any, tirx.Var]]:

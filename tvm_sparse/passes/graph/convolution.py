@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.tensors.near_columns import chunks_of
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant, op_name, shape_of, static_shape
 
 
@@ -85,14 +86,16 @@ def convolution(
         return None
     depthwise = per_group == 1 and features == inputs[-1] > 1
     joined = 1 if depthwise else joined_groups(features, groups)
+    own = in_own_symbols((*shape[:-1], *spatial))
+    lead, padded = own[: -len(spatial)], own[-len(spatial) :]
     return Contraction(
-        lead=(*extents(shape[:1]), *shape[1:-1]),
+        lead=lead,
         columns=features if depthwise else per_group * joined,
         features=features,
         taps=tuple(taps),
         strides=tuple(int(s) for s in attrs.strides),
         dilation=tuple(int(d) for d in attrs.dilation),
-        padded=tuple(spatial),
+        padded=padded,
         borders=borders,
         depthwise=depthwise,
         groups=1 if depthwise else groups // joined,
@@ -133,13 +136,3 @@ def numerics_of(call: relax.Call) -> Numerics:
     """Return the types of a contraction's input, weight and output."""
     left, right = (str(operand.ty.dtype) for operand in call.args)
     return replace(Numerics.uniform(right, str(call.ty.dtype)), activation=left)
-
-
-def extents(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Return static extents, fresh symbols for symbols, and expressions of some as they are.
-
-    Operators bind a plain variable each, one for equal extents: TVM fuses no functions that see
-    one extent as two. Those of expressions are handed to them.
-    """
-    fresh = {e: tirx.Var("n", "int64") for e in shape if isinstance(e, tirx.Var)}
-    return tuple(fresh[e] if isinstance(e, tirx.Var) else e for e in shape)

@@ -26,10 +26,10 @@ from tvm_sparse.passes.bytes.quantised import (
 )
 from tvm_sparse.passes.bytes.weight_steps import Steps
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
 from tvm_sparse.passes.graph.convolution import (
     CONVOLUTIONS,
     convolution,
-    extents,
     is_channels_last,
     numerics_of,
     repeated,
@@ -114,7 +114,7 @@ class _Lower:
             )
         value = array_of(weight)
         columns, features = value.shape
-        lead = extents(x_shape[:-1])
+        lead = in_own_symbols(x_shape[:-1])
         integers = self._integers(sweep, call, layer_name(weight), value.T)
         numerics = FLOAT32 if integers else self._numerics(call, weight, "linear")
         if numerics is None:
@@ -183,7 +183,7 @@ class _Lower:
         found = recurrent_of(call)
         if found is None:
             return None
-        weight, r = sweep.constant(found.weight), found.record.with_plain_batch
+        weight, r = sweep.constant(found.weight), found.record.in_own_symbols
         value, meaning = array_of(weight), []
         steps = state_steps(value, self.chooser.target) if r.rounded else None
         if isinstance(steps, Steps):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.ops.tensors.open_rows import open_softmax
 from tvm_sparse.ops.tensors.rows import LANES, layer_norm, log_softmax, softmax
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
     call_function,
@@ -32,7 +31,7 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
     name = op_name(call)
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
-    shape = _named(shape_of(call) or ())
+    shape = in_own_symbols(shape_of(call) or ())
     dtype = str(call.ty.dtype)
     if not isinstance(shape[-1], int) and not together:
         func = open_softmax(shape, dtype, logarithm=name == "nn.log_softmax")
@@ -51,21 +50,6 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
         operands = [x, gamma, beta]
     hint = name.removeprefix("nn.")
     return call_function(sweep, func, operands, call.ty, hint)
-
-
-def _named(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Return extents in fresh symbols, one for equal ones, and those computed from them in these.
-
-    TVM fuses no functions that see one extent as two, or ``3 * n`` in another form.
-    """
-    fresh = {e: tirx.Var("n", "int64") for e in shape if isinstance(e, tirx.Var)}
-
-    def named(extent: Any) -> Any:
-        if isinstance(extent, int | tirx.IntImm):
-            return extent
-        return tvm_ffi.structural_map(extent, (tirx.Var, lambda v: fresh.get(v, v)))
-
-    return tuple(named(extent) for extent in shape)
 
 
 def _fits(call: relax.Call, name: str, together: bool) -> bool:
