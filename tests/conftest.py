@@ -54,8 +54,13 @@ def _grids(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
     return found
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, by name, what needs CPU features or a GPU that this machine lacks."""
+    if "tvm" in sys.modules:
+        from tests.llvm_level import set_level
+
+        set_level(item)
     wanted = {feature for mark in item.iter_markers("isa") for feature in mark.args}
     if wanted:
         from tests.kernels import host

@@ -36,22 +36,24 @@ INPUTS = {
 }
 
 
-def uses_of(x: torch.Tensor) -> dict[str, object]:
-    """Return what PyTorch computes of ``x`` with numbers on either side."""
+NUMBERS = (-7, 0, 2.5, True)
+
+
+def uses_of(x: torch.Tensor, number: float) -> dict[str, object]:
+    """Return what PyTorch computes of ``x`` with ``number`` on either side."""
     found = {}
-    for number in (-7, 0, 2.5, True):
-        for i, function in enumerate((*PLAIN, *BITS)):
-            sides = {
-                "left": partial(_left, function, number),
-                "right": partial(_right, function, number),
-            }
-            for side, use in sides.items():
-                try:
-                    use(x)
-                except (RuntimeError, TypeError, NotImplementedError, ZeroDivisionError):
-                    continue
-                if x.dtype != torch.bool or "shift" not in getattr(function, "__name__", ""):
-                    found[f"{i} of {number} {side}"] = use
+    for i, function in enumerate((*PLAIN, *BITS)):
+        sides = {
+            "left": partial(_left, function, number),
+            "right": partial(_right, function, number),
+        }
+        for side, use in sides.items():
+            try:
+                use(x)
+            except (RuntimeError, TypeError, NotImplementedError, ZeroDivisionError):
+                continue
+            if x.dtype != torch.bool or "shift" not in getattr(function, "__name__", ""):
+                found[f"{i} {side}"] = use
     return found
 
 
@@ -63,16 +65,17 @@ def _right(function, number, x):
     return function(x, number)
 
 
+@pytest.mark.parametrize("dtype", INPUTS)
+def test_most_functions_take_numbers(dtype):
+    assert sum(len(uses_of(INPUTS[dtype], number)) for number in NUMBERS) > 60
+
+
 @pytest.mark.grid
-@pytest.mark.parametrize(
-    "dtype",
-    [d if d in ("float32", "uint8") else pytest.param(d, marks=pytest.mark.slow) for d in INPUTS],
-)
-def test_numbers_beside_tensors(dtype):
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("dtype", INPUTS)
+def test_numbers_beside_tensors(dtype, number):
     x = INPUTS[dtype]
-    uses = uses_of(x)
-    assert len(uses) > 60
-    assert wrong(uses, x, rtol=2e-3 if dtype == "float16" else 1e-5) == {}
+    assert wrong(uses_of(x, number), x, rtol=2e-3 if dtype == "float16" else 1e-5) == {}
 
 
 def test_zeros_keep_their_sign():

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tests.frontends.families import FAMILIES, SHAPES
 from tests.frontends.operators import CORRECTED, Uses
 from tests.frontends.running import largest_difference, wrong_outputs
+from tests.parts import family, parts
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.passes.graph.rewrite import op_name
@@ -75,20 +76,15 @@ def test_a_linear_layer_of_three_axes_is_one_product():
     assert [name for name in found if name] == ["permute_dims", "matmul", "add"]
 
 
-def test_corrected_operators_give_the_values_of_pytorch():
-    module, x = Uses(CORRECTED), torch.randn(2, 5, 5)
-    model = from_exported(torch.export.export(module, (x,)))
-    assert wrong_outputs(model, module, x) == []
-
-
+PARTS = parts({"corrected": CORRECTED, **FAMILIES}, 10)
 # Numbers take a minute; their operators are in PyTorch's own suite, too (tests/suites).
-MARKED = [pytest.param(f, marks=pytest.mark.slow) if f == "numbers" else f for f in FAMILIES]
+MARKED = [pytest.param(p, marks=pytest.mark.slow) if family(p) == "numbers" else p for p in PARTS]
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("family", MARKED)
-def test_families_of_operators_give_the_values_of_pytorch(family):
-    module, x = Uses(FAMILIES[family]), torch.randn(SHAPES[family])
+@pytest.mark.parametrize("part", MARKED)
+def test_operators_give_the_values_of_pytorch(part):
+    module, x = Uses(PARTS[part]), torch.randn(SHAPES.get(family(part), (2, 5, 5)))
     model = from_exported(torch.export.export(module, (x,)))
     assert wrong_outputs(model, module, x) == []
 

@@ -10,6 +10,7 @@ from torch import nn
 import tvm_sparse as ts
 from tests.frontends import families, operators
 from tests.frontends.operators import Uses
+from tests.parts import family, parts
 from tvm_sparse.errors import UnsupportedError
 
 CONFIG = ts.Config(sparse=False, measure=False, cache=False, tuned=False)
@@ -33,6 +34,7 @@ FAMILIES = {
         if name != "scatters"
     },
 }
+PARTS = parts({name: uses for name, (uses, _) in FAMILIES.items()}, 10)
 LAYERS = {
     "linear": (nn.Linear(20, 30), (4, 20)),
     "convolution": (nn.Conv2d(4, 8, 3, padding=1), (1, 4, 9, 9)),
@@ -76,9 +78,9 @@ def doubles(uses: dict[str, operators.Use], x: torch.Tensor) -> dict[str, torch.
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("family", FAMILIES)
-def test_operators(family):
-    uses, shape = FAMILIES[family]
+@pytest.mark.parametrize("part", PARTS)
+def test_operators(part):
+    uses, (_, shape) = PARTS[part], FAMILIES[family(part)]
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=torch.float64)
     exact = doubles(uses, x)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 from tests.edges import wrong
+from tests.parts import parts
 
 USES = {
     name: getattr(torch, name) for name in ("log1p", "expm1", "tanh", "erf", "sigmoid", "exp")
@@ -20,11 +22,15 @@ USES |= {
 }
 
 
-def test_relative_precision_from_tiny_to_large_arguments():
+PARTS = parts({"uses": {name: use for name, use in USES.items() if name != "log1p"}}, 3)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("part", PARTS)
+def test_relative_precision_from_tiny_to_large_arguments(part):
     size = torch.logspace(-30, 1, 311)
     x = torch.cat([size, -size, torch.linspace(-12, 12, 385)])
-    uses = {name: use for name, use in USES.items() if name != "log1p"}
-    assert wrong(uses, x, rtol=3e-6, atol=0, exact=True) == {}
+    assert wrong(PARTS[part], x, rtol=3e-6, atol=0, exact=True) == {}
 
 
 def test_relative_precision_of_log1p():

@@ -13,28 +13,24 @@ import tvm_sparse as ts
 
 CONFIG = ts.Config(sparse=False, measure=False, cache=False, tuned=False)
 PADDINGS = ("zeros", "border", "reflection")
-USES = [
-    (mode, padding, corners)
-    for mode in ("bilinear", "nearest", "bicubic")
-    for padding in PADDINGS
-    for corners in (False, True)
-]
+WAYS = [(mode, padding) for mode in ("bilinear", "nearest", "bicubic") for padding in PADDINGS]
+OF_VOLUMES = [way for way in WAYS if way[0] != "bicubic"]
 SPECIAL = (math.nan, math.inf, -math.inf, 1e30)
 
 
 class Samples(nn.Module):
-    """All ways to sample that the tensor knows."""
+    """One way to sample, with both meanings of the corners."""
+
+    def __init__(self, mode, padding):
+        super().__init__()
+        self.way = mode, padding
 
     def forward(self, x, grid):
-        uses = [use for use in USES if x.dim() == 4 or use[0] != "bicubic"]
-        return {
-            f"{mode} {padding} {corners}": F.grid_sample(x, grid, mode, padding, corners)
-            for mode, padding, corners in uses
-        }
+        return {str(both): F.grid_sample(x, grid, *self.way, both) for both in (False, True)}
 
 
-def check(x, grid, tolerance, extents=None):
-    program = Samples()
+def check(way, x, grid, tolerance, extents=None):
+    program = Samples(*way)
     library = ts.compile(program, (x, grid), dynamic_shapes=extents, config=CONFIG)
     found, expected = library(x, grid), program(x, grid)
     wrong = [
@@ -54,43 +50,51 @@ def far(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return grid
 
 
+PLACES = [
+    ((5, 7), torch.float32, 2e-5),
+    ((5, 7), torch.float64, 1e-12),
+    ((1, 4), torch.float32, 2e-5),
+    ((3, 4, 2), torch.float32, 2e-5),
+]
+
+
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    "extents, dtype, tolerance",
-    [
-        ((5, 7), torch.float32, 2e-5),
-        ((5, 7), torch.float64, 1e-12),
-        ((1, 4), torch.float32, 2e-5),
-        ((3, 4, 2), torch.float32, 2e-5),
-    ],
+    "way, extents, dtype, tolerance",
+    [(way, *p) for p in PLACES for way in (WAYS if len(p[0]) == 2 else OF_VOLUMES)],
 )
-def test_places_anywhere(extents, dtype, tolerance):
+def test_places_anywhere(way, extents, dtype, tolerance):
     torch.manual_seed(0)
     x = torch.randn(2, 3, *extents, dtype=dtype)
-    check(x, far(2, *(4, 5, 3)[: len(extents)], len(extents), dtype=dtype), tolerance)
+    check(way, x, far(2, *(4, 5, 3)[: len(extents)], len(extents), dtype=dtype), tolerance)
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("rank", [2, 3])
-def test_places_that_are_none_mean_what_they_do_in_pytorch(rank):
+@pytest.mark.parametrize(
+    "way, rank", [*((way, 2) for way in WAYS), *((way, 3) for way in OF_VOLUMES)]
+)
+def test_places_that_are_none_mean_what_they_do_in_pytorch(way, rank):
     x = torch.arange(1.0, 1 + 4 * 5 * 3 ** (rank - 2)).reshape(1, 1, *(4, 5, 3)[:rank])
     grid = torch.zeros(1, len(SPECIAL) - (rank == 3), *[1] * (rank - 2), rank, rank)
     for i in range(grid.shape[1]):
         for axis in range(rank):  # far outside, the reflection of volumes is rounded otherwise
             grid[0, i, ..., axis, axis] = SPECIAL[i]
-    check(x, grid, 1e-5)
+    check(way, x, grid, 1e-5)
 
 
 @pytest.mark.grid
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_an_element_that_is_not_finite_stays_where_it_is_read(value):
+def test_an_element_that_is_not_finite_stays_where_it_is_read(value, way):
     x = torch.randn(1, 1, 4, 5)
     x[0, 0, 3, 4] = value
     x[0, 0, 0, 2] = -value
-    check(x, far(1, 4, 6, 2), 2e-5)
+    check(way, x, far(1, 4, 6, 2), 2e-5)
 
 
-def test_a_batch_of_any_size():
+@pytest.mark.grid
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_of_any_size(way):
     batch = torch.export.Dim("batch", min=1, max=8)
     extents = {"x": {0: batch}, "grid": {0: batch}}
-    check(torch.randn(3, 2, 4, 5), far(3, 4, 6, 2), 2e-5, extents)
+    check(way, torch.randn(3, 2, 4, 5), far(3, 4, 6, 2), 2e-5, extents)

@@ -13,6 +13,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.edges import with_edges, wrong
+from tests.parts import parts
 
 NAN, INF = math.nan, math.inf
 
@@ -100,18 +101,21 @@ ARITHMETIC = {
 }
 
 
+FAMILIES = {"activations": ACTIVATIONS, "extrema": EXTREMA, "arithmetic": ARITHMETIC}
+PARTS = parts(FAMILIES, 6)
+
+
 @pytest.mark.grid
-@pytest.mark.parametrize(
-    "uses",
-    [ACTIVATIONS, EXTREMA, ARITHMETIC],
-    ids=["activations", "extrema", "arithmetic"],
-)
-def test_values_at_the_edges_are_those_of_pytorch(uses):
-    assert wrong(uses, with_edges(2, 8, 16), with_edges(2, 8, 16)) == {}
+@pytest.mark.parametrize("part", PARTS)
+def test_values_at_the_edges_are_those_of_pytorch(part):
+    assert wrong(PARTS[part], with_edges(2, 8, 16), with_edges(2, 8, 16)) == {}
 
 
-def test_extrema_at_the_edges_with_avx2():
-    assert wrong(EXTREMA, with_edges(2, 8, 16), with_edges(2, 8, 16), target="cpu:haswell") == {}
+@pytest.mark.grid
+@pytest.mark.parametrize("part", [part for part in PARTS if part.startswith("extrema")])
+def test_extrema_at_the_edges_with_avx2(part):
+    inputs = with_edges(2, 8, 16), with_edges(2, 8, 16)
+    assert wrong(PARTS[part], *inputs, target="cpu:haswell") == {}
 
 
 FUSED = {

@@ -11,6 +11,7 @@ from onnx import helper
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import eager, expected, graph, node
 from tests.ops.test_grid_sample import PADDINGS, far
+from tests.parts import family, parts
 from tvm_sparse.errors import UnsupportedError
 
 CONFIG = ts.Config(sparse=False, measure=False, cache=False, tuned=False)
@@ -35,13 +36,18 @@ def samples(uses, extents, samples):
     return made
 
 
+PLACES = {"planes": ((5, 7), (4, 6)), "volumes": ((3, 4, 2), (4, 5, 2))}
+OF_VOLUMES = {name: how for name, how in USES if "cubic" not in name}
+PARTS = parts({"planes": dict(USES), "volumes": OF_VOLUMES}, 4)
+
+
 @pytest.mark.grid
-@pytest.mark.parametrize("extents, places", [((5, 7), (4, 6)), ((3, 4, 2), (4, 5, 2))])
-def test_as_onnxruntime_and_the_reference(extents, places, tmp_path):
+@pytest.mark.parametrize("part", PARTS)
+def test_as_onnxruntime_and_the_reference(part, tmp_path):
+    uses, (extents, places) = [*PARTS[part].items()], PLACES[family(part)]
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, *extents)).astype(np.float32)
     grid = far(2, *places, len(extents)).numpy()
-    uses = [use for use in USES if len(extents) == 2 or "cubic" not in use[0]]
     model = samples(uses, extents, places)
     onnx.save(model, tmp_path / "model.onnx")
     found = ts.compile(tmp_path / "model.onnx", config=CONFIG).run(x, grid)
@@ -68,8 +74,7 @@ def test_as_onnxruntime_and_the_reference(extents, places, tmp_path):
 def test_a_line_is_a_plane_of_height_one():
     x = np.random.default_rng(1).standard_normal((2, 3, 6)).astype(np.float32)
     grid = far(2, 9, 1).numpy()
-    uses = [use for use in USES if "cubic" not in use[0]]
-    model = samples(uses, (6,), (9,))
+    model = samples([*OF_VOLUMES.items()], (6,), (9,))
     for ours, wanted in zip(eager(model, x, grid), expected(model, x, grid), strict=True):
         np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=5e-5)
 
