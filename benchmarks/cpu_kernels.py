@@ -77,20 +77,20 @@ def rows_of(race: Any, pattern: str) -> list[dict[str, Any]]:
 
     rows, dense = [], race.ours(DENSE)
     for sparsity in patterns(race.case)[pattern][1]:
-        storages = race.ours(sparsity)
-        storage, _ = best(storages)
+        formats = race.ours(sparsity)
+        format, _ = best(formats)
         row = dict(
             case=race.case.name,
             pattern=pattern,
             sparsity=sparsity,
             threads=race.threads,
-            storage=storage,
+            format=format,
             flops=race.case.contraction.flops(),
-            ours_sparse=storages[storage],
+            ours_sparse=formats[format],
             ours_dense=dense[best(dense)[0]],
             libraries_dense=race.libraries(DENSE),
             libraries_sparse=race.libraries(sparsity),
-            **race.code(sparsity, storage),
+            **race.code(sparsity, format),
             error=race.error,
             environment=environment(race.threads),
         )
@@ -108,7 +108,7 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
         "case": row["case"],
         "pattern": row["pattern"],
         "sparsity": row["sparsity"],
-        "ours": f"{ours:.1f} us ({row['storage']})",
+        "ours": f"{ours:.1f} us ({row['format']})",
         "over best dense": f"{dense / ours:.2f}x ({name} {dense:.1f} us)",
         "our dense over it": f"{dense / row['ours_dense']['median_us']:.2f}x",
     }

@@ -57,7 +57,7 @@ def measure(case: Any, pattern: str, rounds: int, seconds: float) -> list[dict[s
                 "case": case.name,
                 "pattern": pattern,
                 "sparsity": sparsity,
-                "storage": fastest[2],
+                "format": fastest[2],
                 "median_us": {"1": one, "2": two},
                 "ratio": one / two,
                 "environment": environment(max(THREADS)),

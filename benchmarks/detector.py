@@ -74,13 +74,13 @@ def weight_of(pattern: Pattern, shape: tuple[int, int], sparsity: float) -> np.n
 
 
 def measure(
-    pattern: Pattern, sparsity: float, storage: type | None, shape: tuple[int, int], numpy: bool
+    pattern: Pattern, sparsity: float, format: type | None, shape: tuple[int, int], numpy: bool
 ) -> dict[str, object]:
     """Return the times of one layer."""
     weight = weight_of(pattern, shape, sparsity)
     programs: dict[str, Callable[[], object]] = {"detect": lambda: detect(weight)}
-    if storage is not None:
-        sized = storage.of(weight, pattern)  # type: ignore[attr-defined]
+    if format is not None:
+        sized = format.of(weight, pattern)  # type: ignore[attr-defined]
         programs["pack"] = lambda: sized.encode(weight)
     found = detect(weight).best
     row: dict[str, object] = {
@@ -121,8 +121,8 @@ def main() -> None:
     rows = []
     print(f"{'layer':<58}{'detect: native, NumPy':>30}  {'pack: native, NumPy':>30}")
     for shape in SHAPES:
-        for pattern, sparsity, storage in CASES:
-            rows.append(measure(pattern, sparsity, storage, shape, not options.no_numpy))
+        for pattern, sparsity, format in CASES:
+            rows.append(measure(pattern, sparsity, format, shape, not options.no_numpy))
             print(line(rows[-1]), flush=True)
     path = save("detector", {"environment": environment(1), "rows": rows})
     print(f"wrote {path}", file=sys.stderr)

@@ -123,7 +123,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--numbers", nargs="+", default=["float32", "int8"])
     parser.add_argument("--sparsities", type=float, nargs="+", default=[0.75, 0.0])
-    parser.add_argument("--measure", action="store_true", help="measure storages when compiling")
+    parser.add_argument("--measure", action="store_true", help="measure formats when compiling")
     parser.add_argument("--shared", action="store_true", help="say that others used the machine")
     return parser.parse_args()
 

@@ -123,7 +123,7 @@ def tune(model: Any, config: Any, options: argparse.Namespace) -> Any:
         trials=options.trials,
         database=options.database,
         config=config,
-        storages=options.storages,
+        formats=options.formats,
         settings=Settings(
             slowest=options.slowest,
             per_task=options.per_task,
@@ -187,7 +187,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.15, help="of each program in a round")
     parser.add_argument("--no-measure", action="store_true", help="choose by the cost model")
-    parser.add_argument("--storages", action="store_true", help="tune near other storages, too")
+    parser.add_argument("--formats", action="store_true", help="tune near other formats, too")
     parser.add_argument("--reconfirm", action="store_true", help="measure the best again")
     parser.add_argument("--ship", action="store_true", help="put the best into the package")
     parser.add_argument("--database", type=Path, default=Path("build/tuning"))

@@ -57,9 +57,9 @@ def layer() -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     kept = rng.random((1024, 64, 16)).argsort(-1) < 4
     matrix = rng.standard_normal((1024, 1024), dtype=np.float32) * kept.reshape(1024, 1024)
-    storage = BalancedFormat.of(matrix)
-    func = balanced(contraction, storage, target)
-    fixed = dict(enumerate(storage.encode(matrix).values(), start=1))
+    format = BalancedFormat.of(matrix)
+    func = balanced(contraction, format, target)
+    fixed = dict(enumerate(format.encode(matrix).values(), start=1))
     space, workload = space_of(func, target, rules_for(target)), workload_of(func, target)
     assert space is not None
     assert workload is not None

@@ -71,7 +71,7 @@ def assert_integers(
     operator: Operator,
     target: Target | None = None,
 ) -> None:
-    """Check ``operator`` on the storage ``inner`` of ``matrix``: every result is exact."""
+    """Check ``operator`` on the format ``inner`` of ``matrix``: every result is exact."""
     target = target or host()
     x = bytes_of(np.random.default_rng(1), c)
     arrays = stored(inner, c, target).encode(matrix)

@@ -33,12 +33,12 @@ def matrices(rows=40, cols=70):
     )
 
 
-def assert_round_trip(storage, matrix):
+def assert_round_trip(format, matrix):
     """Check that nothing is lost, and that ``nbytes`` is what the arrays take."""
-    arrays = storage.encode(matrix)
-    decoded = storage.decode(arrays)
+    arrays = format.encode(matrix)
+    decoded = format.decode(arrays)
     assert decoded.dtype == matrix.dtype
     np.testing.assert_array_equal(decoded, matrix)
-    assert storage.nbytes(matrix.dtype) == sum(a.nbytes for a in arrays.values())
-    assert storage.nbytes(matrix.dtype.name) == storage.nbytes(matrix.dtype)
+    assert format.nbytes(matrix.dtype) == sum(a.nbytes for a in arrays.values())
+    assert format.nbytes(matrix.dtype.name) == format.nbytes(matrix.dtype)
     return arrays

@@ -23,7 +23,7 @@ OPERATORS_IN_DTYPES = [(layer, d) for layer, operator in OPERATORS.items() for d
 def test_operators_are_exact_on_small_integers(layer, dtype):
     target, operator = parse_target("cuda").target, OPERATORS[layer]
     option = option_of(operator, dtype, target)
-    operands, expected = case(operator, option.storage, dtype)
+    operands, expected = case(operator, option.format, dtype)
     module = build_function(option.build(), target)
     held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda()) for a in operands]
     blank = np.full(expected.shape, np.nan, operands[0].dtype)

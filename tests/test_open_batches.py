@@ -163,7 +163,7 @@ def test_bytes(name):
 
 
 def test_candidates_are_measured_with_their_own_arrays():
-    """Of compressed rows, the storage for one image was timed on the arrays of that for many."""
+    """Of compressed rows, the format for one image was timed on the arrays of that for many."""
     torch.manual_seed(0)
     layer = nn.Conv2d(256, 512, 1, stride=2, bias=False).eval()
     with torch.no_grad():

@@ -176,7 +176,7 @@ def test_what_the_function_does_not_compute_is_written_out_in_steps(options, cha
 
 @pytest.mark.grid
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
-def test_storages_of_an_open_length_are_timed(cell):
+def test_formats_of_an_open_length_are_timed(cell):
     """As by default; the number of steps is what is typical."""
     torch.manual_seed(0)
     module = cell(INPUTS, 256, batch_first=True).eval().requires_grad_(False)

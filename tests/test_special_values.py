@@ -1,4 +1,4 @@
-"""NaN and infinities in every storage, numerics and machine: PyTorch's, or a zero absorbs them."""
+"""NaN and infinities in every format, numerics and machine: PyTorch's, or a zero absorbs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 import tvm_sparse as ts
 
 SPECIAL = (math.nan, math.inf, -math.inf)
-STORAGES = ("dense", "balanced", "joint", "block", "unstructured")
+FORMATS = ("dense", "balanced", "joint", "block", "unstructured")
 MACHINES = [
     ("cpu", "float32"),
     ("cpu", "bfloat16"),
@@ -22,11 +22,11 @@ MACHINES = [
 ]
 
 
-def storages(precision: str, columns: int) -> list[str]:
-    """Return the storages that layers of so many columns have."""
+def formats(precision: str, columns: int) -> list[str]:
+    """Return the formats that layers of so many columns have."""
     if precision == "float32":
-        return list(STORAGES)
-    return [s for s in STORAGES[:-1] if s != "block" or columns % 2 == 0]
+        return list(FORMATS)
+    return [s for s in FORMATS[:-1] if s != "block" or columns % 2 == 0]
 
 
 def supports_halves() -> bool:
@@ -50,7 +50,7 @@ def small_integers(*shape: int) -> torch.Tensor:
     return torch.randint(1, 4, shape) * (torch.randint(0, 2, shape) * 2.0 - 1)
 
 
-def prune(layer: nn.Module, density: float, storage: str = "") -> nn.Module:
+def prune(layer: nn.Module, density: float, format: str = "") -> nn.Module:
     """Give ``layer`` integer weights and zeros at random: in rows unequally many.
 
     A block has columns in common, joint zeros leave whole banks out.
@@ -59,9 +59,9 @@ def prune(layer: nn.Module, density: float, storage: str = "") -> nn.Module:
         rows, *inputs = layer.weight.shape
         share = density * (0.3 + 1.4 * torch.rand(rows, *[1] * len(inputs)))
         kept = torch.rand(rows, *inputs) < share
-        if storage == "block":
+        if format == "block":
             kept = (torch.rand(-(-rows // 16), *inputs) < density).repeat_interleave(16, 0)[:rows]
-        if storage == "joint":
+        if format == "joint":
             banks = torch.rand(-(-rows // 16), -(-inputs[0] // 16), *inputs[1:]) < 0.6
             kept &= banks.repeat_interleave(16, 0)[:rows].repeat_interleave(16, 1)[:, : inputs[0]]
         layer.weight.copy_(small_integers(rows, *inputs) * kept)
@@ -129,7 +129,7 @@ def check(layers, x, target="cpu", precision="float32", force=None):
 @pytest.mark.parametrize("target, precision", MACHINES)
 def test_linear_layers(target, precision, rows, columns, density):
     torch.manual_seed(columns)
-    names = storages(precision, columns)
+    names = formats(precision, columns)
     if density > 0.9:
         names.remove("joint")
     layers = {s: prune(nn.Linear(columns, 40), density, s) for s in names}
@@ -140,7 +140,7 @@ def test_linear_layers(target, precision, rows, columns, density):
 @pytest.mark.parametrize("target, precision", MACHINES)
 def test_convolutions(target, precision):
     torch.manual_seed(3)
-    names = storages(precision, 32)
+    names = formats(precision, 32)
     layers = {s: prune(nn.Conv2d(32, 24, 3, padding=1), 0.4, s) for s in names}
     check(layers, small_integers(2, 32, 9, 7), target, precision, {s: s for s in names})
 
@@ -160,15 +160,15 @@ def test_groups_of_few_channels_stay_apart(target, precision):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("storage", STORAGES)
-def test_groups_stay_apart_in_every_storage(storage):
+@pytest.mark.parametrize("format", FORMATS)
+def test_groups_stay_apart_in_every_format(format):
     torch.manual_seed(5)
     x = small_integers(2, 48, 9, 7)
     layers = {
-        "few": prune(nn.Conv2d(48, 48, 3, groups=6, padding=1), 0.5, storage),
-        "all": prune(nn.Conv2d(48, 48, 3, groups=16), 0.7, storage),
+        "few": prune(nn.Conv2d(48, 48, 3, groups=6, padding=1), 0.5, format),
+        "all": prune(nn.Conv2d(48, 48, 3, groups=16), 0.7, format),
     }
-    check(layers, x, force=dict.fromkeys(layers, storage))
+    check(layers, x, force=dict.fromkeys(layers, format))
 
 
 def test_winograd_keeps_what_is_not_finite_in_its_windows():

@@ -153,8 +153,8 @@ def test_faults_of_operators_are_named():
     def swapped(contraction, scan, target):
         yield "a reason why something else does not fit"
         for candidate in balanced.operators["llvm"](contraction, scan, target):
-            zeros = ZeroFormat(candidate.storage)
-            yield replace(candidate, storage=zeros)
+            zeros = ZeroFormat(candidate.format)
+            yield replace(candidate, format=zeros)
 
     with pytest.raises(AssertionError, match="operator 'balanced' computes something else"):
         check_kind(replace(balanced, operators={"llvm": swapped}))
@@ -164,17 +164,17 @@ def test_faults_of_operators_are_named():
 class ZeroFormat:
     """Keeps the matrix, but gives kernels zeros."""
 
-    storage: object
+    format: object
 
     def nbytes(self, dtype):
-        return self.storage.nbytes(dtype)
+        return self.format.nbytes(dtype)
 
     def encode(self, matrix):
-        arrays = self.storage.encode(matrix)
+        arrays = self.format.encode(matrix)
         self.values.append(arrays["values"])
         return {**arrays, "values": np.zeros_like(arrays["values"])}
 
     def decode(self, arrays):
-        return self.storage.decode({**arrays, "values": self.values[-1]})
+        return self.format.decode({**arrays, "values": self.values[-1]})
 
     values: ClassVar[list] = []

@@ -120,7 +120,7 @@ def operators(target: str) -> dict[str, Any]:
                 mod = scheduled(candidate.func, resolved)
             functions[key] = _hex(tvm_ffi.structural_hash(mod, map_free_vars=True))
             layers[key] = f"{candidate.work} {candidate.penalty}"
-            for array, value in candidate.storage.encode(matrix).items():
+            for array, value in candidate.format.encode(matrix).items():
                 weights[f"{key} {array}"] = _sha(value)
     return {"module": "", "functions": functions, "weights": weights, "layers": layers}
 

@@ -34,11 +34,11 @@ class Kind:
     pattern
         The mask family.
     formats
-        Storage classes with ``encode``/``decode``/``nbytes``.
+        Format classes with ``encode``/``decode``/``nbytes``.
     operators
         By TVM's name for a kind of target (``"llvm"``, ``"cuda"``): a function
         ``(contraction, scan, target) -> candidates``. It yields a
-        :class:`~tvm_sparse.selection.candidate.Candidate` for each storage that fits the weight
+        :class:`~tvm_sparse.selection.candidate.Candidate` for each format that fits the weight
         matrix ``scan.weight`` ``(features, taps * columns)`` (columns in ``hwi`` order), or a
         sentence that says why one does not. Layers of this kind stay dense on other targets.
     schedules

@@ -44,7 +44,7 @@ def check_kind(kind: Kind, pattern: Pattern | None = None) -> None:
     * It finds its own masks, exactly and not by chance, and claims nothing in random masks.
     * Every format decodes what it encoded, exactly, in fp32, fp16, bf16 and int8, for odd shapes,
       empty rows, zeros only and no zeros; its ``nbytes`` is what the arrays take; it refuses NaN.
-    * Every storage that the operators offer for a linear layer computes what NumPy computes.
+    * Every format that the operators offer for a linear layer computes what NumPy computes.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def check_kind(kind: Kind, pattern: Pattern | None = None) -> None:
     for shape in shapes:
         _check_project(kind, pattern, shape)
     _check_detect(kind, pattern, shapes[0])
-    for storage in kind.formats:
+    for format in kind.formats:
         for shape in shapes:
-            _check_format(kind, pattern, storage, shape)
+            _check_format(kind, pattern, format, shape)
     if not kind.pattern.depthwise:
         _check_operators(kind, pattern, shapes[0])
 
@@ -131,27 +131,27 @@ def _matrices(pattern: Pattern, shape: tuple[int, int]) -> Iterator[np.ndarray]:
     yield values
 
 
-def _sized(storage: Any, matrix: np.ndarray, pattern: Pattern) -> Any:
-    """Return ``storage.of(matrix, pattern)``, or ``of(matrix)`` where formats need no pattern."""
+def _sized(format: Any, matrix: np.ndarray, pattern: Pattern) -> Any:
+    """Return ``format.of(matrix, pattern)``, or ``of(matrix)`` where formats need no pattern."""
     try:
-        inspect.signature(storage.of).bind(matrix, pattern)
+        inspect.signature(format.of).bind(matrix, pattern)
     except TypeError:
-        return storage.of(matrix)
-    return storage.of(matrix, pattern)
+        return format.of(matrix)
+    return format.of(matrix, pattern)
 
 
-def _check_format(kind: Kind, pattern: Pattern, storage: Any, shape: tuple[int, int]) -> None:
+def _check_format(kind: Kind, pattern: Pattern, format: Any, shape: tuple[int, int]) -> None:
     for dtype in DTYPES:
         for values in _matrices(pattern, shape):
             matrix = values.astype(dtype)
             try:
-                sized = _sized(storage, matrix, pattern)
+                sized = _sized(format, matrix, pattern)
             except SparseError:
                 continue
-            _check_storage(kind, sized, matrix)
+            _check_format(kind, sized, matrix)
 
 
-def _check_storage(kind: Kind, sized: Any, matrix: np.ndarray) -> None:
+def _check_format(kind: Kind, sized: Any, matrix: np.ndarray) -> None:
     name, before = f"{type(sized).__name__} {matrix.dtype} {matrix.shape}", matrix.copy()
     arrays = sized.encode(matrix)
     decoded = sized.decode(arrays)
@@ -183,10 +183,10 @@ def _check_operators(kind: Kind, pattern: Pattern, shape: tuple[int, int]) -> No
     for candidate in offered(contraction, Scan(matrix), target) if offered else ():
         if isinstance(candidate, str):
             continue
-        _check_storage(kind, candidate.storage, matrix)
+        _check_format(kind, candidate.format, matrix)
         built = build_function(candidate.func, target, kind.schedules)
         out = tvm.runtime.tensor(np.full(contraction.output_shape, np.nan, np.float32))
-        arrays = candidate.storage.encode(matrix).values()
+        arrays = candidate.format.encode(matrix).values()
         built["main"](*(tvm.runtime.tensor(array) for array in (x, *arrays)), out)
         same = np.array_equal(out.numpy(), reference(contraction, x, matrix))
         _require(kind, same, f"operator '{candidate.name}' computes something else")

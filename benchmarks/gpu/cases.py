@@ -36,14 +36,14 @@ MASKS: dict[str, Callable[[float], Mask]] = {
 }
 """Pattern -> (sparsity -> mask of scores)."""
 
-STORAGES = {
+FORMATS = {
     "2:4": "two_four",
     "balanced": "balanced",
     "block": "block",
     "joint": "joint",
     "taps": "depthwise_taps",
 }
-"""First word of a pattern -> the storage that is made for it."""
+"""First word of a pattern -> the format that is made for it."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Case:
         return f"{self.layer}, {c.dtype}, N={c.lead[0]}, {self.pattern}{zeros}"
 
     @property
-    def storage(self) -> str:
-        """Storage that is built: ``"dense"`` where nothing is pruned."""
-        return STORAGES.get(self.pattern.split()[0], "dense")
+    def format(self) -> str:
+        """Format that is built: ``"dense"`` where nothing is pruned."""
+        return FORMATS.get(self.pattern.split()[0], "dense")
 
     @property
     def seed(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.gpu.cases import depthwise
 from benchmarks.gpu.closest import closest
 from benchmarks.gpu.pairs import pairs
-from benchmarks.gpu.timed import rows, storage_of
+from benchmarks.gpu.timed import format_of, rows
 from tvm_sparse.ops.cuda.separable import SeparableTile
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.cuda.chip import Chip, Costs
@@ -55,8 +55,8 @@ def timed(on: Chip) -> Iterator[TimedDepthwise]:
             if name == "dense":
                 count, cost = strip_instructions(c), "strip"
             else:
-                storage = storage_of(row["kernels"][name]["storage"])
-                count, cost = taps_instructions(c, storage.buckets.parts[0].slots), "taps"
+                format = format_of(row["kernels"][name]["format"])
+                count, cost = taps_instructions(c, format.buckets.parts[0].slots), "taps"
 
             def seconds(chip: Chip, c=c, count=count, cost=cost, written=written) -> float:
                 work = count * getattr(chip.costs, cost)

@@ -41,7 +41,7 @@ def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change =
     """Run the operator's layer in ``dtype`` on small integers; ``change`` may change its PTX."""
     option = option_of(operator, dtype, emulator.target)
     func, _ = scheduled(option, emulator.target)
-    operands, expected = case(operator, option.storage, dtype)
+    operands, expected = case(operator, option.format, dtype)
     blank = np.full(expected.shape, np.nan, operands[0].dtype)
     (out,), report = emulator.run(tvm.IRModule({"main": func}), operands, [blank], change)
     wanted = expected.astype(out.dtype).astype(np.float64)
@@ -49,13 +49,13 @@ def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change =
     return Executed(float(np.where(np.isnan(off), np.inf, off).max()), report)
 
 
-def case(operator: Operator, storage: Any, dtype: str) -> tuple[list[np.ndarray], np.ndarray]:
+def case(operator: Operator, format: Any, dtype: str) -> tuple[list[np.ndarray], np.ndarray]:
     """Return what the operator takes, and what it must compute."""
     rng = np.random.default_rng(0)
     c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     matrix = weight(operator, rng)
-    if operator.storage == "separable":
+    if operator.format == "separable":
         # What is between has at most 150 values of both signs: bf16 holds them all.
         second = pointwise_behind(c, FEATURES)
         taps, values = (
@@ -64,12 +64,12 @@ def case(operator: Operator, storage: Any, dtype: str) -> tuple[list[np.ndarray]
         )
         x = rng.integers(-3, 4, c.input_shape).astype(np.float32)
         between = reference(c, x, taps)
-        kernels = zip(storage, (taps, values), strict=True)
+        kernels = zip(format, (taps, values), strict=True)
         arrays = [a for s, k in kernels for a in s.encode(k.astype(kind)).values()]
         return [x.astype(kind), *arrays], reference(second, between, values)
     x = rng.integers(-4, 5, c.input_shape).astype(np.float32)
-    stored = depthwise_options.diagonal(matrix) if operator.storage == "rearranged" else matrix
-    arrays = storage.encode(stored.astype(kind)).values()
+    stored = depthwise_options.diagonal(matrix) if operator.format == "rearranged" else matrix
+    arrays = format.encode(stored.astype(kind)).values()
     return [x.astype(kind), *arrays], reference(c, x, matrix)
 
 

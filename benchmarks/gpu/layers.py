@@ -34,8 +34,8 @@ def measure(
     programs, records, errors = {}, {}, {}
     for kernel in kernels:
         program, record, share = layer.ours(kernel, target)
-        programs[f"ours {kernel.storage}"] = program
-        records[kernel.storage], errors[kernel.storage] = record, share
+        programs[f"ours {kernel.format}"] = program
+        records[kernel.format], errors[kernel.format] = record, share
     found, missing = libraries.sparse(case, x, weight, tune=tune_libraries)
     dense = libraries.working(libraries.dense(case, x, weight), missing)
     for name, program in {**dense, **found}.items():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from benchmarks.gpu.timed import DTYPE, modelled, rows, storage_of
+from benchmarks.gpu.timed import DTYPE, format_of, modelled, rows
 from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Table
 from tvm_sparse.selection.cuda.library_time import dense_seconds, modelled_seconds
 
@@ -104,5 +104,5 @@ def size_of(row: dict[str, Any]) -> tuple[int, int] | None:
     records = [record for record in row.get("kernels", {}).values() if modelled(record)]
     if not records:
         return None
-    storage = storage_of(records[0]["storage"])
-    return storage.rows, storage.cols
+    format = format_of(records[0]["format"])
+    return format.rows, format.cols

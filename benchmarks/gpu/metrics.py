@@ -60,7 +60,7 @@ def main_kernels() -> list[Kernel]:
         first(cases, 64, "2:4", 0.5),
         first(mobile, 32, "taps", TAPS),
     ]
-    return [k for k in kernels(chosen) if k.storage == k.case.storage]
+    return [k for k in kernels(chosen) if k.format == k.case.format]
 
 
 def rows(target: str) -> Iterator[dict[str, Any]]:

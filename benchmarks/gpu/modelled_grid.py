@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.modelled_grid [PATTERN...]     # "balanced", "block", …; or all
 
-*Before* is the kernel that was measured: its tile, its storage, without the changes of
+*Before* is the kernel that was measured: its tile, its format, without the changes of
 :mod:`tvm_sparse.ops.cuda.mends`. *Today* is what the compiler chooses now for the same weight.
 Writes ``results/gpu_modelled_grid.json``; each case is saved when it is done, and left out by the
 next call while its kernels stay the same.
@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.gpu.cases import grid
 from benchmarks.gpu.prepare import Kernel
 from benchmarks.gpu.shrunk import counts
-from benchmarks.gpu.timed import DTYPE, demand_of, mends_of, rows, storage_of
+from benchmarks.gpu.timed import DTYPE, demand_of, format_of, mends_of, rows
 from benchmarks.harness.common import environment, load, save
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Emulator
@@ -40,16 +40,16 @@ def main(patterns: list[str]) -> None:
             row = measured.get(case.name)
             if row is None or (patterns and case.pattern.split()[0] not in patterns):
                 continue
-            before = dict(row["kernels"][case.storage])
-            after = today(Kernel(case, case.storage), target)
+            before = dict(row["kernels"][case.format])
+            after = today(Kernel(case, case.format), target)
             line: dict[str, Any] = {
                 "case": case.name,
-                "measured_us": row["times"][f"ours {case.storage}"]["median_us"],
+                "measured_us": row["times"][f"ours {case.format}"]["median_us"],
             }
             for side, record in (("before", before), ("today", after)):
                 counted = _counted(row, record, emulator, known)
                 time = seconds(demand_of(row, record, on), on, written=True)
-                kept = {key: record[key] for key in ("storage", "tile", "warps") if key in record}
+                kept = {key: record[key] for key in ("format", "tile", "warps") if key in record}
                 line[side] = {**kept, "us": round(time * 1e6, 2), "counts": counted}
             found[case.name] = line
             print(line, file=sys.stderr, flush=True)
@@ -63,7 +63,7 @@ def today(kernel: Kernel, target: Any) -> Record:
     option = kernel.option(target)
     tile = {"tile": list(dataclasses.astuple(option.tile))} if option.tile else {}
     warps = {"warps": list(dataclasses.astuple(option.warps))} if option.warps else {}
-    about = {"kernel": option.kernel, "storage": repr(option.storage)}
+    about = {"kernel": option.kernel, "format": repr(option.format)}
     return {**about, **tile, **warps, "mends": dataclasses.asdict(in_use())}
 
 
@@ -73,12 +73,12 @@ def _counted(
     """Return the counts of a kernel; what does the same in a step is executed once."""
     mends = mends_of(record)
     tile = ThreadBlockTile(*record["tile"]) if "tile" in record else None
-    storage, (dtype,) = storage_of(record["storage"]), set(DTYPE.findall(row["case"]))
+    format, (dtype,) = format_of(record["format"]), set(DTYPE.findall(row["case"]))
     height = min(row["rows"], tile.rows) if tile else row["rows"]
-    key = f"{record['storage']} {tile} {height} {mends}"
+    key = f"{record['format']} {tile} {height} {mends}"
     if key not in known:
         with using(mends):
-            known[key] = counts(storage, tile, row["rows"], dtype, emulator)
+            known[key] = counts(format, tile, row["rows"], dtype, emulator)
     return known[key]
 
 

@@ -38,15 +38,15 @@ FEATURES = 32
 
 @dataclass(frozen=True)
 class Operator:
-    """A layer with the storage and the kernel that compute it.
+    """A layer with the format and the kernel that compute it.
 
     The compiler may choose it unless it is ``tried`` only. Its reduction is cut into ``parts``
-    or not: results tell kernels apart by storage and name alone.
+    or not: results tell kernels apart by format and name alone.
     """
 
     layer: str
     contraction: Contraction
-    storage: str
+    format: str
     kernel: str
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     tried: bool = False
@@ -132,17 +132,17 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     """Return what the compiler builds for the operator's layer in ``dtype``."""
     c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
     matrix = weight(operator, np.random.default_rng(0))
-    if operator.storage == "rearranged":
+    if operator.format == "rearranged":
         return depthwise_options.rearranged(c, matrix, target)
-    if operator.storage == "separable":
+    if operator.format == "separable":
         return pair_option(c, pointwise_behind(c, FEATURES), target)
-    if operator.storage == "dense":
+    if operator.format == "dense":
         return options.dense(c, target)
     if operator.tried:
         (option,) = options.two_four(c, Scan(matrix), target)
         return option
     found = options.sparse(c, Scan(matrix), target)
-    (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.storage)
+    (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.format)
     return option
 
 
@@ -155,10 +155,10 @@ def weight(operator: Operator, rng: np.random.Generator) -> np.ndarray:
     values = rng.integers(1, 5, shape).astype(np.float32)
     if operator.layer.startswith("balanced"):
         return values * Balanced(16, 4).project(rng.random(shape, dtype=np.float32))
-    if operator.storage == "two_four":
+    if operator.format == "two_four":
         return values * Balanced(4, 2).project(rng.random(shape, dtype=np.float32))
     values *= rng.random(shape) >= 0.7
-    if operator.storage in ("block", "joint"):
+    if operator.format in ("block", "joint"):
         blocks = np.zeros((-(-shape[0] // 64), -(-shape[1] // 64)), bool)
         blocks[:, ::3] = True
         values *= np.repeat(np.repeat(blocks, 64, 0), 64, 1)[: shape[0], : shape[1]]

@@ -95,13 +95,13 @@ class PairKernel:
         """Return the compiler as it is."""
         return contextlib.nullcontext()
 
-    def arrays(self, storage: Any) -> list[np.ndarray]:
-        """Return the packed weights; a fused kernel has a storage for each of two."""
+    def arrays(self, format: Any) -> list[np.ndarray]:
+        """Return the packed weights; a fused kernel has a format for each of two."""
         taps, weight = self.pair.weights()
         if self.part == "fused":
-            return [*storage[0].encode(taps).values(), *storage[1].encode(weight).values()]
+            return [*format[0].encode(taps).values(), *format[1].encode(weight).values()]
         matrix = taps if self.part == "depthwise" else weight
-        return list(storage.encode(matrix).values())
+        return list(format.encode(matrix).values())
 
 
 def pointwise_behind(first: Contraction, features: int) -> Contraction:
@@ -129,7 +129,7 @@ def pair_option(first: Contraction, second: Contraction, target: Target) -> Opti
         return fused(found, lambda builder, x, operands: x)
 
     kernel = "depthwise + pointwise"
-    return Option("separable", kernel, found.storages, 1.0, found.seconds, build, tile=found.shape)
+    return Option("separable", kernel, found.formats, 1.0, found.seconds, build, tile=found.shape)
 
 
 def pairs() -> Iterator[Pair]:

@@ -40,14 +40,14 @@ BUILT = Path(
     os.environ.get("GPU_BENCHMARK_BUILT", Path(__file__).resolve().parents[2] / "build" / "gpu")
 )
 REARRANGED = "rearranged"
-"""The papers' sub-GEMMs, built for depthwise layers besides the storage of the pattern."""
+"""The papers' sub-GEMMs, built for depthwise layers besides the format of the pattern."""
 
 MAKERS: dict[str, Callable[[Contraction, Scan, Target], Iterable[Option | str]]] = {
     "balanced": options.balanced,
     "block": options.block,
     "two_four": options.two_four,
 }
-"""Storages that are made without looking at the others, which takes seconds for large weights."""
+"""Formats that are made without looking at the others, which takes seconds for large weights."""
 
 KERNEL_CODE = ("ops", "formats", "schedules", "selection")
 """Folders of the package that decide what a kernel is: the last one chooses tiles."""
@@ -69,7 +69,7 @@ class Buildable(Protocol):
     def option(self, target: Target) -> Option:
         """Return what is built."""
 
-    def arrays(self, storage: Any) -> list[np.ndarray]:
+    def arrays(self, format: Any) -> list[np.ndarray]:
         """Return the packed weights, in the order in which the kernel takes them."""
 
     def chosen(self) -> contextlib.AbstractContextManager[Any]:
@@ -98,15 +98,15 @@ def code_version(*folders: str) -> str:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A case with the storage that computes it."""
+    """A case with the format that computes it."""
 
     case: Case
-    storage: str
+    format: str
 
     @property
     def name(self) -> str:
         """Name of the kernel, a key of the results."""
-        return f"{self.case.name}: {self.storage}"
+        return f"{self.case.name}: {self.format}"
 
     def built_for(self, target: str) -> str:
         """Return ``target``."""
@@ -117,14 +117,14 @@ class Kernel:
         return place_of(f"{self.name} {self.case} {target}")
 
     def option(self, target: Target) -> Option:
-        """Return the option of the storage."""
+        """Return the option of the format."""
         return _option(self, self.case.weight(), target)
 
-    def arrays(self, storage: Any) -> list[np.ndarray]:
+    def arrays(self, format: Any) -> list[np.ndarray]:
         """Return the packed weight."""
         matrix = self.case.weight()
-        encoded = depthwise_options.diagonal(matrix) if self.storage == REARRANGED else matrix
-        return list(storage.encode(encoded).values())
+        encoded = depthwise_options.diagonal(matrix) if self.format == REARRANGED else matrix
+        return list(format.encode(encoded).values())
 
     def chosen(self) -> contextlib.AbstractContextManager[Any]:
         """Return the compiler as it is."""
@@ -132,10 +132,10 @@ class Kernel:
 
 
 def kernels(cases: Iterable[Case]) -> list[Kernel]:
-    """Return everything of ours that is measured: each case's storage, and sub-GEMMs."""
+    """Return everything of ours that is measured: each case's format, and sub-GEMMs."""
     found = []
     for case in cases:
-        found.append(Kernel(case, case.storage))
+        found.append(Kernel(case, case.format))
         if case.contraction.depthwise:
             found.append(Kernel(case, REARRANGED))
     return found
@@ -189,11 +189,11 @@ def build(
             func, own = without_workspaces(scheduled(option.build(), resolved)["main"])
             module = build_scheduled(tvm.IRModule({"main": func}), resolved).mod
             module.export_library(str(work / "kernel.so"), **packing(resolved, ptx=ptx))
-            (work / "storage").write_bytes(pickle.dumps(option.storage))
+            (work / "format").write_bytes(pickle.dumps(option.format))
             record: dict[str, Any] = {
                 "name": kernel.name,
                 "kernel": option.kernel,
-                "storage": repr(option.storage),
+                "format": repr(option.format),
                 "modelled_us": option.seconds * 1e6,
                 "mends": dataclasses.asdict(mends.in_use()),
                 "workspaces": own,
@@ -205,9 +205,9 @@ def build(
             (work / "kernel.json").write_text(json.dumps(record))
     if pack and not (place / "arrays").exists():
         # Written by this function, for the same code: no foreign pickle.
-        storage = pickle.loads((code / "storage").read_bytes())
+        format = pickle.loads((code / "format").read_bytes())
         with _whole(place / "arrays") as work:
-            for i, array in enumerate(kernel.arrays(storage)):
+            for i, array in enumerate(kernel.arrays(format)):
                 np.save(work / f"{i}.npy", np.ascontiguousarray(array))
 
 
@@ -250,24 +250,24 @@ def _whole(place: Path) -> Iterator[Path]:
 
 
 def _option(kernel: Kernel, matrix: np.ndarray, target: Any) -> Option:
-    """Return the option of a kernel's storage."""
+    """Return the option of a kernel's format."""
     c = kernel.case.contraction
-    if kernel.storage == "dense":
+    if kernel.format == "dense":
         return options.dense(c, target)
-    if kernel.storage == REARRANGED:
+    if kernel.format == REARRANGED:
         return depthwise_options.rearranged(c, matrix, target)
-    if kernel.storage in MAKERS:
-        found = list(MAKERS[kernel.storage](c, Scan(matrix), target))
+    if kernel.format in MAKERS:
+        found = list(MAKERS[kernel.format](c, Scan(matrix), target))
     else:
         found = list(options.sparse(c, Scan(matrix), target))
     known = [o for o in found if not isinstance(o, str)]
-    named = [o for o in known if o.name == kernel.storage]
+    named = [o for o in known if o.name == kernel.format]
     if kernel.case.pattern.startswith("joint") and not named:
         # No tile is empty everywhere: what the compiler takes instead, by its model.
         named = sorted(known, key=lambda o: o.seconds)
     if not named:
         reasons = "; ".join(o for o in found if isinstance(o, str))
-        raise ValueError(f"no storage '{kernel.storage}' ({reasons})")
+        raise ValueError(f"no format '{kernel.format}' ({reasons})")
     return named[0]
 
 

@@ -89,7 +89,7 @@ def regimes() -> Iterator[dict[str, Any]]:
                     "pattern": pattern,
                     "sparsity": sparsity,
                     "rows": rows,
-                    "storage": best.name,
+                    "format": best.name,
                     "kernel": best.kernel,
                     "us": best.seconds * 1e6,
                     "dense_us": dense.seconds * 1e6,

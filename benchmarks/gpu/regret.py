@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.regret
 
-A weight's candidates are its own storages and the dense kernel of the same layer, type and rows,
+A weight's candidates are its own formats and the dense kernel of the same layer, type and rows,
 each as it was measured. They are modelled as the compiler does, and the margin decides.
 """
 

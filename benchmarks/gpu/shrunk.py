@@ -1,7 +1,7 @@
 """A kernel as it was chosen, for a layer of few blocks and steps: what a block does in a step.
 
 A grid's blocks and a block's steps all do the same, so that counts of a small layer hold for a
-large one with the same tile and storage. They are those of the PTX that the executor runs, under
+large one with the same tile and format. They are those of the PTX that the executor runs, under
 its sanitizer.
 """
 
@@ -44,7 +44,7 @@ COUNTS = ("shared_passes", "bank_conflicts", "barriers", "waits", "load_bytes", 
 
 
 def counts(
-    storage: Any, tile: ThreadBlockTile | None, rows: int, dtype: str, emulator: Emulator
+    format: Any, tile: ThreadBlockTile | None, rows: int, dtype: str, emulator: Emulator
 ) -> dict[str, float]:
     """Return what a block does in a step: of a tile or, without one, of a stream's whole row.
 
@@ -56,7 +56,7 @@ def counts(
         The sanitizer finds something.
     """
     rng = np.random.default_rng(0)
-    small = _small(storage, tile)
+    small = _small(format, tile)
     count = rows if tile is None else min(rows, tile.rows)
     c = Contraction((count,), small.cols, small.rows, numerics=Numerics.uniform(dtype))
     weight = _weight(small, rng).astype(dtype)
@@ -80,55 +80,53 @@ def _each(launch: Launch, steps: int) -> dict[str, float]:
     }
 
 
-def _small(storage: Any, tile: ThreadBlockTile | None) -> Any:
-    """Return the storage of a small layer: two blocks of rows, few steps."""
+def _small(format: Any, tile: ThreadBlockTile | None) -> Any:
+    """Return the format of a small layer: two blocks of rows, few steps."""
     if tile is None:
-        return replace(storage, rows=2 * LANES)
+        return replace(format, rows=2 * LANES)
     rows, columns = 2 * tile.features, STEPS * tile.columns * tile.parts
-    if isinstance(storage, BlockFormat):
-        slots = columns // storage.block_cols
+    if isinstance(format, BlockFormat):
+        slots = columns // format.block_cols
         buckets = Buckets((Bucket(2, slots),))
-        kept = 2 * slots if storage.kept else 0
-        return replace(storage, rows=rows, cols=2 * columns, buckets=buckets, kept=kept)
-    return replace(storage, rows=rows, cols=columns)
+        kept = 2 * slots if format.kept else 0
+        return replace(format, rows=rows, cols=2 * columns, buckets=buckets, kept=kept)
+    return replace(format, rows=rows, cols=columns)
 
 
-def _weight(storage: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return small integers that fill the storage."""
-    size = (storage.rows, storage.cols)
+def _weight(format: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return small integers that fill the format."""
+    size = (format.rows, format.cols)
     values = rng.integers(1, 5, size).astype(np.float32)
-    if isinstance(storage, BlockFormat):
-        across = storage.cols // storage.block_cols
-        slots = storage.buckets.parts[0].slots
-        kept = rng.random((storage.down, across)).argsort(1) < slots
-        tall = np.repeat(np.repeat(kept, storage.block_rows, 0), storage.block_cols, 1)
+    if isinstance(format, BlockFormat):
+        across = format.cols // format.block_cols
+        slots = format.buckets.parts[0].slots
+        kept = rng.random((format.down, across)).argsort(1) < slots
+        tall = np.repeat(np.repeat(kept, format.block_rows, 0), format.block_cols, 1)
         return values * tall
-    if isinstance(storage, DenseFormat):
+    if isinstance(format, DenseFormat):
         return values
-    bank, keep = (
-        (QUAD, KEEP) if isinstance(storage, TwoFourFormat) else (storage.bank, storage.keep)
-    )
-    order = rng.random((storage.rows, storage.cols // bank, bank)).argsort(2).argsort(2)
+    bank, keep = (QUAD, KEEP) if isinstance(format, TwoFourFormat) else (format.bank, format.keep)
+    order = rng.random((format.rows, format.cols // bank, bank)).argsort(2).argsort(2)
     kept = np.zeros(size, bool)
-    kept[:, : storage.cols // bank * bank] = (order < keep).reshape(storage.rows, -1)
+    kept[:, : format.cols // bank * bank] = (order < keep).reshape(format.rows, -1)
     return values * kept
 
 
-def _built(c: Contraction, storage: Any, tile: ThreadBlockTile | None) -> tirx.PrimFunc:
+def _built(c: Contraction, format: Any, tile: ThreadBlockTile | None) -> tirx.PrimFunc:
     """Return the operator, not scheduled."""
     warps = stream.Warps(8, 2)
-    if isinstance(storage, LaneBanksFormat):
-        return stream.stream_balanced(c, storage, warps)
+    if isinstance(format, LaneBanksFormat):
+        return stream.stream_balanced(c, format, warps)
     if tile is None:
-        return stream.stream_dense(c, storage, warps)
+        return stream.stream_dense(c, format, warps)
     makers: dict[type, Callable[[Any, ThreadBlockTile], Any]] = {
         DenseFormat: DenseOperand,
         TileBanksFormat: BalancedOperand,
         BlockFormat: BlockOperand,
         TwoFourFormat: TwoFourOperand,
     }
-    weights = makers[type(storage)](storage, tile)
-    packed = isinstance(storage, TwoFourFormat)
+    weights = makers[type(format)](format, tile)
+    packed = isinstance(format, TwoFourFormat)
     return tiled(c, weights, tile, SparseTensorCore() if packed else multiplier(c.numerics))
 
 

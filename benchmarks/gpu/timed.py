@@ -1,6 +1,6 @@
 """What a GPU timed, and what each of our kernels demands by the model: the two must agree.
 
-A row's record of a kernel says what its demand follows from: the storage, the tile, and which of
+A row's record of a kernel says what its demand follows from: the format, the tile, and which of
 :mod:`tvm_sparse.ops.cuda.mends` it was built with (none, where it says nothing). Times that hold
 some of the host's are left out.
 """
@@ -99,11 +99,11 @@ def modelled(record: dict[str, Any]) -> bool:
     return tiled or record.get("kernel") == "stream"
 
 
-def contraction_of(row: dict[str, Any], storage: Any) -> Contraction:
+def contraction_of(row: dict[str, Any], format: Any) -> Contraction:
     """Return the linear layer that a row is about."""
     (dtype,) = set(DTYPE.findall(row["case"]))
     numerics = Numerics.uniform(dtype)
-    return Contraction((row["rows"],), storage.cols, storage.rows, numerics=numerics)
+    return Contraction((row["rows"],), format.cols, format.rows, numerics=numerics)
 
 
 def mends_of(record: dict[str, Any]) -> Mends:
@@ -113,28 +113,28 @@ def mends_of(record: dict[str, Any]) -> Mends:
 
 def demand_of(row: dict[str, Any], record: dict[str, Any], on: Chip) -> Demand:
     """Return the demand of a kernel as it was built."""
-    storage = storage_of(record["storage"])
-    c = contraction_of(row, storage)
+    format = format_of(record["format"])
+    c = contraction_of(row, format)
     with using(mends_of(record)):
         if record["kernel"] != "stream":
-            return stored_demand(c, storage, ThreadBlockTile(*record["tile"]), on)
-        if isinstance(storage, DenseFormat):
-            return dense_demand(c, storage, stream.choose_warps(c.features, on.sms))
-        return banks_demand(c, storage, warps_of(c, storage, record, on))
+            return stored_demand(c, format, ThreadBlockTile(*record["tile"]), on)
+        if isinstance(format, DenseFormat):
+            return dense_demand(c, format, stream.choose_warps(c.features, on.sms))
+        return banks_demand(c, format, warps_of(c, format, record, on))
 
 
 def warps_of(
-    c: Contraction, storage: LaneBanksFormat, record: dict[str, Any], on: Chip
+    c: Contraction, format: LaneBanksFormat, record: dict[str, Any], on: Chip
 ) -> stream.Warps:
     """Return the warps of a stream; older records leave them to the rule of then."""
     if "warps" in record:
         return stream.Warps(*record["warps"])
-    staged = stream.staged_bytes(c, stream.Cut(storage, stream.Warps(1, 1)))
+    staged = stream.staged_bytes(c, stream.Cut(format, stream.Warps(1, 1)))
     return stream.choose_warps(c.features, on.sms, staged)
 
 
-def storage_of(text: str) -> Any:
-    """Return the storage whose ``repr`` is ``text``."""
+def format_of(text: str) -> Any:
+    """Return the format whose ``repr`` is ``text``."""
     return _made(ast.parse(text, mode="eval").body)
 
 

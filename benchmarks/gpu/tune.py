@@ -77,13 +77,13 @@ def rows(
 
 def task_of(case: Case, target: Any) -> Task:
     """Return the operator that the compiler makes of ``case``, with its weight, as a task."""
-    kernel = Kernel(case, case.storage)
+    kernel = Kernel(case, case.format)
     option = kernel.option(target)
     func = option.build()
     workload, space = workload_of(func, target), space_of(func, target, rules_for(target))
     if workload is None or space is None:
         raise LookupError(f"{case.name}: nothing to tune in {option.kernel}")
-    fixed = dict(enumerate(kernel.arrays(option.storage), 1))
+    fixed = dict(enumerate(kernel.arrays(option.format), 1))
     return Task(case.name, workload, space, (case.layer,), 1, fixed)
 
 

@@ -24,7 +24,7 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 
 BEHIND = 1.5
-"""Modelled cost over the best one beyond which a storage is not tried."""
+"""Modelled cost over the best one beyond which a format is not tried."""
 
 DENSE = "dense"
 OURS, LIBRARY = "ours", "library"
@@ -45,7 +45,7 @@ class Race:
 
     ``weight`` is the dense weight (``features``, ``taps * columns`` in ``hwi`` order), drawn at
     random. Ours are built for ``cpu`` (this machine's, if empty). A pruned weight runs in each of
-    our storages that fits it and is not modelled far behind the best; the fastest counts, whatever
+    our formats that fits it and is not modelled far behind the best; the fastest counts, whatever
     dense would take. ``peers`` returns the dense libraries, else those of :data:`PEERS`.
     """
 
@@ -80,7 +80,7 @@ class Race:
         """Add the layer pruned by ``mask``: ours, and the sparse libraries (of floats)."""
         matrix = self.weight * mask.astype(self.weight.dtype)
         expected = self._expected[key] = reference(self.case.contraction, self.x, matrix)
-        for candidate in self._storages(matrix):
+        for candidate in self._formats(matrix):
             run = self._built(key, candidate, matrix)
             self._add(key, OURS, candidate.name, run, expected)
         if libraries and self.case.contraction.numerics == FLOAT32:
@@ -107,11 +107,11 @@ class Race:
         self._times = interleaved(self._programs, rounds, seconds, pause)
 
     def ours(self, key: Hashable) -> dict[str, Times]:
-        """Return the times of our storages of the weight called ``key``, after :meth:`run`."""
+        """Return the times of our formats of the weight called ``key``, after :meth:`run`."""
         return self._of(key, OURS)
 
     def code(self, key: Hashable, name: str) -> Times:
-        """Return what building our storage ``name`` took: ``compile_seconds``, ``code_bytes``."""
+        """Return what building our format ``name`` took: ``compile_seconds``, ``code_bytes``."""
         return self._code[key, name]
 
     def libraries(self, key: Hashable) -> dict[str, Times]:
@@ -122,7 +122,7 @@ class Race:
         found = self._times.items()
         return {name: t for (weight, who, name), t in found if (weight, who) == (key, whose)}
 
-    def _storages(self, matrix: np.ndarray) -> list[Candidate]:
+    def _formats(self, matrix: np.ndarray) -> list[Candidate]:
         offered = sparse_candidates(self.case.contraction, Scan(matrix), self.target)
         found = [k for k in offered if not isinstance(k, str)]
         return [k for k in found if k.cost <= BEHIND * min(other.cost for other in found)]
@@ -146,7 +146,7 @@ class Race:
         code = {"compile_seconds": round(seconds, 3), "code_bytes": code_bytes(module)}
         self._code[key, candidate.name] = code
         run, c = module["main"], self.case.contraction
-        arrays = list(candidate.storage.encode(matrix).values())
+        arrays = list(candidate.format.encode(matrix).values())
         number = copies(sum(a.nbytes for a in arrays), self.case.cold)
         weights = itertools.cycle([[tvm.runtime.tensor(a) for a in arrays] for _ in range(number)])
         data = tvm.runtime.tensor(self.x)

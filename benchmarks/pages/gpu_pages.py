@@ -82,7 +82,7 @@ def _operators(compiled: dict[str, Any], measured_on: dict[tuple[str, str], str]
         own = [row for row in compiled["rows"] if row["layer"] == layer]
         dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
         lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
-        found = measured_on.get((operator.storage, operator.kernel), NOT_YET)
+        found = measured_on.get((operator.format, operator.kernel), NOT_YET)
         found = NOT_YET if operator.parts else found
         proofs = [state if lean else NOT_YET, *executed.get(layer, (NOT_YET, NOT_YET)), found]
         rows.append([layer, operator.kernel, dtypes, *proofs])
@@ -181,13 +181,13 @@ def _regimes(regimes: dict[str, Any]) -> list[str]:
     cells: dict[tuple[str, float], list[str]] = {}
     for row in regimes["rows"]:
         ratio = row["dense_us"] / row["us"]
-        text = f"{row['storage']} {row['kernel']} {ratio:.1f}x"
+        text = f"{row['format']} {row['kernel']} {ratio:.1f}x"
         cells.setdefault((row["pattern"], row["sparsity"]), []).append(text)
     rows = [[p, f"{s:.0%}", *texts] for (p, s), texts in cells.items()]
     return [
         "## Which kernel is chosen",
         "",
-        f"A {size} x {size} fp16 weight on an H200, by rows of activations N: storage, kernel and",
+        f"A {size} x {size} fp16 weight on an H200, by rows of activations N: format, kernel and",
         "modelled speed-up over our own dense kernel, launch included. Modelled, not measured, by",
         "[the fitted model](../design/cuda.md#which-way-is-chosen); less than 1.1x stays dense.",
         "",
@@ -196,15 +196,15 @@ def _regimes(regimes: dict[str, Any]) -> list[str]:
 
 
 def _measured_kernels(measured: dict[str, dict[str, Any] | None]) -> dict[tuple[str, str], str]:
-    """Return GPU and date by storage and kernel, of what was verified there."""
+    """Return GPU and date by format and kernel, of what was verified there."""
     found: dict[tuple[str, str], str] = {}
     for part in ("correct", "depthwise"):
         content = measured[part]
         for row in content["rows"] if content else ():
             where = _dated(row["environment"]["date"], f"gpu_{part}")
-            for storage, record in row["kernels"].items():
+            for format, record in row["kernels"].items():
                 on = f"{row['environment']['gpu']}, {where}"
-                found.setdefault((storage, record["kernel"]), on)
+                found.setdefault((format, record["kernel"]), on)
     return found
 
 

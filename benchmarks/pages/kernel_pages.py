@@ -66,7 +66,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         "layer",
         "pattern",
         "zeros",
-        "storage",
+        "format",
         "ours sparse (us)",
         "ours dense (us)",
         "best dense library (us)",
@@ -86,7 +86,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             row["case"],
             row["pattern"],
             f"{row['sparsity']:.4g}",
-            row["storage"],
+            row["format"],
             f"{ours:.1f}",
             f"{row['ours_dense']['median_us']:.1f}",
             f"{dense[1]:.1f} ({dense[0]})",
@@ -107,13 +107,13 @@ def _scaling(rows: Iterable[dict[str, Any]]) -> list[str]:
     lines = [
         "From `benchmarks/results/cpu_threads.json`: one process, one thread and two in turns.",
         "",
-        "| layer | pattern | zeros | storage | one (us) | two (us) | two over one |",
+        "| layer | pattern | zeros | format | one (us) | two (us) | two over one |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         times = row["median_us"]
         lines.append(
-            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['format']} "
             f"| {times['1']:.1f} | {times['2']:.1f} | {row['ratio']:.2f}x |"
         )
     return [*lines, ""]
@@ -138,14 +138,14 @@ def _rates(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "Ours built for `haswell` on the same machine; GFLOP/s of nonzeros, and of our dense.",
         "",
-        "| layer | pattern | zeros | storage | sparse (GFLOP/s) | dense (GFLOP/s) | share |",
+        "| layer | pattern | zeros | format | sparse (GFLOP/s) | dense (GFLOP/s) | share |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         sparse = row["flops"] * (1 - row["sparsity"]) / microseconds(row) / 1e3
         dense = row["flops"] / row["ours_dense"]["median_us"] / 1e3
         lines.append(
-            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['storage']} "
+            f"| {row['case']} | {row['pattern']} | {row['sparsity']:.4g} | {row['format']} "
             f"| {sparse:.0f} | {dense:.0f} | {sparse / dense:.0%} |"
         )
     return [*lines, ""]

@@ -19,7 +19,7 @@ for the recommender (256).
 the times.
 
 * Pruned: 14 of 16 weights of each bank are zero wherever the inputs are whole banks of 16.
-* Storages are chosen by the cost model, not by measuring.
+* Formats are chosen by the cost model, not by measuring.
 * Over eager: eager PyTorch's time over ours, in turns, through `torch.compile`. Over inductor: the
   same of PyTorch's own compiler with frozen weights, where it was run.
 * Ours: the share of time in kernels with a schedule rule of their own. General: in loops that our

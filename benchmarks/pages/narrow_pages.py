@@ -25,7 +25,7 @@ def write(pages: Path) -> None:
 
 def page(rows: list[Row]) -> str:
     """Return the page: a line for each layer, numbers, threads and pattern."""
-    head = ["layer", "numbers", "threads", "pattern", "storage", "dense"]
+    head = ["layer", "numbers", "threads", "pattern", "format", "dense"]
     head += [f"{100 * level:.4g} %" for level in NARROW_LEVELS] + ["best library"]
     text = [
         "# Layers of bytes and of bfloat16",
@@ -60,7 +60,7 @@ def _cells(rows: list[Row]) -> list[str]:
         first["numerics"],
         str(first["threads"]),
         ", ".join([first["pattern"], *others]),
-        ", ".join(dict.fromkeys(row["storage"] for row in rows)),
+        ", ".join(dict.fromkeys(row["format"] for row in rows)),
         f"{dense:.2f}",
         *(sparse.get(level, "") for level in NARROW_LEVELS),
         f"{library[0]}, {library[1]:.1f} us",

@@ -39,7 +39,7 @@ def page(found: Mapping[str, Any]) -> str:
         "Made by `python -m benchmarks.pages` from `benchmarks/results/open_shapes.json`, which",
         "`python -m benchmarks.open_shapes` writes: parts of networks, compiled once with open",
         "extents, and once for each shape. Both run in turns on one thread; times are the",
-        f"{about['clock']}. Storages were chosen by the model.",
+        f"{about['clock']}. Formats were chosen by the model.",
         *_machines(found["rows"]),
         "",
         f"**An open program takes {summary(found)}.**",

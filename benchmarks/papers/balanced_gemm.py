@@ -94,7 +94,7 @@ def markdown(content: dict[str, Any]) -> str:
         f"# Balanced sparsity: {FEATURES} x {COLUMNS} at 50 to 97 % (Yao et al.)",
         "One thread, float32; milliseconds, medians, all programs of a row in turns, outputs "
         "checked against float64. In brackets: best dense library over ours. Banks of 16 columns "
-        "(32 where the kept share is no multiple of a sixteenth: our storage has banks of 16 and "
+        "(32 where the kept share is no multiple of a sixteenth: our format has banks of 16 and "
         "pads these to their fuller half, which costs about twice), blocks of 16 x 16. The dense "
         "weight (537 MB) streams from memory in every call, and so do pruned ones that do not fit "
         "into the last-level cache. The paper's ratios are dense (cuBLAS) over balanced on a GPU.",
@@ -113,9 +113,9 @@ def _table(rows: list[dict[str, Any]], batch: int) -> str:
         name, dense = best(row["libraries_dense"])
         cells = [f"{row['sparsity']:.1%}", f"{dense / 1e3:.1f} ({name})"]
         cells.append(f"{best(row['ours_dense'])[1] / 1e3:.1f}")
-        for storages in row["ours"].values():
-            storage, time = best(storages)
-            cells.append(f"{time / 1e3:.2f} ({storage}, {dense / time:.2f}x)")
+        for formats in row["ours"].values():
+            format, time = best(formats)
+            cells.append(f"{time / 1e3:.2f} ({format}, {dense / time:.2f}x)")
         paper = PAPER[batch].get(row["sparsity"])
         lines.append([*cells, f"{paper}x" if paper else ""])
     head = ["zeros", "best dense library", "ours, dense", *rows[0]["ours"]]

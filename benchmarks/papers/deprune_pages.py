@@ -102,8 +102,8 @@ def markdown(content: dict[str, Any]) -> str:
 def compiled(row: dict[str, Any], variant: str) -> float:
     """Return the time of our kernel for a layer: pruned, or dense where that is faster."""
     dense = best(row["ours_dense"])[1]
-    storages = row["ours"][variant]
-    return min(dense, best(storages)[1]) if storages else dense
+    formats = row["ours"][variant]
+    return min(dense, best(formats)[1]) if formats else dense
 
 
 def sums(rows: list[dict[str, Any]]) -> dict[str, float]:

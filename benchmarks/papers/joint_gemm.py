@@ -74,7 +74,7 @@ def measure(figure: int, sparsity: float, mixes: tuple[float, ...] = MIXES) -> d
         "ours_dense": race.ours(DENSE),
         "libraries_dense": race.libraries(DENSE),
         "libraries_sparse_at_p_0": race.libraries(mixes[0]),
-        "ours": [{"mix": p, "achieved": found[p], "storages": race.ours(p)} for p in mixes],
+        "ours": [{"mix": p, "achieved": found[p], "formats": race.ours(p)} for p in mixes],
         "error": race.error,
     }
 
@@ -83,7 +83,7 @@ def claims(rows: list[dict[str, Any]]) -> dict[str, int]:
     """Count how often the paper's statements about the order of the times hold here."""
     counts = dict.fromkeys(("rows", "block_first", "mixes", "between"), 0)
     for row in rows:
-        times = [best(entry["storages"])[1] for entry in row["ours"]]
+        times = [best(entry["formats"])[1] for entry in row["ours"]]
         low, high = sorted((times[0], times[-1]))
         inner = times[1:-1]
         counts["rows"] += 1
@@ -130,15 +130,15 @@ def _table(rows: list[dict[str, Any]]) -> str:
         sparse, time = best(row["libraries_sparse_at_p_0"])
         lines.append(
             [f"{row['sparsity']:.0%}", f"{fastest / 1e3:.1f} ({dense})", f"{own / 1e3:.1f}"]
-            + [_cell(*best(entry["storages"]), fastest) for entry in row["ours"]]
+            + [_cell(*best(entry["formats"]), fastest) for entry in row["ours"]]
             + [f"{time / 1e3:.1f} ({sparse})"]
         )
     head = ["zeros", "best dense library", "ours, dense", *(f"p = {mix:g}" for mix in mixes)]
     return table([*head, "best sparse library, p = 0"], lines)
 
 
-def _cell(storage: str, time: float, dense: float) -> str:
-    return f"{time / 1e3:.1f} ({storage}, {dense / time:.2f}x)"
+def _cell(format: str, time: float, dense: float) -> str:
+    return f"{time / 1e3:.1f} ({format}, {dense / time:.2f}x)"
 
 
 def _statement(figure: int, found: dict[str, int]) -> str:
@@ -164,7 +164,7 @@ def draw(content: dict[str, Any], figure: Any) -> None:
     for axes, number in zip(figure.subplots(1, 2), FIGURES, strict=True):
         rows = [row for row in content["rows"] if row["figure"] == number]
         for row, color in zip(rows, COLORS, strict=False):
-            times = [best(entry["storages"])[1] / 1e3 for entry in row["ours"]]
+            times = [best(entry["formats"])[1] / 1e3 for entry in row["ours"]]
             mixes = [entry["mix"] for entry in row["ours"]]
             axes.plot(mixes, times, "-o", color=color, label=f"{row['sparsity']:.0%} zeros")
             dense = best(row["libraries_dense"])[1] / 1e3

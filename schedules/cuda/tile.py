@@ -89,7 +89,7 @@ def split_features(parts: Parts, loop: LoopRV, inner: list[int], tunable: bool) 
 
 
 def split_columns(parts: Parts, loop: LoopRV, columns: int, tunable: bool) -> tuple[Any, Any]:
-    """Split the reduction into steps; those of packed weights are the storage's."""
+    """Split the reduction into steps; those of packed weights are the format's."""
     step, inner = parts.sch.split(
         loop, factors(parts.sch, loop, [columns], tunable and not parts.packed)
     )

@@ -18,7 +18,7 @@ def test_all_mixes_reach_the_same_sparsity(mix, sparsity):
 def row(*times):
     mixes = np.linspace(0, 1, len(times))
     ours = [
-        {"mix": p, "storages": {"block": {"median_us": t}}}
+        {"mix": p, "formats": {"block": {"median_us": t}}}
         for p, t in zip(mixes, times, strict=True)
     ]
     dense = {"oneDNN": {"median_us": 100.0}}

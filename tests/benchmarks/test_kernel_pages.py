@@ -8,7 +8,7 @@ from tests.benchmarks.test_kernel_picture import row
 
 def test_page():
     rows = [row(s, threads=t) for t in (1, 2) for s in (0.5, 0.75, 0.9)]
-    scaling = {"case": "layer", "pattern": "block", "sparsity": 0.5, "storage": "block"}
+    scaling = {"case": "layer", "pattern": "block", "sparsity": 0.5, "format": "block"}
     scaling |= {"median_us": {"1": 70.0, "2": 35.0}, "ratio": 2.0}
     text = page(rows, [row(0.75)], [scaling])
     assert "| layer | block | 0.5 | block | 70.0 | 100.0 | 140.0 (b) |  | **2.00x** |" in text

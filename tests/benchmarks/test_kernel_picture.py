@@ -14,7 +14,7 @@ def row(sparsity, pattern="block", threads=1, dense=100.0):
         "pattern": pattern,
         "sparsity": sparsity,
         "threads": threads,
-        "storage": "block",
+        "format": "block",
         "flops": 2e6,
         "ours_sparse": {"median_us": 10 + 120 * (1 - sparsity)},
         "ours_dense": {"median_us": dense},

@@ -96,7 +96,7 @@ def test_the_verdict_says_what_was_reached(call, call_json, here, pt2, monkeypat
     monkeypatch.setattr(choose, "TINY", 0)
 
     def measure(functions, *_, **__):
-        """Half the dense time for every storage, whatever else the machine does."""
+        """Half the dense time for every format, whatever else the machine does."""
         return choose.Measured({n: 2.0 if n in choose.DENSE else 1.0 for n in functions})
 
     monkeypatch.setattr(choose, "measure", measure)

@@ -92,14 +92,14 @@ def test_half_precision_takes_tensor_cores(pruned, dtype):
 
 
 @needs_nvrtc
-def test_every_storage_can_be_asked_for(tmp_path, fake_cuda):
+def test_every_format_can_be_asked_for(tmp_path, fake_cuda):
     """Forced layer by layer, with an epilogue behind each, in one artifact for two generations."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(128, 128) for _ in range(4))).eval()
     with torch.no_grad():
-        for layer, storage in zip(model, ("dense", "balanced", "block", "joint"), strict=True):
+        for layer, format in zip(model, ("dense", "balanced", "block", "joint"), strict=True):
             layer.weight *= torch.rand_like(layer.weight) < 0.3
-            if storage in ("block", "joint"):
+            if format in ("block", "joint"):
                 layer.weight *= torch.block_diag(torch.ones(64, 64), torch.ones(64, 64))
     force = {"0": "dense", "1": "balanced", "2": "block", "3": "joint"}
     library = ts.compile(

@@ -30,9 +30,9 @@ LAYER = Contraction(
 def test_sub_gemms_equal_the_reference(sparsity, emulator):
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, LAYER.matrix_shape, sparsity), integers(rng, LAYER.input_shape)
-    full, storage, tile = ways.sub_gemms(LAYER, matrix, target())
-    func = tiled(full, BlockOperand(storage, tile), tile, Scalar())
-    arrays = storage.encode(ways.diagonal(matrix)).values()
+    full, format, tile = ways.sub_gemms(LAYER, matrix, target())
+    func = tiled(full, BlockOperand(format, tile), tile, Scalar())
+    arrays = format.encode(ways.diagonal(matrix)).values()
     func = scheduled(func, TileScalarRule())
     out = executed(emulator, func, [x, *arrays], LAYER.output_shape)
     assert np.array_equal(out, reference(LAYER, x, matrix))
@@ -40,10 +40,10 @@ def test_sub_gemms_equal_the_reference(sparsity, emulator):
 
 def test_pruned_taps_leave_the_sub_gemms():
     matrix = np.ones(LAYER.matrix_shape, np.float32)
-    assert ways.rearranged(LAYER, matrix, target()).storage.buckets.parts[0].slots == 32 * 9
+    assert ways.rearranged(LAYER, matrix, target()).format.buckets.parts[0].slots == 32 * 9
     matrix[:, 2:] = 0
     pruned = ways.rearranged(LAYER, matrix, target())
-    assert pruned.storage.buckets.parts[0].slots == 32 * 2
+    assert pruned.format.buckets.parts[0].slots == 32 * 2
     assert pruned.work == 32 * 2 / 9
 
 

@@ -24,7 +24,7 @@ STRIDED = Contraction(
 DILATED = Contraction((1, 7, 6), 33, 33, (3, 3), (1, 1), (2, 2), padded=(11, 10), depthwise=True)
 
 
-def storage(matrix, lanes=32):
+def format(matrix, lanes=32):
     return DepthwiseTapsFormat.of(matrix, lanes=lanes, shared=False, limit=1)
 
 
@@ -44,7 +44,7 @@ def test_equals_the_reference(c, tile, sparsity, dtype, emulator):
     c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
     rng = np.random.default_rng(0)
     matrix, x = integers(rng, c.matrix_shape, sparsity), integers(rng, c.input_shape)
-    s = storage(matrix, tile.lanes)
+    s = format(matrix, tile.lanes)
     func = scheduled(depthwise_taps(c, s, tile), DepthwiseTapsLaneRule())
     arrays = s.encode(typed(matrix, dtype)).values()
     out = executed(emulator, func, [typed(x, dtype), *arrays], c.output_shape, dtype)
@@ -56,7 +56,7 @@ def test_equals_the_reference(c, tile, sparsity, dtype, emulator):
 def test_many_threads_fit_an_sm(c):
     c = dataclasses.replace(c, numerics=Numerics.uniform("float16"))
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.7)
-    func = depthwise_taps(c, storage(matrix), choose_plane(c, 32))
+    func = depthwise_taps(c, format(matrix), choose_plane(c, 32))
     assert_lean(scheduled(func, DepthwiseTapsLaneRule()), "sm_90", registers=96)
 
 

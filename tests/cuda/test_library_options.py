@@ -30,9 +30,9 @@ def test_a_large_layer_of_halves_is_the_librarys():
     found = offered((4096,))
     assert found["cublaslt"].margin * found["cublaslt"].cost < found["dense"].cost
     # Both branches read the same weights, once.
-    storage = found["cublaslt"].storage
-    assert storage.row_blocks == 1
-    assert storage.nbytes("float16") == 768 * 3072 * 2
+    format = found["cublaslt"].format
+    assert format.row_blocks == 1
+    assert format.nbytes("float16") == 768 * 3072 * 2
 
 
 def test_single_precision_asks_for_much_more():

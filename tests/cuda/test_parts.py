@@ -1,4 +1,4 @@
-"""Reductions in parts: exact in every storage, added in one order, a point of the tuning space."""
+"""Reductions in parts: exact in every format, added in one order, a point of the tuning space."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ def test_parts_of_kept_tiles(dtype, emulator):
     right = weights("joint", c, tile, matrix)
     engine = Scalar if dtype == "float32" else TensorCore
     func = scheduled(tiled(c, right, tile, engine()), RULES[engine]())
-    arrays = [typed(x, dtype), *right.storage.encode(typed(matrix, dtype)).values()]
+    arrays = [typed(x, dtype), *right.format.encode(typed(matrix, dtype)).values()]
     found = executed(emulator, func, arrays, c.output_shape, dtype)
     np.testing.assert_array_equal(found, reference(c, x, matrix))
 
 
 def test_packed_steps_are_equally_many_in_each_part():
     tile = ThreadBlockTile(32, 32, 32, 5)
-    storage = TileBanksFormat(70, 384, keep=8, bank=32, lanes=32, step=32)
+    format = TileBanksFormat(70, 384, keep=8, bank=32, lanes=32, step=32)
     with pytest.raises(UnsupportedError, match="12 steps in 5 parts"):
-        _ = BalancedOperand(storage, tile).columns
+        _ = BalancedOperand(format, tile).columns
 
 
 def ordered(emulator, change=str):
@@ -91,7 +91,7 @@ def ordered(emulator, change=str):
     tile = ThreadBlockTile(16, 32, 32, 4)
     right = weights("dense", c, tile, matrix)
     func = scheduled(tiled(c, right, tile, Scalar()), TileScalarRule())
-    arrays = [np.ones(c.input_shape, np.float32), *right.storage.encode(matrix).values()]
+    arrays = [np.ones(c.input_shape, np.float32), *right.format.encode(matrix).values()]
     return executed(emulator, func, arrays, c.output_shape, c.dtype, change=change)
 
 
@@ -119,7 +119,7 @@ def test_results_are_the_same_again(emulator):
     right = weights("dense", c, tile, matrix)
     func = scheduled(tiled(c, right, tile, Scalar()), TileScalarRule())
     x = rng.standard_normal(c.input_shape, np.float32)
-    arrays = [x, *right.storage.encode(matrix).values()]
+    arrays = [x, *right.format.encode(matrix).values()]
     first, second = (executed(emulator, func, arrays, c.output_shape, c.dtype) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, x @ matrix.T, rtol=0, atol=1e-3)
@@ -158,10 +158,10 @@ def test_streams_in_parts_equal_the_reference(keep, parts, dtype, emulator):
     kept = rng.random((61, 128, 16)).argsort(2).argsort(2) < keep
     matrix = kernels.integers(rng, c.matrix_shape) * kept.reshape(61, 2048)[:, :2000]
     x = kernels.integers(rng, c.input_shape)
-    storage = LaneBanksFormat(61, 2000, keep, 16, 2, most=8)
-    assert storage.chunks % parts == 0
-    func = scheduled(stream_balanced(c, storage, Warps(4, 2, parts)), StreamRule())
-    arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
+    format = LaneBanksFormat(61, 2000, keep, 16, 2, most=8)
+    assert format.chunks % parts == 0
+    func = scheduled(stream_balanced(c, format, Warps(4, 2, parts)), StreamRule())
+    arrays = [typed(x, dtype), *format.encode(typed(matrix, dtype)).values()]
     found = executed(emulator, func, arrays, c.output_shape)
     np.testing.assert_array_equal(found, reference(c, x, matrix))
 
@@ -170,10 +170,10 @@ def test_streams_in_parts_equal_the_reference(keep, parts, dtype, emulator):
 def test_random_schedules_of_streams_in_parts(emulator):
     rng = np.random.default_rng(0)
     matrix, x = kernels.integers(rng, (61, 2000), 0.75), kernels.integers(rng, (5, 2000))
-    storage = dataclasses.replace(LaneBanksFormat.of(matrix), most=8)
-    parts = max(n for n in range(1, 9) if storage.chunks % n == 0)
-    func = stream_balanced(STREAMED, storage, Warps(4, 2, parts))
-    arrays = [x, *storage.encode(matrix).values()]
+    format = dataclasses.replace(LaneBanksFormat.of(matrix), most=8)
+    parts = max(n for n in range(1, 9) if format.chunks % n == 0)
+    func = stream_balanced(STREAMED, format, Warps(4, 2, parts))
+    arrays = [x, *format.encode(matrix).values()]
     assert parts > 1
     for schedule in samples(space(func, StreamRule()), 2):
         found = executed(emulator, schedule.mod["main"], arrays, STREAMED.output_shape)
@@ -182,8 +182,8 @@ def test_random_schedules_of_streams_in_parts(emulator):
 
 def test_a_thread_block_with_rows_of_two_parts_is_not_feasible():
     """It would stage the activations of both: an H200 refused such candidates of fc6."""
-    storage = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
-    func = stream_balanced(STREAMED, storage, Warps(4, 2, 4))
+    format = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
+    func = stream_balanced(STREAMED, format, Warps(4, 2, 4))
     found = space(func, StreamRule())
     (rows, *_), *others = found.default.values
     assert rows * 4 * 2 == 4 * 64
@@ -197,9 +197,9 @@ def test_a_thread_block_with_rows_of_two_parts_is_not_feasible():
 
 
 def test_parts_of_streams_have_equally_many_chunks():
-    storage = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
+    format = LaneBanksFormat(61, 2000, 8, 16, 2, most=8)
     with pytest.raises(UnsupportedError, match="4 chunks in 3 parts"):
-        Cut(storage, Warps(4, 2, 3))
+        Cut(format, Warps(4, 2, 3))
 
 
 @pytest.mark.grid

@@ -127,8 +127,8 @@ def test_equals_the_reference(case, emulator):
     x, bias = integers(rng, first.input_shape), integers(rng, (first.features,))
     kernels = [integers(rng, c.matrix_shape, 0.3) for c in (first, second)]
     taps, values = (
-        storage.encode(typed(kernel, dtype))["values"]
-        for storage, kernel in zip(option.storages, kernels, strict=True)
+        format.encode(typed(kernel, dtype))["values"]
+        for format, kernel in zip(option.formats, kernels, strict=True)
     )
     arrays = [typed(x, dtype), taps, typed(bias, dtype), values]
     out = executed(emulator, func, arrays, second.output_shape, dtype)

@@ -40,8 +40,8 @@ def test_tiles_can_be_scheduled(name, dtype):
     unit = 4 if dtype == "float32" else 16
     assert shape.tile.features % (unit * shape.across) == 0
     assert shape.tile.rows % (shape.down * (1 if dtype == "float32" else 16)) == 0
-    for storage, c in zip(found.storages, (found.first, found.second), strict=True):
-        assert storage.nbytes() >= c.features * c.matrix_shape[1] * 4
+    for format, c in zip(found.formats, (found.first, found.second), strict=True):
+        assert format.nbytes() >= c.features * c.matrix_shape[1] * 4
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -51,11 +51,11 @@ def uneven(c):
 
 
 def run(emulator, c, tile, matrix, x, *, counted):
-    storage = BlockFormat.of(matrix, Block(32, 32), limit=1)
-    storage = storage.counted(matrix) if counted else storage
+    format = BlockFormat.of(matrix, Block(32, 32), limit=1)
+    format = format.counted(matrix) if counted else format
     engine = ENGINES[c.dtype]
-    func = scheduled(tiled(c, BlockOperand(storage, tile), tile, engine()), RULES[engine]())
-    arrays = [typed(x, c.dtype), *storage.encode(typed(matrix, c.dtype)).values()]
+    func = scheduled(tiled(c, BlockOperand(format, tile), tile, engine()), RULES[engine]())
+    arrays = [typed(x, c.dtype), *format.encode(typed(matrix, c.dtype)).values()]
     blank = typed(np.full(c.output_shape, np.nan), c.dtype)
     (out,), report = emulator.run(tvm.IRModule({"main": func}), arrays, [blank])
     assert not report.findings, report.findings
@@ -107,8 +107,8 @@ def test_what_a_row_lacks_makes_no_nan_of_infinities(dtype, emulator):
 def test_one_condition_lies_around_a_step(dtype):
     c, tile = CASES["whole"]
     c = dataclasses.replace(c, numerics=Numerics.uniform(dtype))
-    storage = BlockFormat.of(uneven(c), Block(32, 32), limit=1).counted(uneven(c))
-    func = tiled(c, BlockOperand(storage, tile), tile, ENGINES[dtype]())
+    format = BlockFormat.of(uneven(c), Block(32, 32), limit=1).counted(uneven(c))
+    func = tiled(c, BlockOperand(format, tile), tile, ENGINES[dtype]())
     before = scheduled(func, RULES[ENGINES[dtype]]())
     after = SkippedSteps()(tvm.IRModule({"main": before}))["main"]
     inside = nodes(before.body, tirx.IfThenElse)
@@ -120,8 +120,8 @@ def test_one_condition_lies_around_a_step(dtype):
 
 def test_other_pipelines_stay():
     c, tile = CASES["whole"]
-    storage = BlockFormat.of(uneven(c), Block(32, 32), limit=1)
-    func = scheduled(tiled(c, BlockOperand(storage, tile), tile, Scalar()), RULES[Scalar]())
+    format = BlockFormat.of(uneven(c), Block(32, 32), limit=1)
+    func = scheduled(tiled(c, BlockOperand(format, tile), tile, Scalar()), RULES[Scalar]())
     module = tvm.IRModule({"main": func})
     assert tvm_ffi.structural_equal(SkippedSteps()(module), module)
 
@@ -130,11 +130,11 @@ def test_rows_of_different_counts_are_counted():
     matrix = MASKS["block 32x32"](0.75)(np.random.default_rng(0).random((512, 512)))
     c = Contraction((16,), 512, 512)
     (option,) = options.block(c, Scan(matrix.astype(np.float32)), target())
-    assert option.storage.kept > 0
+    assert option.format.kept > 0
     assert option.demand.steps < option.demand.longest
     with using(Mends(true_counts=False)):
         (before,) = options.block(c, Scan(matrix.astype(np.float32)), target())
-    assert before.storage.kept == 0
+    assert before.format.kept == 0
     assert option.demand.nbytes < before.demand.nbytes
     assert option.work < before.work
 
@@ -143,4 +143,4 @@ def test_rows_of_equal_counts_are_not():
     matrix = np.zeros((128, 256), np.float32)
     matrix[:, :64] = 1
     (option,) = options.block(Contraction((16,), 256, 128), Scan(matrix), target())
-    assert option.storage.kept == 0
+    assert option.format.kept == 0

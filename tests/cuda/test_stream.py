@@ -38,9 +38,9 @@ from tvm_sparse.ops.cuda.stream import (
 from tvm_sparse.schedules.cuda.stream import StreamRule
 
 
-def whole(storage):
+def whole(format):
     """A stream that is not cut into parts."""
-    return Cut(storage, Warps(1, 1))
+    return Cut(format, Warps(1, 1))
 
 
 @pytest.mark.grid
@@ -61,9 +61,9 @@ def test_banks_equal_the_reference(lead, cols, rows, sparsity, warps, dtype, emu
     rng = np.random.default_rng(0)
     c = Contraction(lead, cols, rows, numerics=Numerics.uniform(dtype, "float32"))
     matrix, x = integers(rng, (rows, cols), sparsity), integers(rng, c.input_shape)
-    storage = LaneBanksFormat.of(matrix).words_beside()
-    func = scheduled(stream_balanced(c, storage, warps), StreamRule())
-    arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
+    format = LaneBanksFormat.of(matrix).words_beside()
+    func = scheduled(stream_balanced(c, format, warps), StreamRule())
+    arrays = [typed(x, dtype), *format.encode(typed(matrix, dtype)).values()]
     out = executed(emulator, func, arrays, c.output_shape)
     assert np.array_equal(out, reference(c, x, matrix))
 
@@ -76,9 +76,9 @@ def test_dense_rows_equal_the_reference(lead, cols, rows, emulator):
     rng = np.random.default_rng(0)
     c = Contraction(lead, cols, rows)
     matrix, x = integers(rng, (rows, cols)), integers(rng, c.input_shape)
-    storage = DenseFormat(rows, cols, lanes=1)
-    func = scheduled(stream_dense(c, storage, Warps(4, 2)), StreamRule())
-    out = executed(emulator, func, [x, *storage.encode(matrix).values()], c.output_shape)
+    format = DenseFormat(rows, cols, lanes=1)
+    func = scheduled(stream_dense(c, format, Warps(4, 2)), StreamRule())
+    out = executed(emulator, func, [x, *format.encode(matrix).values()], c.output_shape)
     assert np.array_equal(out, reference(c, x, matrix))
 
 
@@ -86,9 +86,9 @@ def test_dense_rows_equal_the_reference(lead, cols, rows, emulator):
 @pytest.mark.parametrize(("rows", "dtype"), [(1, "float16"), (8, "float16"), (8, "float32")])
 def test_thread_blocks_fit_the_registers_of_an_sm(rows, dtype):
     c = Contraction((rows,), 4096, 4096, numerics=Numerics.uniform(dtype, "float32"))
-    storage = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4).words_beside()
-    warps = choose_warps(4096, 132, staged_bytes(c, whole(storage)))
-    func = scheduled(stream_balanced(c, storage, warps), StreamRule(), "sm_90")
+    format = LaneBanksFormat(4096, 4096, keep=3, bank=32, vector=4).words_beside()
+    warps = choose_warps(4096, 132, staged_bytes(c, whole(format)))
+    func = scheduled(stream_balanced(c, format, warps), StreamRule(), "sm_90")
     assert_lean(func, "sm_90", registers=65536 // (32 * warps.count))
 
 
@@ -100,13 +100,13 @@ def test_dense_machine_code_is_lean():
 
 
 def test_few_activations_are_staged_as_fp32():
-    storage = LaneBanksFormat(8, 8192, keep=4, bank=16, vector=8)
+    format = LaneBanksFormat(8, 8192, keep=4, bank=16, vector=8)
     half = Contraction((1,), 8192, 8, numerics=Numerics.uniform("float16"))
-    assert stage_dtype(half, whole(storage)) == "float32"
-    assert staged_bytes(half, whole(storage)) == 32 << 10
+    assert stage_dtype(half, whole(format)) == "float32"
+    assert staged_bytes(half, whole(format)) == 32 << 10
     eight = dataclasses.replace(half, lead=(5,))
-    assert stage_dtype(eight, whole(storage)) == "float16"
-    assert staged_bytes(eight, whole(storage)) == 128 << 10
+    assert stage_dtype(eight, whole(format)) == "float16"
+    assert staged_bytes(eight, whole(format)) == 128 << 10
 
 
 @pytest.mark.parametrize("bank", [8, 16, 32, 64])
@@ -144,8 +144,8 @@ def test_thread_blocks_fill_the_chip(rows, staged):
 def streams(rows):
     c = Contraction((rows,), 520, 64, numerics=Numerics.uniform("float16", "float32"))
     matrix = integers(np.random.default_rng(0), c.matrix_shape, 0.75)
-    storage = LaneBanksFormat.of(matrix).words_beside()
-    return c, matrix, storage, stream_balanced(c, storage, Warps(4, 2))
+    format = LaneBanksFormat.of(matrix).words_beside()
+    return c, matrix, format, stream_balanced(c, format, Warps(4, 2))
 
 
 @pytest.mark.parametrize("rows", [1, 8])
@@ -171,9 +171,9 @@ def test_candidates_fit_the_registers_of_an_sm(rows):
 @needs_nvrtc
 @pytest.mark.parametrize("rows", [1, 5])
 def test_candidates_equal_the_reference(rows, emulator):
-    c, matrix, storage, func = streams(rows)
+    c, matrix, format, func = streams(rows)
     x = integers(np.random.default_rng(1), c.input_shape)
     for schedule in samples(space(func, StreamRule()), 1):
-        arrays = [typed(x, c.dtype), *storage.encode(typed(matrix, c.dtype)).values()]
+        arrays = [typed(x, c.dtype), *format.encode(typed(matrix, c.dtype)).values()]
         out = executed(emulator, schedule.mod["main"], arrays, c.output_shape)
         assert np.array_equal(out, reference(c, x, matrix)), schedule.trace

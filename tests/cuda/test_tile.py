@@ -75,7 +75,7 @@ def emulated(emulator, kind, engine, c, tile, across=16):
     rng = np.random.default_rng(0)
     matrix, x = masked(rng, kind, c, tile, across), integers(rng, c.input_shape)
     right = weights(kind, c, tile, matrix, across)
-    arrays = [typed(x, c.dtype), *right.storage.encode(typed(matrix, c.dtype)).values()]
+    arrays = [typed(x, c.dtype), *right.format.encode(typed(matrix, c.dtype)).values()]
 
     def right_of(func):
         out = executed(emulator, func, arrays, c.output_shape, c.dtype)
@@ -117,7 +117,7 @@ def test_steps_past_the_end_do_not_make_nan_of_infinities(engine, emulator):
     x[0, 64:] = np.inf
     right = weights("block", c, tile, matrix, across=32)
     func = scheduled(tiled(c, right, tile, engine()), RULES[engine]())
-    arrays = [typed(x, c.dtype), *right.storage.encode(typed(matrix, c.dtype)).values()]
+    arrays = [typed(x, c.dtype), *right.format.encode(typed(matrix, c.dtype)).values()]
     found = executed(emulator, func, arrays, c.output_shape, c.dtype)
     assert np.isposinf(found[0]).all()
     np.testing.assert_array_equal(found[1:], 32)
@@ -240,7 +240,7 @@ def test_fragments_load_without_bank_conflicts(form, columns):
 
 
 def test_declared_names(monkeypatch):
-    """A weight's parameters stand in the order in which its storage encodes them."""
+    """A weight's parameters stand in the order in which its format encodes them."""
     c, tile = CASES["linear"]
     matrix = masked(np.random.default_rng(0), "block", c, tile)
     names = {"dense": 1, "balanced": 2, "block": 3, "joint": 3}
@@ -250,7 +250,7 @@ def test_declared_names(monkeypatch):
         monkeypatch.setattr(T, "arg", lambda name, buffer, seen=declared: seen.append(buffer))
         right.declare("float32")
         monkeypatch.undo()
-        arrays = right.storage.encode(matrix).values()
+        arrays = right.format.encode(matrix).values()
         assert len(declared) == len(arrays) == count
 
 

@@ -30,7 +30,7 @@ def emulator():
 @pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("storage", "tile", "dtype"),
+    ("format", "tile", "dtype"),
     [
         (DenseFormat(*SIZE, lanes=64), (64, 64, 64), "float16"),
         (DenseFormat(*SIZE, lanes=32), (16, 32, 64), "float32"),
@@ -40,13 +40,13 @@ def emulator():
     ],
     ids=["dense", "dense, float32", "banks", "blocks", "2:4"],
 )
-def test_counts(storage, tile, dtype, emulator):
+def test_counts(format, tile, dtype, emulator):
     """Counts hold the epilogue, too; instructions are those of lanes."""
     tile = ThreadBlockTile(*tile)
     demand = tile_demand(
-        (tile.rows, 2 * tile.features), staging_of(storage, dtype), tile, dtype, H200
+        (tile.rows, 2 * tile.features), staging_of(format, dtype), tile, dtype, H200
     )
-    found = counts(storage, tile, tile.rows, dtype, emulator)
+    found = counts(format, tile, tile.rows, dtype, emulator)
     assert found["waits"] == 1
     assert 0.75 < demand.passes / found["shared_passes"] < 1.15
     assert demand.fed == pytest.approx(found["load_bytes"], rel=0.08)
@@ -54,9 +54,9 @@ def test_counts(storage, tile, dtype, emulator):
 
 
 def test_steps_waves_and_the_rest_follow_from_the_tile():
-    storage = TileBanksFormat(*SIZE, keep=8, bank=32, lanes=64, step=64)
+    format = TileBanksFormat(*SIZE, keep=8, bank=32, lanes=64, step=64)
     tile = ThreadBlockTile(16, 64, 64)
-    demand = tile_demand((100, 512), staging_of(storage, "float16"), tile, "float16", H200)
+    demand = tile_demand((100, 512), staging_of(format, "float16"), tile, "float16", H200)
     assert (demand.blocks, demand.steps, demand.threads) == (7 * 8, STEPS, 128)
     assert (demand.banks, demand.chain, demand.lookups) == (1, 1, 0)
     assert demand.products == 16 * 64 * 64
@@ -65,7 +65,7 @@ def test_steps_waves_and_the_rest_follow_from_the_tile():
 @pytest.mark.parametrize(("keep", "chain"), [(16, 1), (24, 24)])
 def test_values_of_full_banks_wait_for_one_another(keep, chain):
     """A thread holds 16 values of a bank at most: more are loaded and stored in turns."""
-    storage = TileBanksFormat(*SIZE, keep=keep, bank=32, lanes=64, step=64)
+    format = TileBanksFormat(*SIZE, keep=keep, bank=32, lanes=64, step=64)
     tile = ThreadBlockTile(16, 64, 64)
-    demand = tile_demand((100, 512), staging_of(storage, "float16"), tile, "float16", H200)
+    demand = tile_demand((100, 512), staging_of(format, "float16"), tile, "float16", H200)
     assert demand.chain == chain

@@ -53,10 +53,10 @@ def test_equals_the_reference(case, keep, emulator):
     rng, dtype, (c, tile) = np.random.default_rng(0), "float16", CASES[case]
     c = replace(c, numerics=Numerics.uniform(dtype))
     matrix, x = pruned(rng, c.matrix_shape, keep), integers(rng, c.input_shape)
-    storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
-    func = tiled(c, TwoFourOperand(storage, tile), tile, SparseTensorCore())
+    format = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
+    func = tiled(c, TwoFourOperand(format, tile), tile, SparseTensorCore())
     func = scheduled(func, TileTwoFourRule())
-    arrays = [typed(x, dtype), *storage.encode(typed(matrix, dtype)).values()]
+    arrays = [typed(x, dtype), *format.encode(typed(matrix, dtype)).values()]
     out = executed(emulator, func, arrays, c.output_shape, dtype)
     assert np.array_equal(out, reference(c, x, matrix))
 

@@ -54,9 +54,9 @@ def pruned(c, features, kept=0.5, seed=0):
 
 
 def operator(c, tile, matrix):
-    storage = SwizzledBlocksFormat.of(matrix, tile.features)
-    func = scheduled(wgmma_blocks(c, storage, tile), TileWgmmaRule(), ARCH)
-    return func, storage.encode(typed(matrix, c.dtype)).values()
+    format = SwizzledBlocksFormat.of(matrix, tile.features)
+    func = scheduled(wgmma_blocks(c, format, tile), TileWgmmaRule(), ARCH)
+    return func, format.encode(typed(matrix, c.dtype)).values()
 
 
 CASES = {

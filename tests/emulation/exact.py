@@ -28,7 +28,7 @@ def integers(model, block=1):
 
 
 def check(model, x, force, batches=(None,)):
-    """Compile with forced storages and compare what is executed with PyTorch, exactly."""
+    """Compile with forced formats and compare what is executed with PyTorch, exactly."""
     dynamic = batches != (None,)
     source = load(model, (x,), dynamic_batch=True) if dynamic else model
     inputs = () if dynamic else ((x,),)

@@ -16,7 +16,7 @@ pytestmark = needs_nvrtc
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("storage", "dtype"),
+    ("format", "dtype"),
     [
         # Five of a tile's eight rows: the table of blocks was read past its end.
         ("block", torch.float32),
@@ -24,12 +24,12 @@ pytestmark = needs_nvrtc
         ("joint", torch.float16),
     ],
 )
-def test_partial_tiles(storage, dtype):
+def test_partial_tiles(format, dtype):
     model = integers(nn.Sequential(nn.Linear(128, 192)))
     with torch.no_grad():
         model[0].weight.zero_()
         model[0].weight[64:128, :64] = (torch.arange(64) % 32 < 26).float()
-    check(model.to(dtype), sample((5, 128), dtype), {"0": storage})
+    check(model.to(dtype), sample((5, 128), dtype), {"0": format})
 
 
 @pytest.mark.grid

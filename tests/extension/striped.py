@@ -71,12 +71,12 @@ class StripedFormat:
         return matrix
 
 
-def striped(c, storage):
+def striped(c, format):
     """Return ``f(X, values, columns, Y)``: the kept columns of ``X`` times their weights."""
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    values = te.placeholder(int64((storage.rows, storage.kept)), c.dtype, "V")
-    columns = te.placeholder(int64((storage.kept,)), "int32", "C")
-    k = te.reduce_axis((0, storage.kept), "k")
+    values = te.placeholder(int64((format.rows, format.kept)), c.dtype, "V")
+    columns = te.placeholder(int64((format.kept,)), "int32", "C")
+    k = te.reduce_axis((0, format.kept), "k")
 
     def product(*index):
         *lead, feature = index
@@ -88,13 +88,13 @@ def striped(c, storage):
 
 
 def striped_candidates(contraction, scan, target):
-    """Yield the storage of a linear layer, or why it does not fit."""
+    """Yield the format of a linear layer, or why it does not fit."""
     if len(contraction.taps) or contraction.depthwise:
         yield "striped: linear layers only"
         return
-    storage = StripedFormat.of(scan.weight)
-    func = striped(contraction, storage)
-    yield Candidate("striped", storage, func, work=storage.kept / storage.cols, penalty=1.1)
+    format = StripedFormat.of(scan.weight)
+    func = striped(contraction, format)
+    yield Candidate("striped", format, func, work=format.kept / format.cols, penalty=1.1)
 
 
 class StripedRows(ScheduleRule):

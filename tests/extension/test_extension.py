@@ -103,7 +103,7 @@ def test_a_machine_has_code_once_it_has_an_engine(machine):
     try:
         scan = Scan(np.eye(64, dtype=np.float32))
         (candidate,) = balanced_candidates(Contraction((64,), 64, 64), scan, target)
-        assert candidate.penalty == 1 + 0.25 / candidate.storage.share, "its own costs"
+        assert candidate.penalty == 1 + 0.25 / candidate.format.share, "its own costs"
         model, x = network(4), torch.randint(-4, 5, (3, 64)).float()
         config = ts.Config(measure=False, tuned=False, force={"0": "balanced"})
         assert torch.equal(ts.compile(model, (x,), config=config)(x), model(x))
@@ -146,10 +146,10 @@ def test_numerics_of_a_third_party_run_in_the_operators_there_are(numerics, spar
     contraction = Contraction((5,), 64, 40, numerics=numerics)
     rng = np.random.default_rng(0)
     matrix = keep_of_bank(rng, contraction.matrix_shape, 4).astype(np.int8)
-    storage = BalancedFormat.of(matrix) if sparse else DenseFormat(*matrix.shape)
-    operator = (balanced if sparse else dense)(contraction, storage, host())
+    format = BalancedFormat.of(matrix) if sparse else DenseFormat(*matrix.shape)
+    operator = (balanced if sparse else dense)(contraction, format, host())
     x = integers(rng, contraction.input_shape)
-    arrays = storage.encode(matrix)
+    arrays = format.encode(matrix)
     assert arrays["values"].dtype == np.int8
     found = run(operator, [x, *arrays.values()], contraction.output_shape)
     assert (found == reference(contraction, x, matrix)).all()

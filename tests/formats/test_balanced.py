@@ -1,4 +1,4 @@
-"""Balanced storage: exact round trips, smallest extents, layout of words, refusals."""
+"""Balanced format: exact round trips, smallest extents, layout of words, refusals."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,11 @@ from tvm_sparse.formats.balanced import BalancedFormat
 @given(matrices(), st.integers(1, 70), st.sampled_from([1, 4, 16]), st.sampled_from([1, 2, 4]))
 def test_round_trip(matrix, bank, lanes, share):
     bank = min(bank, matrix.shape[1])
-    storage = BalancedFormat.of(matrix, bank=bank, lanes=lanes, share=share)
-    assert_round_trip(storage, matrix)
-    if storage.keep > 1:
-        with pytest.raises(
-            UnsupportedError, match=f"too many nonzeros.*at most {storage.keep - 1}"
-        ):
-            BalancedFormat(*matrix.shape, storage.keep - 1, bank, lanes, share).encode(matrix)
+    format = BalancedFormat.of(matrix, bank=bank, lanes=lanes, share=share)
+    assert_round_trip(format, matrix)
+    if format.keep > 1:
+        with pytest.raises(UnsupportedError, match=f"too many nonzeros.*at most {format.keep - 1}"):
+            BalancedFormat(*matrix.shape, format.keep - 1, bank, lanes, share).encode(matrix)
 
 
 @given(
@@ -34,24 +32,24 @@ def test_parts_of_a_bank(rows, banks, keep, share, seed):
     kept = rng.random((rows, 4 * banks, 16)).argsort(-1) < keep
     matrix = (rng.integers(1, 99, kept.shape) * kept).reshape(rows, -1).astype(np.int8)
     plain = BalancedFormat.of(matrix, bank=64, share=share, depth=4)
-    storage = BalancedFormat.of(matrix, bank=64, share=share, depth=4, parts=4)
-    arrays = assert_round_trip(storage, matrix)
-    if storage.parts == 4:
-        assert storage.keep == plain.keep
+    format = BalancedFormat.of(matrix, bank=64, share=share, depth=4, parts=4)
+    arrays = assert_round_trip(format, matrix)
+    if format.parts == 4:
+        assert format.keep == plain.keep
         assert arrays["indices"].max() <= 255
-        assert storage.nbytes(np.int8) <= plain.nbytes(np.int8)
+        assert format.nbytes(np.int8) <= plain.nbytes(np.int8)
     else:
-        assert storage == plain
+        assert format == plain
     if share == 1:
-        assert storage.parts == 4
+        assert format.parts == 4
 
 
 def test_two_indices_in_parts_share_a_byte():
     matrix = np.zeros((1, 64), np.int8)
     matrix[0, [1, 2, 3, 4, 16 + 4, 16 + 5, 32 + 9, 48 + 15]] = range(1, 9)
-    storage = BalancedFormat(1, 64, keep=16, bank=64, lanes=1, depth=4, parts=4)
-    assert (storage.slots, storage.words) == (4, 2)
-    arrays = assert_round_trip(storage, matrix)
+    format = BalancedFormat(1, 64, keep=16, bank=64, lanes=1, depth=4, parts=4)
+    assert (format.slots, format.words) == (4, 2)
+    arrays = assert_round_trip(format, matrix)
     low, high = arrays["indices"][0, 0] & 15, arrays["indices"][0, 0] >> 4
     assert low.tolist() == [1, 2, 3, 4]
     assert high[2:].tolist() == [4, 5]
@@ -78,18 +76,18 @@ def test_uneven_parts_stay_one():
 @given(st.integers(1, 4), st.integers(0, 20), st.integers(0, 2**32))
 def test_segments(taps, more, seed):
     matrix = random_matrix((9, taps * (16 + more)), 0.3, seed)
-    storage = BalancedFormat.of(matrix, segments=taps)
-    assert_round_trip(storage, matrix)
-    assert storage.banks == taps * -(-(16 + more) // 16)
+    format = BalancedFormat.of(matrix, segments=taps)
+    assert_round_trip(format, matrix)
+    assert format.banks == taps * -(-(16 + more) // 16)
 
 
 def test_shared_rows_have_the_indices_of_all():
     matrix = np.zeros((32, 16), np.float32)
     matrix[0, 3], matrix[16, 7] = 1, 2
     assert BalancedFormat.of(matrix).keep == 1
-    storage = BalancedFormat.of(matrix, share=2)
-    arrays = assert_round_trip(storage, matrix)
-    assert storage.keep == 2
+    format = BalancedFormat.of(matrix, share=2)
+    arrays = assert_round_trip(format, matrix)
+    assert format.keep == 2
     assert arrays["values"][:, 0, :, 0].tolist() == [[1, 0], [0, 2]]
     assert arrays["indices"][0, 0, 0] == 3 | 7 << 4
 
@@ -97,16 +95,16 @@ def test_shared_rows_have_the_indices_of_all():
 def test_words_hold_whole_banks_lowest_bits_first():
     matrix = np.zeros((1, 64), np.float32)
     matrix[0, [1, 2, 16 + 4, 32 + 9, 48 + 15]] = 1
-    storage = BalancedFormat(1, 64, keep=2, lanes=1)
-    assert (storage.banks_per_word, storage.words) == (4, 1)
-    word = int(storage.encode(matrix)["indices"].view(np.uint32)[0, 0, 0])
+    format = BalancedFormat(1, 64, keep=2, lanes=1)
+    assert (format.banks_per_word, format.words) == (4, 1)
+    word = int(format.encode(matrix)["indices"].view(np.uint32)[0, 0, 0])
     assert [word >> 4 * i & 15 for i in range(8)] == [1, 2, 0, 4, 0, 9, 0, 15]
 
 
 def test_a_bank_may_need_several_words():
-    storage = BalancedFormat(1, 16, keep=16, lanes=1)
-    assert (storage.words_per_bank, storage.words) == (2, 2)
-    assert_round_trip(storage, np.arange(1, 17, dtype=np.int8).reshape(1, 16))
+    format = BalancedFormat(1, 16, keep=16, lanes=1)
+    assert (format.words_per_bank, format.words) == (2, 2)
+    assert_round_trip(format, np.arange(1, 17, dtype=np.int8).reshape(1, 16))
 
 
 def test_extents_that_cannot_be_stored_are_refused():
@@ -131,8 +129,8 @@ def test_nan_is_refused():
 def test_a_bank_without_zeros_shares_a_value_between_slots():
     matrix = np.arange(1, 41, dtype=np.float32).reshape(2, 20)
     matrix[:, :4] = 0  # so that the first bank is not the fullest
-    storage = BalancedFormat.of(matrix)
-    assert storage.keep == 12
-    arrays = assert_round_trip(storage, matrix)
+    format = BalancedFormat.of(matrix)
+    assert format.keep == 12
+    arrays = assert_round_trip(format, matrix)
     last = arrays["values"][0, 1, :, 0]
     assert (last != 0).all()  # four columns of its own, in twelve slots

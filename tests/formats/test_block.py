@@ -1,4 +1,4 @@
-"""Block storage: exact round trips for every kernel layout, buckets, edges, refusals."""
+"""Block format: exact round trips for every kernel layout, buckets, edges, refusals."""
 
 import numpy as np
 import pytest
@@ -21,25 +21,25 @@ def test_layout():
     matrix = np.zeros((5, 7), np.float32)
     matrix[2:4, 3:6] = [[1, 2, 3], [4, 5, 6]]
     matrix[4, 6] = 7
-    storage = BlockFormat.of(matrix, Block(2, 3))
-    arrays = assert_round_trip(storage, matrix)
-    assert storage.buckets.parts == (Bucket(3, 1),)
+    format = BlockFormat.of(matrix, Block(2, 3))
+    arrays = assert_round_trip(format, matrix)
+    assert format.buckets.parts == (Bucket(3, 1),)
     assert arrays["order"].tolist() == [0, 1, 2]
     assert arrays["columns"].tolist() == [0, 1, 2]
     assert arrays["values"][1].tolist() == [[1, 4], [2, 5], [3, 6]]
     # The last block is moved left by two columns, and its second row does not exist.
-    assert storage.block_start(2) == 4
+    assert format.block_start(2) == 4
     assert arrays["values"][2].tolist() == [[0, 0], [0, 0], [7, 0]]
 
 
 def test_counts_are_those_of_each_row():
     matrix = np.zeros((6, 8), np.float32)
     matrix[:2], matrix[4, 7] = 1, 1
-    storage = BlockFormat.of(matrix, Block(2, 4), limit=1).counted(matrix)
-    arrays = assert_round_trip(storage, matrix)
-    assert storage.kept == 3
+    format = BlockFormat.of(matrix, Block(2, 4), limit=1).counted(matrix)
+    arrays = assert_round_trip(format, matrix)
+    assert format.kept == 3
     assert arrays["counts"].tolist() == [2, 0, 1]
-    assert storage.nbytes() == sum(array.nbytes for array in arrays.values())
+    assert format.nbytes() == sum(array.nbytes for array in arrays.values())
 
 
 def test_buckets_leave_little_padding():
@@ -63,7 +63,7 @@ def test_block_rows_that_do_not_fit_are_refused():
 
 def test_nan_is_refused():
     matrix = np.ones((4, 4), np.float32)
-    storage = BlockFormat.of(matrix, Block(2, 2))
+    format = BlockFormat.of(matrix, Block(2, 2))
     matrix[3, 0] = np.nan
     with pytest.raises(InputError, match="nan at row 3, column 0"):
-        storage.encode(matrix)
+        format.encode(matrix)

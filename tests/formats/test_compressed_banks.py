@@ -27,12 +27,12 @@ def test_round_trip(rows, columns, taps, sparsity, keep, depth, bank):
     matrix = integers(rng, (rows, taps * columns), sparsity)
     matrix *= rng.random(len(matrix[0])) < 0.7
     keep = keep and round_up(keep, depth)
-    storage = CompressedBanksFormat.of(matrix, keep=keep, bank=bank, span=columns, depth=depth)
-    arrays = storage.encode(matrix)
-    assert (storage.decode(arrays) == matrix).all()
-    assert sum(a.nbytes for a in arrays.values()) == storage.nbytes()
-    assert storage.entries == max(1, arrays["starts"][-1])
-    assert storage.longest == max(1, np.diff(arrays["starts"]).max())
+    format = CompressedBanksFormat.of(matrix, keep=keep, bank=bank, span=columns, depth=depth)
+    arrays = format.encode(matrix)
+    assert (format.decode(arrays) == matrix).all()
+    assert sum(a.nbytes for a in arrays.values()) == format.nbytes()
+    assert format.entries == max(1, arrays["starts"][-1])
+    assert format.longest == max(1, np.diff(arrays["starts"]).max())
     first = arrays["columns"].astype(int)
     assert (first // columns == (first + bank - 1) // columns).all()
 
@@ -40,8 +40,8 @@ def test_round_trip(rows, columns, taps, sparsity, keep, depth, bank):
 def test_nine_values_take_a_second_word():
     matrix = np.zeros((16, 32), np.float32)
     matrix[3, 16:25] = np.arange(1, 10)
-    storage = CompressedBanksFormat.of(matrix, keep=9)
-    arrays = storage.encode(matrix)
+    format = CompressedBanksFormat.of(matrix, keep=9)
+    arrays = format.encode(matrix)
     assert arrays["values"].shape == (1, 9, 16)
     assert arrays["values"][0, :, 3].tolist() == list(range(1, 10))
     assert arrays["indices"].view(np.uint32)[0, :, 3].tolist() == [0x76543210, 8]
@@ -52,8 +52,8 @@ def test_a_fuller_bank_takes_more_entries():
     matrix = np.zeros((16, 64), np.float32)
     matrix[3, 32:37] = np.arange(1, 6)
     matrix[4, 2] = 7
-    storage = CompressedBanksFormat.of(matrix, keep=2, bank=32)
-    arrays = storage.encode(matrix)
+    format = CompressedBanksFormat.of(matrix, keep=2, bank=32)
+    arrays = format.encode(matrix)
     assert arrays["columns"].tolist() == [0, 32, 32, 32]
     assert arrays["values"][:, :, 3].tolist() == [[0, 0], [1, 2], [3, 4], [5, 0]]
     assert arrays["indices"].dtype == np.uint16
@@ -77,8 +77,8 @@ def test_a_bank_begins_where_something_is_left_and_a_row_may_be_ahead():
 )
 def test_indices_of_an_entry_take_the_smallest_type(bank, keep, dtype):
     matrix = np.ones((16, bank), np.float32)
-    storage = CompressedBanksFormat.of(matrix, keep=keep, bank=bank)
-    assert storage.encode(matrix)["indices"].dtype == dtype
+    format = CompressedBanksFormat.of(matrix, keep=keep, bank=bank)
+    assert format.encode(matrix)["indices"].dtype == dtype
 
 
 def test_refusals():
@@ -90,7 +90,7 @@ def test_refusals():
         CompressedBanksFormat.of(np.ones((16, 16), np.int8), keep=3, depth=2)
     matrix = np.zeros((16, 16), np.float32)
     matrix[0, :2] = 1
-    storage = CompressedBanksFormat.of(matrix, keep=2)
+    format = CompressedBanksFormat.of(matrix, keep=2)
     matrix[0, 2] = 1
     with pytest.raises(UnsupportedError, match="2 entries of 2 values a row"):
-        storage.encode(matrix)
+        format.encode(matrix)

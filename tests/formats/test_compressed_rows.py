@@ -22,20 +22,20 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 )
 def test_round_trip(rows, runs, run, group, tile, sparsity):
     matrix = integers(np.random.default_rng(rows * runs), (rows, runs * run), sparsity)
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=group, run=run, tile_rows=tile[0], tile_cols=tile[1]
     )
-    arrays = storage.encode(matrix)
-    assert (storage.decode(arrays) == matrix).all()
-    assert sum(a.nbytes for a in arrays.values()) == storage.nbytes()
-    assert arrays["starts"][-1] <= storage.entries == len(arrays["values"])
-    assert np.diff(arrays["starts"]).max() <= storage.longest
+    arrays = format.encode(matrix)
+    assert (format.decode(arrays) == matrix).all()
+    assert sum(a.nbytes for a in arrays.values()) == format.nbytes()
+    assert arrays["starts"][-1] <= format.entries == len(arrays["values"])
+    assert np.diff(arrays["starts"]).max() <= format.longest
 
 
 def test_slots_are_sorted_by_length_within_a_tile():
     matrix = integers(np.random.default_rng(0), (32, 40), 0.7)
-    storage = CompressedRowsFormat.of(matrix, tile_rows=16, tile_cols=20)
-    arrays = storage.encode(matrix)
+    format = CompressedRowsFormat.of(matrix, tile_rows=16, tile_cols=20)
+    arrays = format.encode(matrix)
     lengths = np.diff(arrays["starts"]).reshape(2, 2, 16)
     assert (np.diff(lengths) >= 0).all()
     expected = (matrix.reshape(2, 16, 2, 20) != 0).sum(-1).transpose(0, 2, 1)
@@ -46,8 +46,8 @@ def test_slots_are_sorted_by_length_within_a_tile():
 def test_only_kept_blocks_are_stored():
     matrix = np.zeros((32, 16), np.float32)
     matrix[20, 9] = 3
-    storage = CompressedRowsFormat.of(matrix, group=16, run=8, tile_rows=16, tile_cols=16)
-    arrays = storage.encode(matrix)
+    format = CompressedRowsFormat.of(matrix, group=16, run=8, tile_rows=16, tile_cols=16)
+    arrays = format.encode(matrix)
     assert arrays["values"].shape == (1, 8, 16)
     assert arrays["values"][0, 1, 4] == 3
     assert arrays["columns"].tolist() == [8]
@@ -58,20 +58,20 @@ def test_only_kept_blocks_are_stored():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_values_keep_their_dtype(dtype):
     matrix = integers(np.random.default_rng(1), (20, 24), 0.8).astype(dtype)
-    storage = CompressedRowsFormat.of(matrix)
-    arrays = storage.encode(matrix)
+    format = CompressedRowsFormat.of(matrix)
+    arrays = format.encode(matrix)
     assert arrays["values"].dtype == dtype
-    assert storage.nbytes(dtype) == sum(a.nbytes for a in arrays.values())
-    assert (storage.decode(arrays) == matrix).all()
+    assert format.nbytes(dtype) == sum(a.nbytes for a in arrays.values())
+    assert (format.decode(arrays) == matrix).all()
 
 
 def test_wide_tiles_take_wider_columns():
     matrix = np.zeros((1, 70000), np.float32)
     matrix[0, [0, 69999]] = 1
-    storage = CompressedRowsFormat.of(matrix, tile_cols=70000)
-    arrays = storage.encode(matrix)
+    format = CompressedRowsFormat.of(matrix, tile_cols=70000)
+    arrays = format.encode(matrix)
     assert arrays["columns"].dtype == np.int32
-    assert (storage.decode(arrays) == matrix).all()
+    assert (format.decode(arrays) == matrix).all()
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_extents_that_do_not_divide_are_refused(extents):
 
 def test_other_zeros_are_refused():
     matrix = integers(np.random.default_rng(2), (16, 16), 0.5)
-    storage = CompressedRowsFormat.of(matrix)
+    format = CompressedRowsFormat.of(matrix)
     matrix[0, 0] = 0 if matrix[0, 0] else 1
     with pytest.raises(UnsupportedError, match="nonzero runs"):
-        storage.encode(matrix)
+        format.encode(matrix)
 
 
 def test_values_that_are_not_finite_are_refused():
     matrix = np.zeros((16, 16), np.float32)
-    storage = CompressedRowsFormat.of(matrix)
+    format = CompressedRowsFormat.of(matrix)
     matrix[3, 4] = np.nan
     with pytest.raises(InputError, match="row 3, column 4"):
-        storage.encode(matrix)
+        format.encode(matrix)

@@ -1,4 +1,4 @@
-"""Dense storage: exact round trips, rows side by side."""
+"""Dense format: exact round trips, rows side by side."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +9,9 @@ from tvm_sparse.formats.dense import DenseFormat, DenseTapFormat
 
 @given(matrices(), st.sampled_from([1, 4, 16]))
 def test_rows_side_by_side(matrix, lanes):
-    storage = DenseFormat(*matrix.shape, lanes)
-    arrays = assert_round_trip(storage, matrix)
-    assert arrays["values"].shape == (storage.row_blocks, matrix.shape[1], lanes)
+    format = DenseFormat(*matrix.shape, lanes)
+    arrays = assert_round_trip(format, matrix)
+    assert arrays["values"].shape == (format.row_blocks, matrix.shape[1], lanes)
 
 
 @given(matrices())

@@ -1,4 +1,4 @@
-"""Depthwise-tap storage: exact round trips, taps of one channel or of a group, refusals."""
+"""Depthwise-tap format: exact round trips, taps of one channel or of a group, refusals."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ from tvm_sparse.patterns.depthwise import DepthwiseTaps
     st.integers(1, 3),
 )
 def test_round_trip(matrix, lanes, shared, limit):
-    storage = DepthwiseTapsFormat.of(matrix, lanes=lanes, shared=shared, limit=limit)
-    assert_round_trip(storage, matrix)
-    assert shared is None or storage.shared == shared
+    format = DepthwiseTapsFormat.of(matrix, lanes=lanes, shared=shared, limit=limit)
+    assert_round_trip(format, matrix)
+    assert shared is None or format.shared == shared
 
 
 def test_layout():
@@ -34,7 +34,7 @@ def test_layout():
     assert assert_round_trip(shared, matrix)["taps"].tolist() == [1, 2, 0]
 
 
-def test_the_smaller_storage_is_taken():
+def test_the_smaller_format_is_taken():
     rng = np.random.default_rng(0)
     scores = rng.random((960, 9)).astype(np.float32)
     single = scores * DepthwiseTaps(32).project(scores, 0.78)
@@ -54,7 +54,7 @@ def test_groups_that_do_not_fit_are_refused():
 
 def test_nan_is_refused():
     matrix = np.eye(3, dtype=np.float32)
-    storage = DepthwiseTapsFormat.of(matrix)
+    format = DepthwiseTapsFormat.of(matrix)
     matrix[1, 1] = np.nan
     with pytest.raises(InputError, match="nan at row 1, column 1"):
-        storage.encode(matrix)
+        format.encode(matrix)

@@ -46,12 +46,12 @@ def pruned(columns: int, density: float, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("name", FORMATS)
 def test_zeros_that_are_stored_are_zeros_of_the_matrix(name, columns, density):
     matrix = pruned(columns, density, seed=columns)
-    storage = FORMATS[name](matrix)
-    matrix = matrix[:, : storage.taps if "depthwise" in name else storage.cols]
-    arrays = storage.encode(matrix)
-    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    format = FORMATS[name](matrix)
+    matrix = matrix[:, : format.taps if "depthwise" in name else format.cols]
+    arrays = format.encode(matrix)
+    np.testing.assert_array_equal(format.decode(arrays), matrix)
     marked = {**arrays, "values": (arrays["values"] == 0).astype(np.float32)}
-    assert not (storage.decode(marked) * matrix).any()
+    assert not (format.decode(marked) * matrix).any()
 
 
 def ahead(dtype: type, depth: int) -> tuple[CompressedBanksFormat, np.ndarray]:
@@ -65,15 +65,15 @@ def ahead(dtype: type, depth: int) -> tuple[CompressedBanksFormat, np.ndarray]:
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_rows_that_take_nothing_of_a_full_bank_store_no_zeros_of_it(dtype, depth):
-    storage, matrix = ahead(dtype, depth)
-    arrays = storage.encode(matrix)
-    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    format, matrix = ahead(dtype, depth)
+    arrays = format.encode(matrix)
+    np.testing.assert_array_equal(format.decode(arrays), matrix)
     marked = {**arrays, "values": (arrays["values"] == 0).astype(np.float32)}
-    assert not (storage.decode(marked) * matrix).any()
+    assert not (format.decode(marked) * matrix).any()
 
 
 def test_integers_are_stored_once():
-    storage, matrix = ahead(np.int8, 1)
-    arrays = storage.encode(matrix)
-    np.testing.assert_array_equal(storage.decode(arrays), matrix)
+    format, matrix = ahead(np.int8, 1)
+    arrays = format.encode(matrix)
+    np.testing.assert_array_equal(format.decode(arrays), matrix)
     assert np.count_nonzero(arrays["values"]) == np.count_nonzero(matrix)

@@ -25,26 +25,26 @@ def joint(rng, rows, cols, lanes, step, share):
 )
 def test_round_trip(rows, cols, share, lanes, step, apart, seed):
     dense = joint(np.random.default_rng(seed), rows, cols, lanes, step, share)
-    storage = KeptTilesFormat.of(dense, lanes=lanes, step=step, apart=apart)
-    arrays = storage.encode(dense)
-    assert np.array_equal(storage.decode(arrays), dense)
-    assert storage.nbytes(dense.dtype) == sum(a.nbytes for a in arrays.values())
-    kept = arrays["kept"].reshape(-1, storage.slots)
+    format = KeptTilesFormat.of(dense, lanes=lanes, step=step, apart=apart)
+    arrays = format.encode(dense)
+    assert np.array_equal(format.decode(arrays), dense)
+    assert format.nbytes(dense.dtype) == sum(a.nbytes for a in arrays.values())
+    kept = arrays["kept"].reshape(-1, format.slots)
     assert (np.diff(kept, axis=1) > 0).all()
-    assert kept.max() < storage.across
+    assert kept.max() < format.across
 
 
 def test_empty_tiles_are_not_stored():
     dense = np.zeros((32, 160), "float32")
     dense[3, 40], dense[20, 150] = 1, 2
-    storage = KeptTilesFormat.of(dense, lanes=16, step=32)
-    assert (storage.slots, storage.across) == (1, 5)
-    assert storage.encode(dense)["kept"].tolist() == [1, 4]
+    format = KeptTilesFormat.of(dense, lanes=16, step=32)
+    assert (format.slots, format.across) == (1, 5)
+    assert format.encode(dense)["kept"].tolist() == [1, 4]
 
 
 def test_too_many_tiles():
     dense = np.zeros((16, 64), "float32")
     dense[0, 0] = 1
-    storage = KeptTilesFormat.of(dense, lanes=16, step=16)
+    format = KeptTilesFormat.of(dense, lanes=16, step=16)
     with pytest.raises(UnsupportedError, match="4 tiles in block row 0; expected at most 1"):
-        storage.encode(np.ones((16, 64), "float32"))
+        format.encode(np.ones((16, 64), "float32"))

@@ -17,11 +17,11 @@ from tvm_sparse.formats.narrow import NarrowFormat, exact
 @pytest.mark.parametrize("kind", [BalancedFormat, CompressedRowsFormat])
 def test_round_trip(stored, kind):
     matrix = integers(np.random.default_rng(0), (40, 48), 0.7)
-    storage = NarrowFormat(kind.of(matrix), stored)
-    arrays = storage.encode(matrix)
+    format = NarrowFormat(kind.of(matrix), stored)
+    arrays = format.encode(matrix)
     assert arrays["values"].dtype.itemsize == 2
-    assert storage.nbytes() == sum(a.nbytes for a in arrays.values())
-    assert (storage.decode(arrays) == matrix).all()
+    assert format.nbytes() == sum(a.nbytes for a in arrays.values())
+    assert (format.decode(arrays) == matrix).all()
 
 
 @pytest.mark.parametrize(

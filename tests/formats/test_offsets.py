@@ -20,11 +20,11 @@ from tvm_sparse.selection.narrow import stored
 def test_offsets_are_sums_of_rows(zero):
     matrix = sparse_bytes(np.random.default_rng(0), (21, 70), 0.5)
     inner = BalancedFormat.of(matrix, bank=64, depth=4)
-    storage = OffsetFormat(inner, 21, zero)
-    arrays = storage.encode(matrix)
+    format = OffsetFormat(inner, 21, zero)
+    arrays = format.encode(matrix)
     np.testing.assert_array_equal(arrays["offsets"], -zero * matrix.astype(int).sum(1))
-    np.testing.assert_array_equal(storage.decode(arrays), matrix)
-    assert storage.nbytes() == sum(a.nbytes for a in arrays.values())
+    np.testing.assert_array_equal(format.decode(arrays), matrix)
+    assert format.nbytes() == sum(a.nbytes for a in arrays.values())
     assert list(arrays)[-1] == "offsets", "the order of the operator's parameters"
 
 
@@ -33,11 +33,11 @@ def test_sums_that_may_leave_32_bits_are_refused():
     whole, rest = divmod(most, 128)
     matrix = np.full((2, whole + 1), -128, np.int8)
     matrix[:, -1] = -rest
-    storage = OffsetFormat(DenseFormat(*matrix.shape, depth=4), 2, 0)
-    assert storage.encode(matrix)["offsets"].dtype == np.int32
+    format = OffsetFormat(DenseFormat(*matrix.shape, depth=4), 2, 0)
+    assert format.encode(matrix)["offsets"].dtype == np.int32
     matrix[1, -1] -= 1
     with pytest.raises(UnsupportedError, match=f"{most + 1} in row 1"):
-        storage.encode(matrix)
+        format.encode(matrix)
 
 
 @pytest.mark.parametrize(

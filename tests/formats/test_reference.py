@@ -55,10 +55,10 @@ def test_banks(matrix, bank, lanes, share, segments, enough):
     arguments = (raw, magnitude, bank, lanes, share, segments)
     (most,) = assert_same("most_in_bank", *arguments, outputs=[])
     keep = max(1, most if enough else most // 2)
-    storage = BalancedFormat(*raw.shape, keep, bank, lanes, share, segments)
-    values = np.zeros((storage.row_blocks, storage.banks, keep, lanes), raw.dtype)
-    indices = np.zeros((storage.row_blocks // share, storage.words, lanes), np.int32)
-    extents = (bank, share, segments, storage.banks_per_word)
+    format = BalancedFormat(*raw.shape, keep, bank, lanes, share, segments)
+    values = np.zeros((format.row_blocks, format.banks, keep, lanes), raw.dtype)
+    indices = np.zeros((format.row_blocks // share, format.words, lanes), np.int32)
+    extents = (bank, share, segments, format.banks_per_word)
     if keep >= most:
         assert_same("pack_banks", raw, magnitude, *extents, outputs=[values, indices])
     else:

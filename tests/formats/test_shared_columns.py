@@ -21,12 +21,12 @@ from tvm_sparse.formats.shared_columns import SharedColumnsFormat
 )
 def test_round_trip(rows, cols, group, depth, sparsity):
     matrix = integers(np.random.default_rng(rows * cols), (rows, cols), sparsity)
-    storage = SharedColumnsFormat.of(matrix, group=group, depth=depth)
-    arrays = storage.encode(matrix)
-    assert (storage.decode(arrays) == matrix).all()
-    assert sum(a.nbytes for a in arrays.values()) == storage.nbytes()
-    assert arrays["starts"][-1] <= storage.entries == len(arrays["values"])
-    assert np.diff(arrays["starts"]).max() <= storage.longest
+    format = SharedColumnsFormat.of(matrix, group=group, depth=depth)
+    arrays = format.encode(matrix)
+    assert (format.decode(arrays) == matrix).all()
+    assert sum(a.nbytes for a in arrays.values()) == format.nbytes()
+    assert arrays["starts"][-1] <= format.entries == len(arrays["values"])
+    assert np.diff(arrays["starts"]).max() <= format.longest
 
 
 def test_columns_of_an_entry_lie_side_by_side():
@@ -45,6 +45,6 @@ def test_columns_of_an_entry_lie_side_by_side():
 def test_other_columns_are_refused():
     matrix = np.zeros((16, 8), np.int8)
     matrix[0, 0] = 1
-    storage = SharedColumnsFormat.of(matrix, depth=4)
+    format = SharedColumnsFormat.of(matrix, depth=4)
     with pytest.raises(UnsupportedError, match="2 entries, at most 2 of a group"):
-        storage.encode(np.ones((16, 8), np.int8))
+        format.encode(np.ones((16, 8), np.int8))

@@ -21,10 +21,10 @@ from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 def test_round_trip(rows, taps, channels, tile, sparsity):
     matrix = integers(np.random.default_rng(rows), (rows, len(taps) * channels), sparsity)
     inner = CompressedRowsFormat.of(matrix, tile_rows=tile[0], tile_cols=tile[1])
-    storage = ShiftedRowsFormat(inner, 31, tuple(taps))
-    arrays = storage.encode(matrix)
-    assert (storage.decode(arrays) == matrix).all()
-    assert sum(a.nbytes for a in arrays.values()) == storage.nbytes()
+    format = ShiftedRowsFormat(inner, 31, tuple(taps))
+    arrays = format.encode(matrix)
+    assert (format.decode(arrays) == matrix).all()
+    assert sum(a.nbytes for a in arrays.values()) == format.nbytes()
 
 
 def test_places_are_those_of_channel_and_tap():

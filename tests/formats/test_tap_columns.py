@@ -17,12 +17,12 @@ from tvm_sparse.formats.tap_columns import TapColumnsFormat
     seed=st.integers(0, 99),
 )
 def test_taps_come_back(channels, taps, depth, shared, seed):
-    storage = TapColumnsFormat(channels, taps, depth, shared)
+    format = TapColumnsFormat(channels, taps, depth, shared)
     shape = channels, taps[0] * taps[1]
     matrix = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
-    arrays = storage.encode(matrix)
-    np.testing.assert_array_equal(storage.decode(arrays), matrix)
-    assert storage.nbytes("int8") == arrays["values"].nbytes
+    arrays = format.encode(matrix)
+    np.testing.assert_array_equal(format.decode(arrays), matrix)
+    assert format.nbytes("int8") == arrays["values"].nbytes
 
 
 def test_taps_of_the_second_row_are_one_place_later():

@@ -1,4 +1,4 @@
-"""2:4 storage: its round trip, and the instruction that reads it, emulated from the PTX ISA."""
+"""2:4 format: its round trip, and the instruction that reads it, emulated from the PTX ISA."""
 
 import numpy as np
 import pytest
@@ -19,10 +19,10 @@ def test_round_trip(shape, keep):
     rng = np.random.default_rng(0)
     rows, cols = shape
     matrix = pruned(rng, (rows, -(-cols // 4) * 4), keep)[:, :cols]
-    storage = TwoFourFormat(rows, cols, 64, 32)
-    arrays = storage.encode(matrix)
-    assert np.array_equal(storage.decode(arrays), matrix)
-    assert storage.nbytes() == sum(a.nbytes for a in arrays.values())
+    format = TwoFourFormat(rows, cols, 64, 32)
+    arrays = format.encode(matrix)
+    assert np.array_equal(format.decode(arrays), matrix)
+    assert format.nbytes() == sum(a.nbytes for a in arrays.values())
 
 
 def test_full_quads_are_refused():
@@ -37,7 +37,7 @@ def mma_sp(a, metadata, b, selector):
 
     ``a`` has eight values of 32 lanes, ``metadata`` a word of each, ``b`` eight values of each.
     In a group of four lanes, the pair ``selector`` of them holds the metadata; the first of the
-    pair for columns 0 to 15, the second for the others (PTX ISA, "Sparse matrix storage").
+    pair for columns 0 to 15, the second for the others (PTX ISA, "Sparse matrix format").
     """
     left, right = np.zeros((16, 32)), np.zeros((32, 8))
     for lane in range(32):

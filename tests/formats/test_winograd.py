@@ -1,4 +1,4 @@
-"""Winograd's storage of 3x3 kernels: what each value is, exact where fp32 holds it."""
+"""Winograd's format of 3x3 kernels: what each value is, exact where fp32 holds it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tvm_sparse.formats.winograd import KERNEL, WinogradFormat
 
 def test_values_are_transformed_kernels():
     matrix = integers(np.random.default_rng(0), (32, 9 * 5))
-    storage = WinogradFormat(32, 5)
-    values = storage.encode(matrix)["values"]
-    assert values.shape == storage.shape == (2, 4, 4, 5, 16)
-    assert values.nbytes == storage.nbytes()
+    format = WinogradFormat(32, 5)
+    values = format.encode(matrix)["values"]
+    assert values.shape == format.shape == (2, 4, 4, 5, 16)
+    assert values.nbytes == format.nbytes()
     kernels = matrix.reshape(32, 3, 3, 5)
     for feature, column in ((0, 0), (19, 3), (31, 4)):
         expected = KERNEL @ kernels[feature, :, :, column] @ KERNEL.T

@@ -71,10 +71,10 @@ def looked_up():
 def test_a_toy_machine_from_outside(looked_up):
     contraction, rng = Contraction((5,), 32, 32), np.random.default_rng(0)
     matrix, x = keep_of_bank(rng, (32, 32), 4), integers(rng, contraction.input_shape)
-    storage = BalancedFormat.of(matrix, bank=4)
-    func = balanced(contraction, storage, host())
+    format = BalancedFormat.of(matrix, bank=4)
+    func = balanced(contraction, format, host())
     assert looked_up, "the toy's own lookup is emitted"
-    got = run(func, [x, *storage.encode(matrix).values()], contraction.output_shape)
+    got = run(func, [x, *format.encode(matrix).values()], contraction.output_shape)
     assert (got == reference(contraction, x, matrix)).all()
     assert machine_of(host()).accumulators == 1, "and its tiles are as small as its registers"
 
@@ -84,7 +84,7 @@ def test_candidates_use_the_banks_of_a_toy_machine(looked_up):
 
     matrix = keep_of_bank(np.random.default_rng(0), (32, 32), 4)
     (candidate,) = balanced_candidates(Contraction((64,), 32, 32), Scan(matrix), host())
-    assert candidate.storage.bank == 4
+    assert candidate.format.bank == 4
 
 
 @pytest.mark.parametrize(("cpu", "kilobytes"), [("znver4", 32), ("znver5", 48), ("haswell", 32)])

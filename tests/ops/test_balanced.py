@@ -19,9 +19,9 @@ def assert_exact(contraction, matrix, share=1, target=None, bank=16):
     rng = np.random.default_rng(1)
     x = integers(rng, contraction.input_shape)
     segments = math.prod(contraction.taps)
-    storage = BalancedFormat.of(matrix, bank=bank, share=share, segments=segments)
-    func = balanced(contraction, storage, target or host())
-    operands = [x, *storage.encode(matrix).values()]
+    format = BalancedFormat.of(matrix, bank=bank, share=share, segments=segments)
+    func = balanced(contraction, format, target or host())
+    operands = [x, *format.encode(matrix).values()]
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 

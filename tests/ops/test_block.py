@@ -20,13 +20,13 @@ def assert_exact(contraction, sparsity, group=16, step=4, target=None):
     kept = rng.random((-(-features // group), columns // step)) >= sparsity
     kept = kept.repeat(group, 0).repeat(step, 1)[:features]
     matrix = integers(rng, contraction.matrix_shape) * kept
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=group, run=step, tile_rows=group, tile_cols=columns
     )
     x = integers(rng, contraction.input_shape)
-    operands = [x, *storage.encode(matrix).values()]
+    operands = [x, *format.encode(matrix).values()]
     got = run(
-        block(contraction, storage, target or host()), operands, contraction.output_shape, target
+        block(contraction, format, target or host()), operands, contraction.output_shape, target
     )
     assert (got == reference(contraction, x, matrix)).all()
 

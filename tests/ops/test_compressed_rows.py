@@ -17,10 +17,10 @@ from tvm_sparse.ops.contractions.contraction import Contraction, reference
 def assert_exact(contraction, sparsity, vectors=2, target=None, **extents):
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
-    storage = CompressedRowsFormat.of(matrix, **extents)
+    format = CompressedRowsFormat.of(matrix, **extents)
     x = integers(rng, contraction.input_shape)
-    func = compressed_rows(contraction, storage, host(), vectors)
-    operands = [x, *storage.encode(matrix).values()]
+    func = compressed_rows(contraction, format, host(), vectors)
+    operands = [x, *format.encode(matrix).values()]
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 

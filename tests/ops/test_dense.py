@@ -26,9 +26,9 @@ CASES = [
 def test_exact_on_small_integers(contraction):
     rng = np.random.default_rng(0)
     x, matrix = integers(rng, contraction.input_shape), integers(rng, contraction.matrix_shape)
-    storage = DenseFormat(*contraction.matrix_shape)
-    func = dense(contraction, storage, host())
-    got = run(func, [x, *storage.encode(matrix).values()], contraction.output_shape)
+    format = DenseFormat(*contraction.matrix_shape)
+    func = dense(contraction, format, host())
+    got = run(func, [x, *format.encode(matrix).values()], contraction.output_shape)
     assert (got == reference(contraction, x, matrix)).all()
 
 
@@ -37,9 +37,9 @@ def test_other_instruction_sets(cpu):
     rng = np.random.default_rng(0)
     contraction = Contraction((5,), 24, 40)
     x, matrix = integers(rng, contraction.input_shape), integers(rng, contraction.matrix_shape)
-    storage = DenseFormat(*contraction.matrix_shape)
-    operands = [x, *storage.encode(matrix).values()]
-    got = run(dense(contraction, storage, host(cpu)), operands, contraction.output_shape, host(cpu))
+    format = DenseFormat(*contraction.matrix_shape)
+    operands = [x, *format.encode(matrix).values()]
+    got = run(dense(contraction, format, host(cpu)), operands, contraction.output_shape, host(cpu))
     assert (got == reference(contraction, x, matrix)).all()
 
 
@@ -48,8 +48,8 @@ def test_error_is_bounded_on_reals():
     contraction = Contraction((9,), 300, 50)
     x = rng.standard_normal((9, 300), dtype=np.float32)
     matrix = rng.standard_normal((50, 300), dtype=np.float32)
-    storage = DenseFormat(50, 300)
-    got = run(dense(contraction, storage, host()), [x, storage.encode(matrix)["values"]], (9, 50))
+    format = DenseFormat(50, 300)
+    got = run(dense(contraction, format, host()), [x, format.encode(matrix)["values"]], (9, 50))
     exact = x.astype(np.float64) @ matrix.T.astype(np.float64)
     gamma = 300 * np.finfo(np.float32).eps
     assert (np.abs(got - exact) <= gamma * (np.abs(x) @ np.abs(matrix.T))).all()

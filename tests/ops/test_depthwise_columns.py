@@ -33,10 +33,10 @@ def plane(rows, pixels, taps, strides=(1, 1), dilation=(1, 1), channels=16):
 
 
 def check(c, target):
-    storage = tap_columns_format(c, target)
-    assert storage is not None
+    format = tap_columns_format(c, target)
+    assert format is not None
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.2)
-    assert_integers(c, matrix, storage, depthwise_columns, target)
+    assert_integers(c, matrix, format, depthwise_columns, target)
 
 
 @pytest.mark.grid

@@ -21,12 +21,12 @@ def assert_exact(extents, channels, lanes, sparsity, target=None):
     )
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=lanes, tile_rows=lanes, tile_cols=matrix.shape[1]
     )
     x = integers(rng, contraction.input_shape)
-    operands = [x, *storage.encode(matrix).values()]
-    func = depthwise_taps(contraction, storage, host())
+    operands = [x, *format.encode(matrix).values()]
+    func = depthwise_taps(contraction, format, host())
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 

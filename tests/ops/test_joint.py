@@ -27,10 +27,10 @@ def masked(rng, shape, coarse, keep):
 def assert_exact(contraction, coarse=0.5, keep=4, target=None, slots=4, bank=16):
     rng = np.random.default_rng(1)
     matrix = masked(rng, contraction.matrix_shape, coarse, keep)
-    storage = CompressedBanksFormat.of(matrix, keep=slots, bank=bank, span=contraction.columns)
+    format = CompressedBanksFormat.of(matrix, keep=slots, bank=bank, span=contraction.columns)
     x = integers(rng, contraction.input_shape)
-    func = joint(contraction, storage, target or host())
-    operands = [x, *storage.encode(matrix).values()]
+    func = joint(contraction, format, target or host())
+    operands = [x, *format.encode(matrix).values()]
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 
@@ -84,9 +84,9 @@ def test_layers_that_are_worth_threads(lead):
 
 def test_banks_that_may_cross_a_tap_are_refused():
     contraction = window(WINDOWS[0], 32, 24)
-    storage = CompressedBanksFormat.of(np.ones(contraction.matrix_shape, np.float32), keep=2)
+    format = CompressedBanksFormat.of(np.ones(contraction.matrix_shape, np.float32), keep=2)
     with pytest.raises(UnsupportedError, match="taps of 32"):
-        joint(contraction, storage, host())
+        joint(contraction, format, host())
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])

@@ -28,8 +28,8 @@ def pointwise(batch, height, width, columns=64, features=80):
     return Contraction(lead, columns, features, (1, 1), (1, 1), (1, 1), (height, width))
 
 
-def sums(c, func, storage, matrix, x):
-    operands = [x.astype(c.dtype), *storage.encode(matrix).values()]
+def sums(c, func, format, matrix, x):
+    operands = [x.astype(c.dtype), *format.encode(matrix).values()]
     return run(func, operands, c.output_shape, host(), c.out_dtype)
 
 
@@ -38,10 +38,10 @@ def check(c):
     kept = keep_of_bank(rng, c.matrix_shape, 4)
     depth = {"bank": 64, "depth": 4} if c.dtype == "uint8" else {}
     weight = kept.astype(c.numerics.weight)
-    storage = BalancedFormat.of(weight, **depth)
+    format = BalancedFormat.of(weight, **depth)
     x = np.abs(integers(rng, c.input_shape))
     expected = reference(c, x, kept)
-    got = sums(c, balanced(c, storage, host()), storage, weight, x)
+    got = sums(c, balanced(c, format, host()), format, weight, x)
     np.testing.assert_array_equal(got, expected)
     plain = dense_format(c, host())
     np.testing.assert_array_equal(sums(c, dense(c, plain, host()), plain, weight, x), expected)

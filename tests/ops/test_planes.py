@@ -22,13 +22,11 @@ def assert_exact(c, after=None, sparsity=0.7, vectors=4, target=None, **extents)
     matrix = integers(rng, c.matrix_shape, sparsity)
     plane = plane_of(c, vectors)
     extents = {"tile_rows": c.features // c.groups} | extents
-    storage = ShiftedRowsFormat(
-        CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places
-    )
+    format = ShiftedRowsFormat(CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places)
     before, output_shape = planes_shapes(c)
     x = integers(rng, before)
-    operands = [x, *storage.encode(matrix).values()]
-    got = run(planes(c, storage, host(), vectors), operands, output_shape, target)
+    operands = [x, *format.encode(matrix).values()]
+    got = run(planes(c, format, host(), vectors), operands, output_shape, target)
     widths = list(zip(c.borders, after or c.borders, strict=True))
     padded = np.pad(np.moveaxis(x, 1, -1), [(0, 0), *widths, (0, 0)])
     plain = replace(c, padded=padded.shape[1:-1], borders=())

@@ -1,4 +1,4 @@
-"""A recurrent layer as one function, around the product of any storage."""
+"""A recurrent layer as one function, around the product of any format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCALE = 2.0**-6
 
 
 def candidates(r: Recurrence, weight: np.ndarray):
-    """Return every storage of the state's product, by its name."""
+    """Return every format of the state's product, by its name."""
     scan = Analysis(weight).scan("hwi")
     sparse = [c for c in sparse_candidates(r.product, scan, host()) if not isinstance(c, str)]
     return {c.name: c for c in (dense_candidate(r.product, host()), *sparse)}
@@ -49,7 +49,7 @@ def run(r: Recurrence, candidate, weight, given, meaning=()):
     built = build_scheduled(scheduled(func, host()), host())
     shapes = [r.sequence_shape(r.hidden), *[r.state_shape] * (states - 1)]
     outs = [tvm.runtime.tensor(np.full(shape, np.nan, np.float32)) for shape in shapes]
-    arrays = list(candidate.storage.encode(weight).values())
+    arrays = list(candidate.format.encode(weight).values())
     args = [tvm.runtime.tensor(np.ascontiguousarray(a)) for a in (gates, *arrays, *meaning, *rest)]
     built["main"](*args, *outs)
     return [out.numpy() for out in outs]
@@ -65,7 +65,7 @@ def reference(r: Recurrence, weight, given, dtype=torch.float64):
 
 
 def check(r: Recurrence, weight, given, names=None, atol=0.0):
-    """Compare the storages called ``names``, or all, with the reference."""
+    """Compare the formats called ``names``, or all, with the reference."""
     for name, candidate in candidates(r, weight).items():
         if names is None or name in names:
             wanted = reference(r, weight, given)
@@ -75,7 +75,7 @@ def check(r: Recurrence, weight, given, names=None, atol=0.0):
 
 @pytest.mark.grid
 @pytest.mark.parametrize("sort", ["unstructured", "balanced", "block", "joint"])
-def test_every_storage_is_exact_on_small_integers(sort):
+def test_every_format_is_exact_on_small_integers(sort):
     rng = np.random.default_rng(0)
     r = Recurrence("rnn_relu", 2, 3, 64, bias=True)
     weight = integers(rng, (r.gates, r.hidden))

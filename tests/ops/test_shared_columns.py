@@ -37,8 +37,8 @@ def check(c, sparsity, group=16, target=None):
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.1)
     matrix *= shared(matrix.shape, sparsity, group)
     taps = math.prod(c.taps)
-    storage = SharedColumnsFormat.of(matrix, group=group, depth=4, taps=taps)
-    assert_integers(c, matrix, storage, shared_columns, target)
+    format = SharedColumnsFormat.of(matrix, group=group, depth=4, taps=taps)
+    assert_integers(c, matrix, format, shared_columns, target)
 
 
 @pytest.mark.grid

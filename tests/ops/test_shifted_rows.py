@@ -25,12 +25,10 @@ def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, **extents):
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
     plane = Plane(contraction, vectors)
-    storage = ShiftedRowsFormat(
-        CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places
-    )
+    format = ShiftedRowsFormat(CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places)
     x = integers(rng, contraction.input_shape)
-    operands = [x, *storage.encode(matrix).values()]
-    func = shifted_rows(contraction, storage, host(), vectors)
+    operands = [x, *format.encode(matrix).values()]
+    func = shifted_rows(contraction, format, host(), vectors)
     got = run(func, operands, contraction.output_shape, target)
     assert (got == reference(contraction, x, matrix)).all()
 
@@ -117,6 +115,6 @@ def test_vectors_need_no_care_of_masks():
     c = Contraction((1, 14, 14), 16, 32, (3, 3), (1, 1), (1, 1), (16, 16), groups=2)
     matrix = np.ones(c.matrix_shape, np.float32)
     plane = Plane(c, 2)
-    storage = ShiftedRowsFormat(CompressedRowsFormat.of(matrix), plane.step, plane.places)
-    mod = scheduled(shifted_rows(c, storage, host(), 2), host())
+    format = ShiftedRowsFormat(CompressedRowsFormat.of(matrix), plane.step, plane.places)
+    mod = scheduled(shifted_rows(c, format, host(), 2), host())
     assert not any(has_masked_loop(f) for _, f in tvm.IRModule(mod.functions).functions_items())

@@ -25,10 +25,10 @@ def layer(batch, height, width, columns, features):
 
 
 def convolved(contraction, x, matrix, target=None):
-    storage = WinogradFormat(contraction.features, contraction.columns)
-    operands = [x, *storage.encode(matrix).values()]
+    format = WinogradFormat(contraction.features, contraction.columns)
+    operands = [x, *format.encode(matrix).values()]
     return run(
-        winograd(contraction, storage, target or host()), operands, contraction.output_shape, target
+        winograd(contraction, format, target or host()), operands, contraction.output_shape, target
     )
 
 
@@ -78,11 +78,11 @@ def test_several_threads(monkeypatch, threads, extent):
 
 def test_any_batch():
     symbolic = replace(layer(1, 6, 5, 16, 16), lead=(tirx.Var("n", "int64"), 6, 5))
-    storage = WinogradFormat(16, 16)
-    built = build_function(winograd(symbolic, storage, host()), host())["main"]
+    format = WinogradFormat(16, 16)
+    built = build_function(winograd(symbolic, format, host()), host())["main"]
     rng = np.random.default_rng(0)
     matrix = integers(rng, symbolic.matrix_shape)
-    values = tvm.runtime.tensor(storage.encode(matrix)["values"])
+    values = tvm.runtime.tensor(format.encode(matrix)["values"])
     for batch in (1, 3):
         static = layer(batch, 6, 5, 16, 16)
         x = integers(rng, static.input_shape)
@@ -159,11 +159,11 @@ def _exact_at_open_sizes(static, sizes):
     padded = tuple(e + 2 if isinstance(e, int) else tirx.Var("p", "int64") for e in extents[1:])
     open_layer = replace(layer(1, 8, 8, 16, 32), lead=tuple(extents), padded=padded)
     assert fits(open_layer, host())
-    storage = WinogradFormat(32, 16)
-    built = build_function(winograd(open_layer, storage, host()), host())["main"]
+    format = WinogradFormat(32, 16)
+    built = build_function(winograd(open_layer, format, host()), host())["main"]
     rng = np.random.default_rng(0)
     matrix = integers(rng, open_layer.matrix_shape)
-    values = tvm.runtime.tensor(storage.encode(matrix)["values"])
+    values = tvm.runtime.tensor(format.encode(matrix)["values"])
     for size in sizes:
         lead = [e if isinstance(e, int) else n for e, n in zip(extents, size, strict=True)]
         closed = layer(*lead, 16, 32)

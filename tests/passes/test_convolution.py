@@ -96,7 +96,7 @@ def exact(layer, shape, sparsity=0.0, force=None):
 @pytest.mark.grid
 @pytest.mark.parametrize("force", ["dense", "balanced", "block", "joint", "unstructured"])
 @pytest.mark.parametrize("rank", LAYERS)
-def test_every_storage_in_every_dimension(rank, force):
+def test_every_format_in_every_dimension(rank, force):
     layer = LAYERS[rank](32, 48, 3, stride=2, padding=1)
     library = exact(layer, (2, 32, 6, 7, 5)[: rank + 2], 0.8, force)
     assert [d.chosen for d in library.decisions] == [force]
@@ -106,7 +106,7 @@ def test_every_storage_in_every_dimension(rank, force):
 @pytest.mark.grid
 @pytest.mark.parametrize("force", ["dense", "balanced", "block", "joint"])
 @pytest.mark.parametrize("channels, features, groups", [(64, 32, 2), (48, 24, 6), (60, 90, 3)])
-def test_every_storage_of_groups(channels, features, groups, force):
+def test_every_format_of_groups(channels, features, groups, force):
     if force == "joint" and channels == 60:
         pytest.skip("banks are whole")
     layer = nn.Conv2d(channels, features, 3, padding=1, groups=groups)

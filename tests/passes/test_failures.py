@@ -17,7 +17,7 @@ BEFORE = module(lambda x: relax.op.nn.relu(relax.op.exp(relax.op.nn.relu(x))), (
 
 
 def _failing_on(name: str, error: Exception):
-    def rule(_sweep, call):
+    def rule(_rewriter, call):
         if op_name(call) == name:
             raise error
         return None

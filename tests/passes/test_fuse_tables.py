@@ -26,7 +26,7 @@ def module(shape=(1, 5, 6, 32), *, layer=True, bounded=True, also=False):
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(shape, "int32" if bounded else "float32"))
 
-    class Sweep:
+    class Rewriter:
         builder_ = builder
 
     with builder.function("main", [x]):
@@ -41,7 +41,7 @@ def module(shape=(1, 5, 6, 32), *, layer=True, bounded=True, also=False):
             floats = builder.emit(relax.op.astype(sums, "float32")) if bounded else sums
             scaled = builder.emit(relax.op.multiply(floats, relax.const(2.0**-9, "float32")))
             made = builder.emit(quantize(scaled, 3, "uint8"))
-            found = look_up(Sweep, made, ENTRIES, "uint8", machine_of(host()))
+            found = look_up(Rewriter, made, ENTRIES, "uint8", machine_of(host()))
             results = [found, *([made] if also else [])]
             outputs = [builder.emit_output(result) for result in results]
         builder.emit_func_output(outputs)

@@ -131,7 +131,7 @@ class Product(torch.nn.Module):
         (torch.matmul, (1, 64, 64), (64,)),
     ],
 )
-def test_products_with_pruned_constants_have_storages(formula, weight, shape):
+def test_products_with_pruned_constants_have_formats(formula, weight, shape):
     model, x = Product(formula, *weight).eval(), torch.tensor(integers(shape))
     library = ts.compile(model, (x,), target="cpu", config=ts.Config(measure=False))
     (decision,) = library.decisions

@@ -56,7 +56,7 @@ def test_results_are_exact_and_each_has_a_row(name, sparsity):
 
 @pytest.mark.grid
 @pytest.mark.parametrize("name", sorted({*PRODUCTS} - {"batch of odd matrices"}))
-def test_a_sparse_storage_is_offered(name):
+def test_a_sparse_format_is_offered(name):
     model, x = _model(name)
     config = ts.Config(measure=False, force={"weight": "unstructured"})
     if name in ("column", "vector"):

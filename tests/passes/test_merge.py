@@ -15,8 +15,8 @@ FIRST, SECOND = Contraction((6,), 20, 16), Contraction((6,), 16, 24)
 
 
 def test_same_numbers():
-    storages = [DenseFormat(*c.matrix_shape) for c in (FIRST, SECOND)]
-    functions = [dense(c, s, host()) for c, s in zip((FIRST, SECOND), storages, strict=True)]
+    formats = [DenseFormat(*c.matrix_shape) for c in (FIRST, SECOND)]
+    functions = [dense(c, s, host()) for c, s in zip((FIRST, SECOND), formats, strict=True)]
 
     def between(builder, x, operands):
         return builder.emit(relax.op.nn.relu(builder.emit(relax.op.add(x, operands[0]))))
@@ -25,7 +25,7 @@ def test_same_numbers():
     rng = np.random.default_rng(0)
     x, bias = integers(rng, (6, 20)), integers(rng, (16,))
     weights = [integers(rng, c.matrix_shape) for c in (FIRST, SECOND)]
-    arrays = [s.encode(w)["values"] for s, w in zip(storages, weights, strict=True)]
+    arrays = [s.encode(w)["values"] for s, w in zip(formats, weights, strict=True)]
     assert len(merged.params) == 5
     out = run(merged, [x, arrays[0], bias, arrays[1]], (6, 24), host())
     inner = np.maximum(reference(FIRST, x, weights[0]) + bias, 0)

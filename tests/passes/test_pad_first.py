@@ -29,15 +29,15 @@ def tabled(value, dtypes=("uint8", "uint8"), table=TABLE, also=()):
     """
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(SHAPE, dtypes[0]))
-    sweep = SimpleNamespace(builder_=builder)
+    rewriter = SimpleNamespace(builder_=builder)
     with builder.function("main", [x]):
         with builder.dataflow():
             total = builder.emit(relax.op.add(x, x))
-            found = look_up(sweep, total, table, dtypes[1], machine_of(host()))
+            found = look_up(rewriter, total, table, dtypes[1], machine_of(host()))
             results = {
                 "total": total,
                 "found": found,
-                "padded": pad(sweep, found, (*WIDTHS, value)),
+                "padded": pad(rewriter, found, (*WIDTHS, value)),
             }
             outputs = [builder.emit_output(results[name]) for name in (*also, "padded")]
         builder.emit_func_output(outputs)

@@ -29,7 +29,7 @@ def planned(behind, bias=None):
     builder, kind = relax.BlockBuilder(), relax.TensorType
     x = relax.Var("x", kind([ROWS, COLUMNS], "float16"))
     r = relax.Var("r", kind([ROWS, FEATURES], "float16"))
-    weights = option.storage.encode(np.ones((FEATURES, COLUMNS), np.float16))["values"]
+    weights = option.format.encode(np.ones((FEATURES, COLUMNS), np.float16))["values"]
     with builder.function("main", [x, r], attrs={"num_input": 2}):
         with builder.dataflow():
             name = builder.add_func(option.build(), "linear")

@@ -91,20 +91,20 @@ def test_rows_of_nothing_but_zeros_and_of_large_values(choice):
 
 
 @pytest.mark.parametrize(
-    ("storage", "target"),
+    ("format", "target"),
     [
         ("dense", next(iter(TARGETS))),
         ("balanced", next(iter(TARGETS))),
         *(pytest.param("balanced", t, marks=pytest.mark.slow) for t in [*TARGETS][1:]),
     ],
 )
-def test_every_machine(storage, target):
+def test_every_machine(format, target):
     model, x = Rows("asymmetric", keep=0.2), torch.randn(6, 64)
     name = str(TARGETS[target].attrs["mcpu"])
-    library = compiled(model, x, f"cpu:{name}", force={"*": storage})
+    library = compiled(model, x, f"cpu:{name}", force={"*": format})
     for got, expected in zip(library(x), model(x), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
-    assert {d.chosen for d in library.decisions} == {storage}
+    assert {d.chosen for d in library.decisions} == {format}
 
 
 def test_any_number_of_rows():
@@ -123,25 +123,25 @@ def test_many_rows_are_shared_between_threads():
     np.testing.assert_array_equal(library(x)[1], model(x)[1])
 
 
-def kept(storage, features, columns):
-    """Return where weights are no zeros, as ``storage`` has them."""
+def kept(format, features, columns):
+    """Return where weights are no zeros, as ``format`` has them."""
     rng = np.random.default_rng(3)
     groups = -(-features // 16)
-    if storage == "balanced":
+    if format == "balanced":
         return (rng.random((features, columns // 16, 16)).argsort(-1) < 4).reshape(features, -1)
-    if storage == "block":
+    if format == "block":
         return (rng.random((groups, columns // 4)) < 0.3).repeat(16, 0).repeat(4, 1)
-    if storage == "shared columns":
+    if format == "shared columns":
         return (rng.random((groups, columns)) < 0.25).repeat(16, 0)
-    if storage == "joint":
+    if format == "joint":
         banks = (rng.random((groups, columns // 16)) < 0.6).repeat(16, 0).repeat(16, 1)
         return banks & (rng.random(banks.shape) < 0.3)
-    return rng.random((features, columns)) < {"dense": 1, "unstructured": 0.1}[storage]
+    return rng.random((features, columns)) < {"dense": 1, "unstructured": 0.1}[format]
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("storage", "chosen", "choice", "rows"),
+    ("format", "chosen", "choice", "rows"),
     [
         ("block", "block", "asymmetric", 70),
         ("shared columns", "block", "asymmetric", 70),
@@ -162,11 +162,11 @@ def kept(storage, features, columns):
         ),
     ],
 )
-def test_every_storage_is_exact(storage, chosen, choice, rows):
+def test_every_format_is_exact(format, chosen, choice, rows):
     """Sums are integers, and scales of few bits are found as they are: no bit may differ."""
     rng = np.random.default_rng(0)
     model, x = Rows(choice, 128), torch.from_numpy(rng.standard_normal((rows, 128), np.float32) * 3)
-    weight = rng.integers(-127, 128, (48, 128)) * kept(storage, 48, 128)
+    weight = rng.integers(-127, 128, (48, 128)) * kept(format, 48, 128)
     model.weight = torch.from_numpy(weight.astype(np.int8))
     model.scales, model.bias = torch.from_numpy(rng.integers(1, 9, 48) / 1024).float(), None
     library = compiled(model, x, force={"*": chosen})

@@ -42,12 +42,12 @@ FACTORS = STEPS * SIZE
 BIAS = RNG.standard_normal(37, np.float32)
 
 
-def compiled(c, matrix, build, *others, storage=None):
+def compiled(c, matrix, build, *others, format=None):
     """Return the kernels of a layer and a function that runs it on ``x`` and ``others``.
 
     ``build`` gets the builder, the layer's result in floats and the others.
     """
-    config = Config(measure=False, force={"*": storage} if storage else {})
+    config = Config(measure=False, force={"*": format} if format else {})
     chooser = Chooser(host(), config, Decisions())
     builder = relax.BlockBuilder()
     taps = len(c.taps)
@@ -102,15 +102,15 @@ def assert_bytes(got, steps, scale):
     assert near.mean() < 0.05
 
 
-@pytest.mark.parametrize("storage", ["dense", "balanced"])
+@pytest.mark.parametrize("format", ["dense", "balanced"])
 @pytest.mark.parametrize("output", [Scale("uint8", 0.03, 128), Scale("int8", 0.011, -3)])
-def test_a_layer_is_one_kernel(storage, output):
+def test_a_layer_is_one_kernel(format, output):
     matrix = sparse_bytes(RNG, LINEAR.matrix_shape, 0.8)
 
     def build(builder, y):
         return stored(builder, builder.emit(relax.op.add(y, relax.const(BIAS))), output)
 
-    kernels, run = compiled(LINEAR, matrix, build, storage=storage)
+    kernels, run = compiled(LINEAR, matrix, build, format=format)
     assert len(kernels) == 1
     x = bytes_of(RNG, LINEAR)
     steps = (reference(LINEAR, x, matrix) * FACTORS + BIAS) / output.scale
@@ -120,7 +120,7 @@ def test_a_layer_is_one_kernel(storage, output):
 def test_results_saturate_at_both_ends():
     matrix = np.full(LINEAR.matrix_shape, 127, np.int8)
     output = Scale("uint8", 1e-3, 7)
-    _, run = compiled(LINEAR, matrix, lambda b, y: stored(b, y, output), storage="dense")
+    _, run = compiled(LINEAR, matrix, lambda b, y: stored(b, y, output), format="dense")
     assert (run(np.zeros(LINEAR.input_shape, np.uint8)) == 0).all()
     assert (run(np.full(LINEAR.input_shape, 255, np.uint8)) == 255).all()
 
@@ -162,7 +162,7 @@ def test_convolutions():
 def test_any_number_of_rows():
     c = replace(LINEAR, lead=(tirx.Var("n", "int64"),))
     matrix = sparse_bytes(RNG, c.matrix_shape, 0.8)
-    _, run = compiled(c, matrix, lambda b, y: y, storage="balanced")
+    _, run = compiled(c, matrix, lambda b, y: y, format="balanced")
     for rows in (1, 4, 21):
         static = replace(c, lead=(rows,))
         x = bytes_of(RNG, static)

@@ -118,9 +118,9 @@ def test_threads_share_the_borders(height, widths, threads, monkeypatch):
     shape, columns = (2, height, 14), 32
     layer = Contraction(shape, columns, 48, (1, 1), (1, 1), (1, 1), shape[1:])
     rng = np.random.default_rng(0)
-    matrix, storage = integers(rng, layer.matrix_shape), dense_format(layer, host())
+    matrix, format = integers(rng, layer.matrix_shape), dense_format(layer, host())
     x = integers(rng, layer.input_shape)
-    func = scheduled(dense(layer, storage, host()), host())["main"]
+    func = scheduled(dense(layer, format, host()), host())["main"]
     outer = bordered(func, (*widths, 5))
     assert not isinstance(outer.body.block.body, tirx.SeqStmt) or threads == "1"
     top, left, bottom, right = widths
@@ -129,6 +129,6 @@ def test_threads_share_the_borders(height, widths, threads, monkeypatch):
     expected = np.pad(expected, around, constant_values=5)
     module = build_scheduled(tvm.IRModule({"main": outer}), host())
     got = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
-    arrays = [tvm.runtime.tensor(a) for a in (x, *storage.encode(matrix).values())]
+    arrays = [tvm.runtime.tensor(a) for a in (x, *format.encode(matrix).values())]
     module["main"](*arrays, got)
     np.testing.assert_array_equal(got.numpy(), expected)

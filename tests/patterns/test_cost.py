@@ -1,4 +1,4 @@
-"""The cost model orders storages as kernels do."""
+"""The cost model orders formats as kernels do."""
 
 import pytest
 

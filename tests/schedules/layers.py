@@ -67,9 +67,9 @@ def prune(model: nn.Module, rows: int, cols: int, sparsity: float) -> None:
             layer.weight.data *= mask.reshape(*mask.shape, *[1] * (layer.weight.dim() - 2))
 
 
-def assert_like_torch(model: nn.Module, x: torch.Tensor, storage: str) -> ts.Library:
-    """Compile every layer of ``model`` in ``storage`` and compare with PyTorch."""
-    library = ts.compile(model, (x,), config=ts.Config(measure=False, force={"*": storage}))
+def assert_like_torch(model: nn.Module, x: torch.Tensor, format: str) -> ts.Library:
+    """Compile every layer of ``model`` in ``format`` and compare with PyTorch."""
+    library = ts.compile(model, (x,), config=ts.Config(measure=False, force={"*": format}))
     expected = model(x).detach()
     scale = float(expected.abs().max())
     for data in (x, misaligned(x)):
@@ -77,13 +77,13 @@ def assert_like_torch(model: nn.Module, x: torch.Tensor, storage: str) -> ts.Lib
     return library
 
 
-def assert_like_torch_for_any_batch(block: tuple[int, int], sparsity: float, storage: str) -> None:
-    """Compile a linear layer with an open batch in ``storage`` and compare it for several."""
+def assert_like_torch_for_any_batch(block: tuple[int, int], sparsity: float, format: str) -> None:
+    """Compile a linear layer with an open batch in ``format`` and compare it for several."""
     model = nn.Sequential(nn.Linear(32, 48), nn.ReLU())
     prune(model, *block, sparsity)
     batch = torch.export.Dim("batch", min=1, max=64)
     program = torch.export.export(model, (torch.randn(20, 32),), dynamic_shapes=({0: batch},))
-    library = ts.compile(program, config=ts.Config(measure=False, force={"*": storage}))
+    library = ts.compile(program, config=ts.Config(measure=False, force={"*": format}))
     for rows in (1, 16, 50):
         x = torch.randn(rows, 32)
         assert float((library(x) - model(x).detach()).abs().max()) <= 1e-5

@@ -81,8 +81,8 @@ def test_rows_leave_room_in_the_first_cache(columns, kept, first, rows):
     c = Contraction((128,), columns, 256, numerics=INTEGERS[0])
     matrix = np.zeros((256, columns), np.int8)
     matrix[:, :kept] = 1
-    storage = CompressedRowsFormat.of(matrix, group=16, run=4, tile_rows=16, depth=4)
-    schedule = s_tir.Schedule(block(c, storage, parse_target("cpu:znver4").target))
+    format = CompressedRowsFormat.of(matrix, group=16, run=4, tile_rows=16, depth=4)
+    schedule = s_tir.Schedule(block(c, format, parse_target("cpu:znver4").target))
     anchor = schedule.get_sblock("contract")
     caches = Caches(first=first, second=1 << 20)
     assert leave_room(schedule, anchor, 8, caches) == rows

@@ -41,8 +41,8 @@ def outer_loops(func):
     ],
 )
 def test_balanced_weights_stay_in_the_cache(rows, columns, keep, loops):
-    storage = BalancedFormat(512, columns, keep)
-    assert outer_loops(balanced(Contraction((rows,), columns, 512), storage, host())) == loops
+    format = BalancedFormat(512, columns, keep)
+    assert outer_loops(balanced(Contraction((rows,), columns, 512), format, host())) == loops
 
 
 @wide
@@ -78,9 +78,9 @@ def test_chunks_of_features_compute_the_same(lead, share):
     matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (32, 1)) != 0)
     contraction = Contraction(lead, 1024, 512)
     x = integers(rng, contraction.input_shape)
-    storage = BalancedFormat.of(matrix, share=share)
-    func = balanced(contraction, storage, host())
-    got = run(func, [x, *storage.encode(matrix).values()], contraction.output_shape)
+    format = BalancedFormat.of(matrix, share=share)
+    func = balanced(contraction, format, host())
+    got = run(func, [x, *format.encode(matrix).values()], contraction.output_shape)
     assert (got == reference(contraction, x, matrix)).all()
 
 

@@ -47,8 +47,8 @@ def balanced_layer(contraction):
     bank, depth = (64, 4) if contraction.dtype == "uint8" else (16, 1)
     taps = int(np.prod(contraction.taps))
     shape = contraction.matrix_shape
-    storage = BalancedFormat(*shape, bank // 4, bank=bank, segments=taps, depth=depth)
-    return balanced(contraction, storage, host())
+    format = BalancedFormat(*shape, bank // 4, bank=bank, segments=taps, depth=depth)
+    return balanced(contraction, format, host())
 
 
 def number(expr, at):
@@ -191,10 +191,10 @@ def test_results_are_the_same():
     contraction = Contraction((40,), 1024, 96)
     matrix = keep_of_bank(rng, contraction.matrix_shape, 4)
     x = integers(rng, contraction.input_shape)
-    storage = BalancedFormat.of(matrix)
-    func = balanced(contraction, storage, host())
+    format = BalancedFormat.of(matrix)
+    func = balanced(contraction, format, host())
     assert Program(func, Caches()).fetches
-    got = run(func, [x, *storage.encode(matrix).values()], contraction.output_shape)
+    got = run(func, [x, *format.encode(matrix).values()], contraction.output_shape)
     assert (got == reference(contraction, x, matrix)).all()
 
 

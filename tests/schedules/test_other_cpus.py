@@ -57,8 +57,8 @@ def test_candidates_compile_for_arm():
 def test_convolutions_compile_for_arm(run):
     contraction = Contraction((1, 5, 5), 16, 32, (3, 3), (1, 1), (1, 1), (7, 7))
     matrix = masked(contraction)
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=16, run=4, tile_rows=16, tile_cols=matrix.shape[1]
     )
-    source = build_function(run(contraction, storage, ARM), ARM).inspect_source("asm")
+    source = build_function(run(contraction, format, ARM), ARM).inspect_source("asm")
     assert "fmla" in source

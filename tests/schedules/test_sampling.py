@@ -76,8 +76,8 @@ def operator(kind, contraction, share=1):
         merge = View((2, 12, 40), (("permute_dims", (1, 0, 2)), ("reshape", (12, 80))))
         return batch_matmul(View((2, 12, 16)), View((2, 16, 40)), merge, host())
     segments = int(np.prod(contraction.taps))
-    storage = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
-    return balanced(contraction, storage, host())
+    format = BalancedFormat(*contraction.matrix_shape, 2, share=share, segments=segments)
+    return balanced(contraction, format, host())
 
 
 OPERATORS = {
@@ -168,14 +168,14 @@ def test_sampled_decisions_compute_the_same(name):
         matrix = integers(rng, matrix.shape) * (np.tile(matrix[:16], (2, 1)) != 0)
     segments = int(np.prod(contraction.taps))
     if "conv" in name:
-        ways = {c.name: c.storage for c in dense_candidates(contraction, host())}
-        storage = ways[name.split()[0]]
+        ways = {c.name: c.format for c in dense_candidates(contraction, host())}
+        format = ways[name.split()[0]]
     else:
         share = 2 if "shared" in name else 1
-        storage = BalancedFormat.of(matrix, share=share, segments=segments)
+        format = BalancedFormat.of(matrix, share=share, segments=segments)
     x = integers(rng, contraction.input_shape)
     expected = reference(contraction, x, matrix)
-    arrays = [tvm.runtime.tensor(a) for a in (x, *storage.encode(matrix).values())]
+    arrays = [tvm.runtime.tensor(a) for a in (x, *format.encode(matrix).values())]
     tried = 0
     while tried < 3:
         schedule = sample(found, rng)
@@ -215,7 +215,7 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     choices = space_of(chosen.func, host(), rules_for(host()))
     x = integers(rng, contraction.input_shape)
     expected = reference(contraction, x, matrix)
-    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.storage.encode(matrix).values())]
+    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.format.encode(matrix).values())]
     schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
     assert schedules
     for schedule in schedules:
@@ -237,7 +237,7 @@ def test_sampled_decisions_of_integers_compute_the_same(name):
     choices = space_of(chosen.func, host(), rules_for(host()))
     x = bytes_of(rng, c)
     expected = reference(c, x, matrix)
-    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.storage.encode(matrix).values())]
+    arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.format.encode(matrix).values())]
     schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
     assert schedules
     for schedule in schedules:

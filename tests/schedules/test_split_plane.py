@@ -37,8 +37,8 @@ def taps(batch, height, channels):
 def operator(layer):
     if layer.depthwise:
         return depthwise(layer, host())
-    storage = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
-    return balanced(layer, storage, host())
+    format = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
+    return balanced(layer, format, host())
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_shared_planes_compute_the_same(height, batch, threads, monkeypatch):
         taps(batch, height, 48),
     ):
         matrix = integers(rng, layer.matrix_shape)
-        storage = DenseTapFormat(*layer.matrix_shape)
+        format = DenseTapFormat(*layer.matrix_shape)
         if not layer.depthwise:
             matrix = keep_of_bank(rng, layer.matrix_shape, 2)
-            storage = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
+            format = BalancedFormat(*layer.matrix_shape, 2, segments=math.prod(layer.taps))
         x = integers(rng, layer.input_shape)
-        got = run(operator(layer), [x, *storage.encode(matrix).values()], layer.output_shape)
+        got = run(operator(layer), [x, *format.encode(matrix).values()], layer.output_shape)
         assert (got == reference(layer, x, matrix)).all()

@@ -24,7 +24,7 @@ def pair(cost: float) -> list[Candidate]:
 
 
 def candidate(name: str, cost: float) -> Candidate:
-    return Candidate(name, storage=None, func=None, work=cost)  # type: ignore[arg-type]
+    return Candidate(name, format=None, func=None, work=cost)  # type: ignore[arg-type]
 
 
 def seen(*errors: float) -> Agreement:

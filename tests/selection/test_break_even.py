@@ -41,7 +41,7 @@ def test_more_zeros_cost_less(contraction, pattern, order):
     assert len(found) == len(LEVELS)
     for point, level in zip(found, LEVELS, strict=True):
         assert point.sparsity == pytest.approx(level, abs=0.04)
-        assert point.storage == pattern.kind
+        assert point.format == pattern.kind
     assert all(a.cost > b.cost for a, b in itertools.pairwise(found))
     assert 0 < found[-1].cost < 0.5
 

@@ -1,4 +1,4 @@
-"""Every storage that is offered for a weight computes the layer: any zeros, columns, rows, type."""
+"""Every format that is offered for a weight computes the layer: any zeros, columns, rows, type."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ GRID = [
 
 @pytest.mark.grid
 @pytest.mark.parametrize(("name", "shape"), GRID, ids=str)
-def test_every_storage_is_exact_for_any_rows(name, shape):
+def test_every_format_is_exact_for_any_rows(name, shape):
     rng = np.random.default_rng(0)
     matrix = PATTERNS[name](rng, shape)
     dynamic = Contraction((tirx.Var("n", "int64"),), shape[1], shape[0])
@@ -71,7 +71,7 @@ def test_every_storage_is_exact_for_any_rows(name, shape):
     assert len(found) > 1
     for candidate in found:
         run = build_function(candidate.func, host())["main"]
-        arrays = [tvm.runtime.tensor(a) for a in candidate.storage.encode(matrix).values()]
+        arrays = [tvm.runtime.tensor(a) for a in candidate.format.encode(matrix).values()]
         for rows in ROWS:
             x = integers(rng, (rows, shape[1]))
             out = tvm.runtime.tensor(np.full((rows, shape[0]), np.nan, np.float32))
@@ -94,7 +94,7 @@ def test_error_is_bounded_on_reals(name):
         if isinstance(candidate, str):
             continue
         out = tvm.runtime.tensor(np.full(exact.shape, np.nan, np.float32))
-        arrays = [tvm.runtime.tensor(a) for a in candidate.storage.encode(matrix).values()]
+        arrays = [tvm.runtime.tensor(a) for a in candidate.format.encode(matrix).values()]
         build_function(candidate.func, host())["main"](tvm.runtime.tensor(x), *arrays, out)
         assert (np.abs(out.numpy() - exact) <= bound).all(), candidate.name
 

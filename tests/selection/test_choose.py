@@ -1,4 +1,4 @@
-"""Which storage the chooser takes, from given times or from the cost model."""
+"""Which format the chooser takes, from given times or from the cost model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chooser(**options: object) -> Chooser:
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(1.01, "dense"), (1.05, "balanced")])
-def test_a_storage_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen):
+def test_a_format_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen):
     def timed(functions, *_args, **_options):
         times = dict.fromkeys(functions, 200.0)
         return Measured(times | {"dense": 100.0, "balanced": 100.0 / gain})
@@ -54,11 +54,11 @@ def test_a_storage_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen)
     assert ("may be noise" in decision.reason) == (chosen == "dense")
 
 
-def test_few_zeros_are_not_worth_a_storage():
+def test_few_zeros_are_not_worth_a_format():
     one = chooser()
     assert one.choose(layer(0.02)).candidate.name == "dense"
     (decision,) = one.decisions
-    assert "fewer than are worth a storage" in decision.reason
+    assert "fewer than are worth a format" in decision.reason
     assert decision.sparsity == pytest.approx(0.02, abs=1e-3)
 
 
@@ -67,7 +67,7 @@ def test_few_zeros_are_stored_sparse_on_request():
     assert one.choose(layer(0.02)).candidate.name == "balanced"
 
 
-def test_only_the_chosen_storage_is_packed():
+def test_only_the_chosen_format_is_packed():
     packed = choose._Packed(
         balanced().weight, chooser()._candidates(balanced(), Scan(balanced().weight))[0]
     )
@@ -166,7 +166,7 @@ def test_a_layer_that_winograd_does_not_fit_cannot_be_forced():
         chooser(force={"*": "winograd"}).choose(layer(0.5))
 
 
-def test_layers_with_storages_alike_share_times(monkeypatch):
+def test_layers_with_formats_alike_share_times(monkeypatch):
     measured = []
 
     def timed(functions, *_args, **_options):
@@ -182,7 +182,7 @@ def test_layers_with_storages_alike_share_times(monkeypatch):
         one.choose(Layer(name, "linear", Contraction((64,), 256, 256), weight))
     first, second, third = one.decisions
     assert len(measured) == 2
-    assert "times of 'first', whose storages are alike" in second.reason
+    assert "times of 'first', whose formats are alike" in second.reason
     assert "times of" not in first.reason + third.reason
 
 

@@ -24,17 +24,17 @@ def modelled(costs: Costs):
 
     def penalty(name, found):
         if name == "balanced":
-            storage = getattr(found.storage, "inner", found.storage)
-            words = max(16, storage.bank // storage.depth)
-            return 1 + costs.of_lookup(words, 32 // storage.depth)
+            format = getattr(found.format, "inner", found.format)
+            words = max(16, format.bank // format.depth)
+            return 1 + costs.of_lookup(words, 32 // format.depth)
         if name == "joint":
-            bank = found.storage.bank
+            bank = found.format.bank
             step = 1 + costs.of_lookup(bank) + dict(costs.table)[bank]
-            return step + dict(costs.entry)[bank] / found.storage.keep
+            return step + dict(costs.entry)[bank] / found.format.keep
         if name == "block":
             return 1 + costs.block / 8
         if name == "taps":
-            return dict(costs.tap)[found.storage.group]
+            return dict(costs.tap)[found.format.group]
         with fitted_costs(allowed=False):
             shipped = costs_of(host())
         if name == "winograd":

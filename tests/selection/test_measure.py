@@ -18,7 +18,7 @@ def test_a_turn_is_timed_in_short_pieces(seconds):
     assert calls * repeats * seconds >= 0.5 * TURN
 
 
-def test_arrays_of_another_storage_are_refused():
+def test_arrays_of_another_format_are_refused():
     x = te.placeholder((2, 16), "float32", name="x")
     func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + 1, name="y")])
     _require_fit(func, [np.zeros((2, 16), "f4")] * 2)

@@ -39,10 +39,10 @@ def test_offered_and_exact(offer, scale, cpu):
     contraction = Contraction((3,), 64, 40)
     matrix = masked(contraction, scale)
     (candidate,) = offer(contraction, Scan(matrix), host(cpu))
-    assert isinstance(candidate.storage, NarrowFormat)
-    assert candidate.storage.stored == ("bfloat16" if scale == 1 else "float16")
+    assert isinstance(candidate.format, NarrowFormat)
+    assert candidate.format.stored == ("bfloat16" if scale == 1 else "float16")
     x = integers(np.random.default_rng(1), contraction.input_shape)
-    operands = [x, *candidate.storage.encode(matrix).values()]
+    operands = [x, *candidate.format.encode(matrix).values()]
     got = run(candidate.func, operands, contraction.output_shape, host(cpu))
     assert (got == reference(contraction, x, matrix)).all()
 

@@ -21,7 +21,7 @@ def _candidate(name, cost, nest=""):
         ({"dense": 1, "balanced": 1.2}, ""),
     ],
 )
-def test_two_near_storages_and_a_dense_way_stay(costs, left):
+def test_two_near_formats_and_a_dense_way_stay(costs, left):
     kept, reasons = shortlist([_candidate(*pair) for pair in costs.items()], ["before"])
     names = {c.name for c in kept}
     dense = "winograd" if "winograd" in costs else "dense"

@@ -18,9 +18,9 @@ from tvm_sparse.tuning.workload import workload_of
 
 CONTRACTION = Contraction((5,), 64, 32)
 MATRIX = keep_of_bank(np.random.default_rng(0), (32, 64), 4)
-STORAGE = BalancedFormat.of(MATRIX)
-FUNC = balanced(CONTRACTION, STORAGE, host())
-ARRAYS = STORAGE.encode(MATRIX)
+FORMAT = BalancedFormat.of(MATRIX)
+FUNC = balanced(CONTRACTION, FORMAT, host())
+ARRAYS = FORMAT.encode(MATRIX)
 FIXED = {1: ARRAYS["values"], 2: ARRAYS["indices"]}
 
 
@@ -39,7 +39,7 @@ def test_the_same_seed_gives_the_same_numbers():
 
 def test_sums_are_exact_in_any_order():
     x, values, indices = operands.operands(FUNC, FIXED, outputs=1)
-    matrix = STORAGE.decode({"values": values, "indices": indices})
+    matrix = FORMAT.decode({"values": values, "indices": indices})
     exact = x.astype(np.float64) @ matrix.astype(np.float64).T
     assert (run(FUNC, [x, values, indices], (5, 32)) == exact).all()
     assert (x[:, ::-1] @ matrix[:, ::-1].T == exact).all()
@@ -63,7 +63,7 @@ def test_integer_layers_keep_their_indices_and_offsets():
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.9)
     offered = sparse_candidates(c, Scan(matrix), host())
     chosen = next(k for k in offered if not isinstance(k, str) and k.name == "balanced")
-    arrays = chosen.storage.encode(matrix)
+    arrays = chosen.format.encode(matrix)
     fixed = dict(enumerate(arrays.values(), start=1))
     drawn = operands.operands(chosen.func, fixed, outputs=1)
     found = dict(zip(("x", *arrays), drawn, strict=True))
@@ -110,7 +110,7 @@ def test_half_precision_comes_back_from_files(tmp_path, dtype):
 
 
 def test_variable_extents_count_as_one():
-    func = balanced(Contraction((tirx.Var("n", "int64"),), 64, 32), STORAGE, host())
+    func = balanced(Contraction((tirx.Var("n", "int64"),), 64, 32), FORMAT, host())
     assert operands.unmeasurable(func) is None
     assert operands.operands(func, FIXED, outputs=1)[0].shape == (1, 64)
 

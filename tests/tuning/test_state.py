@@ -58,7 +58,7 @@ def test_the_report_sums_over_calls_and_never_shows_a_loss():
     assert content["tasks"][0]["curve"] == pytest.approx([100.0, 50.0])
 
 
-def test_storages_that_layers_could_have_are_no_part_of_the_sums():
+def test_formats_that_layers_could_have_are_no_part_of_the_sums():
     states = [state([1.0, 0.5]), state([1.0, 0.5], instead_of="balanced")]
     report = report_of(
         TuningSession(10, states), database="d", seconds=2.0, broken_lines=0, interrupted=False

@@ -22,8 +22,8 @@ from tvm_sparse.tuning.workload import target_name, workload_of
 LINEAR = Contraction((8,), 64, 32)
 
 
-def key(contraction, storage, target=None):
-    return workload_of(balanced(contraction, storage, target or host()), target or host())
+def key(contraction, format, target=None):
+    return workload_of(balanced(contraction, format, target or host()), target or host())
 
 
 def test_another_mask_of_the_same_pattern_has_the_same_key():

@@ -87,7 +87,7 @@ class Config:
         return any(matches(layer, glob) for glob in self.ignore)
 
     def forced(self, layer: str) -> str | None:
-        """Return the storage that the user asked for in ``layer``, if any."""
+        """Return the format that the user asked for in ``layer``, if any."""
         if self.ignored(layer):
             return "dense"
         return next((v for glob, v in self.force.items() if matches(layer, glob)), None)

@@ -44,9 +44,10 @@ Slowest = Annotated[
     int | None, typer.Option(min=1, help="Tune only this many functions, the slowest.")
 ]
 PerTask = Annotated[int | None, typer.Option(min=1, help="Most trials of one function.")]
-Storages = Annotated[
-    bool, typer.Option("--storages", help="Tune near other storages of each layer, too.")
+Formats = Annotated[
+    bool, typer.Option("--formats", help="Tune near other formats of each layer, too.")
 ]
+Storages = Annotated[bool, typer.Option("--storages", hidden=True)]
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Measure the best of earlier sessions again, too.")
 ]
@@ -84,6 +85,7 @@ def tune_command(
     weights: Weights = None,
     slowest: Slowest = None,
     per_task: PerTask = None,
+    formats: Formats = False,
     storages: Storages = False,
     confirm: Confirm = False,
     tracker: TrackerAddress = None,
@@ -103,6 +105,8 @@ def tune_command(
     """
     if source is None and not (merge or best or export):
         raise typer.BadParameter("missing; or --merge, --best, --export", param_hint="SOURCE")
+    if storages:
+        console.note("--storages is called --formats now; this name will go")
     result: dict[str, object] = {}
     with console.errors(debug):
         if report is not None:
@@ -118,7 +122,9 @@ def tune_command(
             settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
             place = {"database": path, "target": target, "tracker": tracker, "key": key}
             place["by"] = by
-            found = _tune(model, settings, {"trials": trials, "storages": storages, **place})
+            found = _tune(
+                model, settings, {"trials": trials, "formats": formats or storages, **place}
+            )
             result |= _show(found, json, report, source)
         if merge or best or export:
             result |= _chores(path, merge or [], best, export, json)

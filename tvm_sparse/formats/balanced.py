@@ -1,4 +1,4 @@
-"""Storage of balanced matrices: a fixed number of values a bank, lanes of rows side by side."""
+"""Format of balanced matrices: a fixed number of values a bank, lanes of rows side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What storages of banks share: counting nonzeros, ranking them in their bank, packing indices."""
+"""What formats of banks share: counting nonzeros, ranking them in their bank, packing indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of block sparse matrices: kept blocks, equally many in the block rows of a bucket."""
+"""Format of block sparse matrices: kept blocks, equally many in the block rows of a bucket."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class BlockFormat:
       last axis is one column of a block, so that lanes may run along rows. A scalar of it
       multiplies a vector of the batch, so that they may run along the batch.
     * ``columns`` ``(buckets.slots,)`` int32: block column of each stored block, ascending in a row.
-    * ``order`` ``(block rows,)`` int32: block row of the matrix at each place of storage.
+    * ``order`` ``(block rows,)`` int32: block row of the matrix at each stored position.
     * With ``kept > 0``, the blocks of all rows that hold a nonzero: ``counts`` ``(block rows,)``
-      int32, those of each place of storage.
+      int32, those of each stored position.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Storage of the banks that hold a nonzero, as many entries of few values as each needs."""
+"""Format of the banks that hold a nonzero, as many entries of few values as each needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of matrices with zeros anywhere: only nonzero runs, for groups of rows, tile by tile."""
+"""Format of matrices with zeros anywhere: only nonzero runs, for groups of rows, tile by tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of dense matrices: lanes of rows side by side, so that kernels read whole vectors."""
+"""Format of dense matrices: lanes of rows side by side, so that kernels read whole vectors."""
 
 from __future__ import annotations
 

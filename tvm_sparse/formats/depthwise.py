@@ -1,4 +1,4 @@
-"""Storage of depthwise weights with pruned taps: the kept taps of 16 channels side by side."""
+"""Format of depthwise weights with pruned taps: the kept taps of 16 channels side by side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DepthwiseTapsFormat:
     * ``taps`` ``(buckets.slots,)`` if shared, else ``(buckets.slots, lanes)``, uint8 (uint16 for
       kernels of more than 256 taps): column ``y * kw + x`` of each value, ascending. Unused
       slots name one that is not kept.
-    * ``order`` ``(groups,)`` int32: group of channels at each place of storage.
+    * ``order`` ``(groups,)`` int32: group of channels at each stored position.
     """
 
     channels: int

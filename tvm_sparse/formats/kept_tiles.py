@@ -1,4 +1,4 @@
-"""Storage of joint masks for GPU tiles: the tiles that hold a nonzero, banks inside them."""
+"""Format of joint masks for GPU tiles: the tiles that hold a nonzero, banks inside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of balanced matrices for GPUs: a lane of a warp owns every 32nd bank of a row."""
+"""Format of balanced matrices for GPUs: a lane of a warp owns every 32nd bank of a row."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ class LaneBanksFormat(BankSlots):
             for vector in (1, 2, 4, 8)
             if vector * size <= VECTOR_BYTES
         ]
-        nbytes = {storage: storage.nbytes(matrix.dtype.name) for storage in formats}
+        nbytes = {format: format.nbytes(matrix.dtype.name) for format in formats}
         most = min(nbytes.values()) * 9 / 8
-        fit = [storage for storage in formats if nbytes[storage] <= most]
-        return max(fit, key=lambda storage: (storage.vector, -nbytes[storage], -storage.bank))
+        fit = [format for format in formats if nbytes[format] <= most]
+        return max(fit, key=lambda format: (format.vector, -nbytes[format], -format.bank))
 
     def words_beside(self) -> LaneBanksFormat:
         """Return this format with words side by side, as many as a load takes."""

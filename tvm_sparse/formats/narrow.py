@@ -1,4 +1,4 @@
-"""Any storage with its values in half precision, where that loses nothing."""
+"""Any format with its values in half precision, where that loses nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NarrowFormat:
     """``inner`` with its array ``values`` as ``stored``: ``float16``, or ``bfloat16`` as uint16.
 
     Only for matrices whose every value is exact in ``stored``: networks trained or saved in half
-    precision. Sums stay fp32, so results are those of fp32 storage.
+    precision. Sums stay fp32, so results are those of fp32 format.
     """
 
     inner: ExactFormat

@@ -1,4 +1,4 @@
-"""Any storage of integers, with what zero points add to each sum."""
+"""Any format of integers, with what zero points add to each sum."""
 
 from __future__ import annotations
 

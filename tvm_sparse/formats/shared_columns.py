@@ -1,4 +1,4 @@
-"""Storage of matrices whose rows share columns, where a lane takes several columns at once."""
+"""Format of matrices whose rows share columns, where a lane takes several columns at once."""
 
 from __future__ import annotations
 

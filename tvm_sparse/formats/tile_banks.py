@@ -1,4 +1,4 @@
-"""Storage of balanced matrices for GPU tiles: what a thread block decodes at a time, contiguous."""
+"""Format of balanced matrices for GPU tiles: what a thread block decodes at a time, contiguous."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TileBanksFormat(BankSlots, TileGrid):
             cls(rows, cols, keep, bank, lanes, step, apart)
             for bank, keep in zip(banks, keeps, strict=True)
         ]
-        return min(formats, key=lambda storage: storage.nbytes(matrix.dtype.name))
+        return min(formats, key=lambda format: format.nbytes(matrix.dtype.name))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a bank holds too much."""

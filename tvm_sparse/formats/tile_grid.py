@@ -1,4 +1,4 @@
-"""What storages that cut a matrix into tiles share: how many tiles there are."""
+"""What formats that cut a matrix into tiles share: how many tiles there are."""
 
 from __future__ import annotations
 

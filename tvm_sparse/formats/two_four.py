@@ -1,4 +1,4 @@
-"""Storage of 2:4 matrices for sparse tensor cores: values and metadata in fragment order."""
+"""Format of 2:4 matrices for sparse tensor cores: values and metadata in fragment order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of 3x3 kernels as Winograd's minimal filtering multiplies them."""
+"""Format of 3x3 kernels as Winograd's minimal filtering multiplies them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tvm_sparse.patterns.scan import Scan
 
 @dataclass(frozen=True)
 class Unstructured(ScannedPattern):
-    """Zeros without a structure that storage or kernels could use."""
+    """Zeros without a structure that formats or kernels could use."""
 
     kind: ClassVar[str] = "unstructured"
     ordered: ClassVar[bool] = False

@@ -79,7 +79,7 @@ def table(
         np.array([float(t.whole_bytes) for t in found]),
         sizes,
     )
-    # Where a storage is slower than dense, compiling keeps the layer dense.
+    # Where a format is slower than dense, compiling keeps the layer dense.
     us = np.minimum(ordered(us, candidates), us[:, :1])
     return Costs(us, rest_us, ordered(nbytes, candidates), rest_bytes, source)
 

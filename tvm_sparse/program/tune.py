@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +26,12 @@ from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.tuning.database import Database, default_path
+from tvm_sparse.tuning.formats import RememberingChooser, format_tasks
 from tvm_sparse.tuning.interrupt import stop_on_interrupt
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.recorded import recorded_rules, shipped
 from tvm_sparse.tuning.report import TuningReport, report_of
 from tvm_sparse.tuning.state import TuningSession
-from tvm_sparse.tuning.storages import RememberingChooser, storage_tasks
 from tvm_sparse.tuning.tasks import Task, extract
 from tvm_sparse.tuning.tuner import Settings, Tuner
 
@@ -49,6 +50,7 @@ def tune(
     tracker: str | None = None,
     key: str | None = None,
     by: By = "measurement",
+    formats: bool = False,
     storages: bool = False,
     progress: Callable[[TuningSession], None] = lambda session: None,
 ) -> TuningReport:
@@ -75,9 +77,11 @@ def tune(
         sanitizer, and what they do is counted; a model of the chip makes times of the counts. The
         records are marked ``modelled``. ``compile`` takes them where nothing was measured, and a
         session with a GPU measures them first.
-    storages
-        Tune the other storages that come near to the one of each layer, too; then ``compile``
+    formats
+        Tune the other formats that come near to the one of each layer, too; then ``compile``
         chooses among tuned ones.
+    storages
+        The old name of ``formats``, which will go.
     progress
         Called at every step with the session.
 
@@ -88,13 +92,16 @@ def tune(
         there is no model of the target.
     """
     require("tune", "tune")
+    if storages:
+        told = "tune(storages=...) is called tune(formats=...) now; this name will go"
+        warnings.warn(told, FutureWarning, stacklevel=2)
     resolved = _measurable(target, tracker, by)
     source = load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
     config = config or Config()
     recorded = recorded_rules(resolved.target, records) if config.tuned else ()
-    tasks = tasks_of(source, resolved, config, recorded, skipped, storages=storages)
+    tasks = tasks_of(source, resolved, config, recorded, skipped, formats=formats or storages)
     wanted = replace(settings or Settings(), trials=trials)
     with stop_on_interrupt() as stop, _measurer(resolved, tracker, key, by) as measurer:
         hints = shipped(resolved.target)
@@ -141,15 +148,15 @@ def tasks_of(
     recorded: tuple[ScheduleRule, ...],
     skipped: dict[str, str],
     *,
-    storages: bool = False,
+    formats: bool = False,
 ) -> list[Task]:
     """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled.
 
-    ``storages``: with those of the layers' other storages.
+    ``formats``: with those of the layers' other formats.
     """
     if not resolved.runs_here:
         config = replace(config, measure=False)
-    choose = RememberingChooser if storages else Chooser
+    choose = RememberingChooser if formats else Chooser
     chooser = choose(resolved.target, config, Decisions(), recorded)
     with build_context(resolved.target):
         steps = pipeline.lowering(source.weights, len(source.inputs), chooser)
@@ -157,7 +164,7 @@ def tasks_of(
     tasks = extract(lowered, resolved.target, skipped.__setitem__)
     if not isinstance(chooser, RememberingChooser):
         return tasks
-    others = storage_tasks(chooser.choices, resolved.target, config, skipped.__setitem__)
+    others = format_tasks(chooser.choices, resolved.target, config, skipped.__setitem__)
     own = {task.workload for task in tasks}
     return [*tasks, *(task for task in others if task.workload not in own)]
 

@@ -15,7 +15,7 @@ def layer_rows(decisions: Iterable[Decision], kernels: Sequence[Kernel]) -> list
     """Return a row for each decision, then one for each contraction that nobody decided on.
 
     Those read no weight (products of two activations), one without a name, or one whose zeros no
-    storage leaves out (experts).
+    format leaves out (experts).
     """
     decided = list(decisions)
     names = {d.layer for d in decided}
@@ -35,5 +35,5 @@ def _fraction(kernels: Sequence[Kernel], some: Sequence[Kernel]) -> float | None
 def _undecided(kernel: Kernel) -> Decision:
     made = "an operator of ours" if kernel.ours else "TVM's own: no operator of ours"
     weight = "not examined" if kernel.layer else "no weight"
-    why = "no storage leaves out its zeros" if kernel.layer else "no weight to store"
+    why = "no format leaves out its zeros" if kernel.layer else "no weight to store"
     return Decision(kernel.layer, kernel.function, (), 0.0, weight, "dense", f"{why}; {made}")

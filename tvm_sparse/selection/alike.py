@@ -1,4 +1,4 @@
-"""Storages that run alike: their numbers of nonzeros differ, but not what is done with each."""
+"""Formats that run alike: their numbers of nonzeros differ, but not what is done with each."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from tvm_sparse.selection.candidate import Candidate
 
 COUNTS = ("entries", "longest", "buckets")
-"""Fields of storages that count their nonzeros; the modelled cost knows how many there are."""
+"""Fields of formats that count their nonzeros; the modelled cost knows how many there are."""
 
 WITHIN = 1.05
-"""Costs of storages whose times are the same but for noise."""
+"""Costs of formats whose times are the same but for noise."""
 
 
-def form(storage: Any) -> Any:
-    """Return a storage's fields without the counts, comparable."""
-    if not dataclasses.is_dataclass(storage):
-        return storage
-    fields = (f.name for f in dataclasses.fields(storage) if f.name not in COUNTS)
-    return (type(storage).__name__, *((name, form(getattr(storage, name))) for name in fields))
+def form(format: Any) -> Any:
+    """Return a format's fields without the counts, comparable."""
+    if not dataclasses.is_dataclass(format):
+        return format
+    fields = (f.name for f in dataclasses.fields(format) if f.name not in COUNTS)
+    return (type(format).__name__, *((name, form(getattr(format, name))) for name in fields))
 
 
 def alike(some: Sequence[Candidate], others: Sequence[Candidate]) -> bool:

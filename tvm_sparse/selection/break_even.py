@@ -43,17 +43,17 @@ class Studied:
 
 @dataclass(frozen=True)
 class Point:
-    """The cheapest storage at a fraction of zeros; ``cost`` is over the best dense operator's."""
+    """The cheapest format at a fraction of zeros; ``cost`` is over the best dense operator's."""
 
     sparsity: float
     cost: float
-    storage: str
+    format: str
 
 
 def curve(studied: Studied, target: Target, levels: Sequence[float] = LEVELS) -> list[Point]:
     """Return the modelled cost of random masks of the pattern, in the order of ``levels``.
 
-    A level that the pattern does not have is left out, and so is one that no storage fits.
+    A level that the pattern does not have is left out, and so is one that no format fits.
     """
     contraction = studied.narrowed(target)
     dense = min(c.cost for c in dense_candidates(contraction, target))

@@ -12,19 +12,19 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 
 @dataclass(frozen=True)
 class Candidate:
-    """One storage with its operator: ``func(X, *arrays, Y)``.
+    """One format with its operator: ``func(X, *arrays, Y)``.
 
     ``work`` is the fraction of the dense multiply-adds that it executes, padding included;
     ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one. ``nest``
     names the loop nest where candidates of several names share one: so do the model's errors.
     ``planes`` is what ``func`` computes if ``X`` and ``Y`` are channels first, ``X`` without
-    borders. ``seconds`` is the modelled time, where the model knows one; storages of a model that
+    borders. ``seconds`` is the modelled time, where the model knows one; formats of a model that
     is not sure must be ``margin`` times faster than dense. ``rival`` says that a library would be
     faster.
     """
 
     name: str
-    storage: Format
+    format: Format
     func: tirx.PrimFunc = field(repr=False)
     work: float
     penalty: float = 1.0

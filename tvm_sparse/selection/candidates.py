@@ -32,10 +32,10 @@ def _on_cpus(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """Yield the direct sum, and Winograd's if that has fewer products."""
     yield _direct(contraction, target)
     if fits(contraction, target):
-        storage = WinogradFormat(contraction.features, contraction.columns)
-        func = winograd(contraction, storage, target)
+        format = WinogradFormat(contraction.features, contraction.columns)
+        func = winograd(contraction, format, target)
         fewer = Candidate(
-            "winograd", storage, func, work(contraction), winograd_penalty(contraction, target)
+            "winograd", format, func, work(contraction), winograd_penalty(contraction, target)
         )
         if fewer.cost < 1:
             yield fewer
@@ -61,21 +61,21 @@ def _direct(contraction: Contraction, target: Target) -> Candidate:
     """Return the direct sum on a CPU."""
     if contraction.depthwise:
         return _dense_depthwise(contraction, target)
-    storage = dense_format(contraction, target)
-    func = dense(contraction, storage, target)
-    return Candidate("dense", stored(storage, contraction, target), func, 1.0)
+    format = dense_format(contraction, target)
+    func = dense(contraction, format, target)
+    return Candidate("dense", stored(format, contraction, target), func, 1.0)
 
 
 def _dense_depthwise(contraction: Contraction, target: Target) -> Candidate:
     """Return the direct sum of a depthwise convolution, several taps at a time where that fits."""
     columns = tap_columns_format(contraction, target)
-    storage = columns or DenseTapFormat(*contraction.matrix_shape)
+    format = columns or DenseTapFormat(*contraction.matrix_shape)
     func = (
         depthwise_columns(contraction, columns, target)
         if columns
         else depthwise(contraction, target)
     )
-    return Candidate("dense", stored(storage, contraction, target), func, 1.0)
+    return Candidate("dense", stored(format, contraction, target), func, 1.0)
 
 
 def sparse_candidates(

@@ -38,13 +38,13 @@ from tvm_sparse.selection.times import Times
 from tvm_sparse_runtime.libraries import CUBLASLT
 
 HOPELESS = 1.25
-"""Modelled cost over dense beyond which a storage is not even measured."""
+"""Modelled cost over dense beyond which a format is not even measured."""
 
 TINY = 1e5
 """Operations of a dense layer below which nothing is measured: it takes about a microsecond."""
 
 MARGIN = 1.03
-"""How many times faster than dense a storage must be measured: less may be noise."""
+"""How many times faster than dense a format must be measured: less may be noise."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class _Packed(dict[str, dict[str, np.ndarray]]):
 
     def __init__(self, matrix: np.ndarray, candidates: list[Candidate]) -> None:
         super().__init__()
-        self.matrix, self.storages = matrix, {c.name: c.storage for c in candidates}
+        self.matrix, self.formats = matrix, {c.name: c.format for c in candidates}
 
     def __missing__(self, name: str) -> dict[str, np.ndarray]:
-        self[name] = self.storages[name].encode(self.matrix)
+        self[name] = self.formats[name].encode(self.matrix)
         return self[name]
 
 
 class Chooser:
-    """Chooses per layer among dense and the storages that fit its zeros.
+    """Chooses per layer among dense and the formats that fit its zeros.
 
     ``notes`` are what earlier passes said of layers, for their reasons; ``widened`` the layers
     whose weights they gave zeros that the network does not multiply. Candidates are measured
@@ -98,7 +98,7 @@ class Chooser:
         self.known = Times() if config.measure and config.cache else None
 
     def choose(self, layer: Layer) -> Choice:
-        """Return the storage of ``layer`` and record the decision."""
+        """Return the format of ``layer`` and record the decision."""
         with fitted_costs(self.config.cache):
             return self._choose(layer)
 
@@ -131,17 +131,17 @@ class Chooser:
         )
 
     def _why_dense(self, layer: Layer) -> str:
-        """Return why no sparse storage of ``layer`` is looked for, ``""`` if it is."""
+        """Return why no sparse format of ``layer`` is looked for, ``""`` if it is."""
         if not self.config.sparse:
             return ON_REQUEST
         if self.config.forced(layer.name) in DENSE:
             return "dense on request (ignore or force)"
         if layer.joined > 1:
-            return ""  # the zeros between its groups are worth a storage
+            return ""  # the zeros between its groups are worth a format
         if not layer.sparsity:
             return "no zeros"
         few = layer.sparsity <= 1 - 1 / MARGIN and self.config.forced(layer.name) is None
-        return f"{layer.sparsity:.2g} zeros: fewer than are worth a storage" if few else ""
+        return f"{layer.sparsity:.2g} zeros: fewer than are worth a format" if few else ""
 
     def _dense(self, layer: Layer) -> list[Candidate]:
         """Return the ways that do not care for zeros, or the one that the configuration forces."""
@@ -180,9 +180,9 @@ class Chooser:
     def _measure(
         self, layer: Layer, scan: Scan | None, candidates: list[Candidate], packed: _Packed
     ) -> Measured:
-        """Return times in us, measured once for equal shapes and storages.
+        """Return times in us, measured once for equal shapes and formats.
 
-        Layers whose storages are alike share times: compiling each of them takes a second.
+        Layers whose formats are alike share times: compiling each of them takes a second.
         """
         static = layer.static()
         if any(c.name == CUBLASLT for c in candidates):
@@ -193,7 +193,7 @@ class Chooser:
             static,
             layer.planes,
             layer.skips_transpose,
-            *((c.name, form(c.storage)) for c in candidates),
+            *((c.name, form(c.format)) for c in candidates),
         )
         known = self._times.setdefault(key, [])
         for theirs, times in known:
@@ -237,7 +237,7 @@ class Chooser:
     ) -> Candidate:
         """Return the candidate for ``static`` extents: itself, unless some of its own are open.
 
-        Its storage may be another: what a tile holds depends on how many rows there are.
+        Its format may be another: what a tile holds depends on how many rows there are.
         """
         if static == layer.contraction:
             return candidate
@@ -252,7 +252,7 @@ class Chooser:
         """Return the fastest candidate and why, ``""`` if there is one only.
 
         The direct sum stays unless Winograd's beats it by the margin, and these two unless a
-        storage does.
+        format does.
         """
         if len(candidates) == 1:
             return candidates[0], ""
@@ -332,7 +332,7 @@ def _modelled_us(best: Candidate, times: int) -> float | None:
 def _conditions(times: Measured, layer: str) -> Iterator[str]:
     """Yield notes on measured times: of another layer, or under load."""
     if times.layer not in ("", layer):
-        yield f"times of '{times.layer}', whose storages are alike"
+        yield f"times of '{times.layer}', whose formats are alike"
     if times.loaded:
         yield "measured while other programs ran"
 
@@ -343,7 +343,7 @@ def _only(forced: str, found: list[Candidate], layer: Layer, reasons: list[str])
         return only
     raise InputError(
         f"layer '{layer.name}'",
-        f"does not fit '{forced}' ({'; '.join(reasons) or 'unknown storage'})",
-        "a storage that fits",
+        f"does not fit '{forced}' ({'; '.join(reasons) or 'unknown format'})",
+        "a format that fits",
         "change `force` in the configuration",
     )

@@ -130,9 +130,9 @@ def _lookup(bench: Bench, numerics: Numerics) -> By:
     for bank in engine.banks:
         matrix = weight(_balanced_mask(bank, int(bank * DENSITY))).astype(numerics.weight)
         matrix = matrix.astype(FLOAT32.weight) if numerics.floating else matrix
-        storage = BalancedFormat.of(matrix, bank=bank, depth=engine.depth)
-        func, held = balanced(c, storage, bench.target), stored(storage, c, bench.target)
-        one = Candidate("balanced", held, func, storage.keep / storage.bank)
+        format = BalancedFormat.of(matrix, bank=bank, depth=engine.depth)
+        func, held = balanced(c, format, bench.target), stored(format, c, bench.target)
+        one = Candidate("balanced", held, func, format.keep / format.bank)
         penalty = bench.penalties(c, matrix, [one])["balanced"]
         found[engine.words(bank)] = max(LEAST, float(penalty) - 1)
     return tuple(found.items())
@@ -143,9 +143,9 @@ def _entries(bench: Bench, costs: Costs) -> Costs:
     found = []
     for bank in _banks(bench.target):
         matrix = weight(_balanced_mask(bank, ENTRY_SLOTS))
-        storage = CompressedBanksFormat.of(matrix, keep=ENTRY_SLOTS, bank=bank)
-        func = joint(linear(), storage, bench.target)
-        one = Candidate("joint", storage, func, ENTRY_SLOTS / bank)
+        format = CompressedBanksFormat.of(matrix, keep=ENTRY_SLOTS, bank=bank)
+        func = joint(linear(), format, bench.target)
+        one = Candidate("joint", format, func, ENTRY_SLOTS / bank)
         step = 1 + costs.of_lookup(bank) + dict(costs.table)[bank]
         penalty = bench.penalties(linear(), matrix, [one])["joint"]
         found.append((bank, max(LEAST, (penalty - step) * ENTRY_SLOTS)))
@@ -157,8 +157,8 @@ def _blocks(bench: Bench, costs: Costs) -> Costs:
     group, c = 4 * LANES, linear()
     kept = np.random.default_rng(3).random((SIDE // group, SIDE)) < DENSITY
     matrix = weight(kept.repeat(group, 0))
-    storage = CompressedRowsFormat.of(matrix, group=group, run=1, tile_rows=group, tile_cols=SIDE)
-    one = Candidate("block", storage, block(c, storage, bench.target), float(kept.mean()))
+    format = CompressedRowsFormat.of(matrix, group=group, run=1, tile_rows=group, tile_cols=SIDE)
+    one = Candidate("block", format, block(c, format, bench.target), float(kept.mean()))
     penalty = bench.penalties(c, matrix, [one])["block"]
     cover = Cover(group, 1, float(kept.mean()))
     free = block_penalty(c, cover, replace(costs, block=0.0))
@@ -182,11 +182,11 @@ def _taps(bench: Bench, costs: Costs) -> Costs:
         kept = np.zeros(c.matrix_shape, np.bool_)
         kept[:, ::2] = True
         matrix = weight(kept)
-        storage = CompressedRowsFormat.of(
+        format = CompressedRowsFormat.of(
             matrix, group=lanes, tile_rows=lanes, tile_cols=kept.shape[1]
         )
-        func = depthwise_taps(c, storage, bench.target)
-        one = Candidate("taps", storage, func, float(kept.mean()))
+        func = depthwise_taps(c, format, bench.target)
+        one = Candidate("taps", format, func, float(kept.mean()))
         found.append((lanes, max(LEAST, bench.penalties(c, matrix, [one])["taps"])))
     return replace(costs, tap=tuple(found))
 

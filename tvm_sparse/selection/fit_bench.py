@@ -51,7 +51,7 @@ def timer(target: Target) -> Measure:
         x = samples(np.random.default_rng(0), c.input_shape, c.dtype)
 
         def data(name: str) -> Data:
-            arrays = candidates[name].storage.encode(matrix)
+            arrays = candidates[name].format.encode(matrix)
             return Data(x, list(arrays.values()), c.output_shape, c.out_dtype)
 
         functions = {name: found.func for name, found in candidates.items()}

@@ -39,12 +39,12 @@ def _exact_halves(scan: Scan) -> tuple[str, ...]:
     return tuple(half for half in HALVES if exact(scan.weight, half))
 
 
-def stored(storage: ExactFormat, contraction: Contraction, target: Target) -> Format:
-    """Return ``storage`` as ``contraction`` reads it: values in half precision, or with offsets."""
+def stored(format: ExactFormat, contraction: Contraction, target: Target) -> Format:
+    """Return ``format`` as ``contraction`` reads it: values in half precision, or with offsets."""
     c = contraction
     if c.numerics.weight in HALVES:
-        return NarrowFormat(storage, c.numerics.weight)
+        return NarrowFormat(format, c.numerics.weight)
     engine = engine_of(c.numerics, target)
     if engine.corrects(c.zero_point):
-        return OffsetFormat(storage, c.features, c.zero_point + engine.shift)
-    return storage
+        return OffsetFormat(format, c.features, c.zero_point + engine.shift)
+    return format

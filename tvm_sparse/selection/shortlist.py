@@ -6,14 +6,14 @@ from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.decisions import DENSE
 
 BEHIND = 1.3
-"""Modelled cost over the best candidate's beyond which a storage is left out: the model orders
-storages of one layer within some 20 %."""
+"""Modelled cost over the best candidate's beyond which a format is left out: the model orders
+formats of one layer within some 20 %."""
 
 BEHIND_ITS_LIKE = 1.1
-"""The same over a storage that runs the same loop nest: the model is off for both."""
+"""The same over a format that runs the same loop nest: the model is off for both."""
 
 MOST = 2
-"""Storages of a layer that are measured; compiling them is what the choice takes time for."""
+"""Formats of a layer that are measured; compiling them is what the choice takes time for."""
 
 
 def shortlist(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Candidate], list[str]]:
@@ -23,8 +23,8 @@ def shortlist(candidates: list[Candidate], reasons: list[str]) -> tuple[list[Can
     """
     best = min(candidates, key=lambda c: c.cost)
     dense = min((c for c in candidates if c.name in DENSE), key=lambda c: c.cost)
-    storages = sorted((c for c in candidates if c.name not in DENSE), key=lambda c: c.cost)[:MOST]
-    near = [c.name for c in storages if not _behind_its_like(c, storages)]
+    formats = sorted((c for c in candidates if c.name not in DENSE), key=lambda c: c.cost)[:MOST]
+    near = [c.name for c in formats if not _behind_its_like(c, formats)]
     kept, reasons = [], list(reasons)
     for candidate in candidates:
         close = candidate.name in (*DENSE, *near) and candidate.cost <= BEHIND * best.cost

@@ -39,7 +39,7 @@ def operands(
     func
         A function whose extents are static, or plain variables (which count as one).
     fixed
-        Arrays by parameter position: weights in the operator's storage, from its ``encode``.
+        Arrays by parameter position: weights in the operator's format, from its ``encode``.
         Indices are taken as they are, because only they are valid. Numbers are drawn anew, so no
         weight is ever written to a file or sent to another machine.
     outputs

@@ -14,7 +14,7 @@ class TaskReport:
     """One task. Times are microseconds of one call; ``curve`` is the best after each trial.
 
     ``speedup`` is the default's time over the best's; one: the default stays. With ``instead_of``
-    it is another storage of its layers than the one that they have now.
+    it is another format of its layers than the one that they have now.
     """
 
     name: str

@@ -34,11 +34,11 @@ class Task:
     calls
         How often the model calls it.
     fixed
-        Weights in their storage, by parameter position.
+        Weights in their format, by parameter position.
     outputs
         Number of parameters that it writes.
     instead_of
-        Storage that the layers have now, if the function is another one that they could have.
+        Format that the layers have now, if the function is another one that they could have.
     """
 
     name: str

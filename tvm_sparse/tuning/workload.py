@@ -27,7 +27,7 @@ class Workload:
         The operator's mark: ``"dense"``, ``"balanced"``, …
     computation
         Extents, buffers and accesses of the operator's block as text. Buffer shapes tell the
-        storage's parameters (values a bank, index words); where the nonzeros are does not appear.
+        format's parameters (values a bank, index words); where the nonzeros are does not appear.
     target
         Kind, processor and threads.
     function

@@ -95,7 +95,7 @@ class Mend:
     def kernels(self, case: Case) -> dict[str, Switched]:
         """Return the kernel of each value."""
         return {
-            name: Switched(case, case.storage, self.switch, name, value, self.target)
+            name: Switched(case, case.format, self.switch, name, value, self.target)
             for name, value in self.values.items()
         }
 
@@ -112,7 +112,7 @@ class Switched(Kernel):
     @property
     def name(self) -> str:
         """Name of the kernel."""
-        return f"{self.case.name}: {self.storage}, {self.switch} {self.label}"
+        return f"{self.case.name}: {self.format}, {self.switch} {self.label}"
 
     def built_for(self, target: str) -> str:
         """Return the kernel's own target, or ``target``."""

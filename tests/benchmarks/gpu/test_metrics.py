@@ -14,10 +14,10 @@ def test_counters_of_our_kernels():
 
 
 def test_main_kernels():
-    storages = [kernel.storage for kernel in metrics.main_kernels()]
+    formats = [kernel.format for kernel in metrics.main_kernels()]
     found = ["balanced"] * 3 + ["block"] * 2 + ["dense", "two_four", "depthwise_taps"]
-    assert storages == found
-    assert len({kernel.name for kernel in metrics.main_kernels()}) == len(storages)
+    assert formats == found
+    assert len({kernel.name for kernel in metrics.main_kernels()}) == len(formats)
 
 
 def test_what_is_not_counted_is_left_out():

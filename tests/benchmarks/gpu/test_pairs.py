@@ -45,6 +45,6 @@ def test_a_pair_is_built(tmp_path, monkeypatch):
 def test_each_layer_alone_is_dense(part, layer):
     kernel = pairs.PairKernel(SMALL, part)
     option = kernel.option(target())
-    arrays = kernel.arrays(option.storage)
+    arrays = kernel.arrays(option.format)
     assert option.name == "dense"
     assert sum(map(np.count_nonzero, arrays)) == SMALL.weights()[layer].size

@@ -32,10 +32,10 @@ def test_a_kernel_is_machine_code_and_packed_weights():
 
 def test_joint_layers_without_empty_tiles_take_what_the_compiler_would():
     (case, *_) = (c for c in small() if c.pattern.startswith("joint"))
-    kernel = prepare.Kernel(case, case.storage)
+    kernel = prepare.Kernel(case, case.format)
     option = kernel.option(parse_target(TARGET).target)
     assert option.name in ("balanced", "block")
-    assert kernel.arrays(option.storage)
+    assert kernel.arrays(option.format)
 
 
 @needs_nvrtc
@@ -53,7 +53,7 @@ def test_what_is_built_is_not_built_again(monkeypatch):
     monkeypatch.setattr(prepare, "ProcessPoolExecutor", None)
     assert list(prepare.build_all([kernel], TARGET, 0, pack=True)) == [(kernel, "")]
     names = {path.name for path in prepare.code_files()}
-    assert names == {"kernel.so", "kernel.json", "storage"}
+    assert names == {"kernel.so", "kernel.json", "format"}
     with monkeypatch.context() as patched:
         patched.setattr(prepare, "code_version", lambda *folders: "of other code")
         assert prepare.code_files() == []
@@ -66,7 +66,7 @@ def test_other_code_has_another_place(monkeypatch):
     assert kernel.place(TARGET) != before
 
 
-def test_a_storage_that_does_not_fit_says_why():
+def test_a_format_that_does_not_fit_says_why():
     kernel = prepare.Kernel(Case("small", LINEAR, "balanced", 0.5), "joint")
     with pytest.raises(ValueError, match="no tiles of the matrix are empty"):
         prepare.build(kernel, TARGET, kernel.place(TARGET))

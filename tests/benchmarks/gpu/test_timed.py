@@ -5,8 +5,8 @@ import pytest
 from benchmarks.gpu.timed import (
     contraction_of,
     demand_of,
+    format_of,
     measured_on,
-    storage_of,
     timed,
 )
 from tvm_sparse.formats.block import BlockFormat
@@ -22,24 +22,24 @@ ROW = {"case": "64x512, float16, N=16, balanced 75%", "rows": 16}
 
 
 @pytest.mark.parametrize(
-    "storage",
+    "format",
     [
         BANKS,
         KeptTilesFormat(cols=1024, banks=BANKS),
         BlockFormat(64, 512, 32, 32, Buckets((Bucket(2, 5),))),
     ],
 )
-def test_a_storage_is_read_from_what_it_prints(storage):
-    assert storage_of(repr(storage)) == storage
+def test_a_format_is_read_from_what_it_prints(format):
+    assert format_of(repr(format)) == format
 
 
-def test_a_storage_of_another_sort_is_not_made():
+def test_a_format_of_another_sort_is_not_made():
     with pytest.raises(KeyError):
-        storage_of("Path('x')")
+        format_of("Path('x')")
 
 
 def test_kernels_are_modelled_as_they_were_built():
-    record = {"kernel": "tile", "storage": repr(BANKS), "tile": [16, 64, 64]}
+    record = {"kernel": "tile", "format": repr(BANKS), "tile": [16, 64, 64]}
     before = demand_of(ROW, record, H200)
     after = demand_of(ROW, {**record, "mends": vars(Mends())}, H200)
     assert demand_of(ROW, {**record, "mends": vars(OFF)}, H200) == before
@@ -55,7 +55,7 @@ def test_layers_have_the_rows_and_the_type_of_their_case():
 
 
 def test_times_that_hold_the_hosts_are_left_out(monkeypatch):
-    record = {"kernel": "tile", "storage": repr(BANKS), "tile": [16, 64, 64]}
+    record = {"kernel": "tile", "format": repr(BANKS), "tile": [16, 64, 64]}
     times = {"ours balanced": {"median_us": 5.0}, "cublas": {"median_us": 4.0}}
     row = {**ROW, "kernels": {"balanced": record}, "times": times}
     row["environment"] = {"gpu": "NVIDIA H200"}

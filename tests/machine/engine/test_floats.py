@@ -53,25 +53,25 @@ def test_networks_of_doubles_are_as_exact_as_doubles_are(name, sparsity):
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
 
 
-STORAGES = ("dense", "balanced", "block", "unstructured")
+FORMATS = ("dense", "balanced", "block", "unstructured")
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("target", ["cpu", "cpu:haswell"])
 @pytest.mark.parametrize("rows", [3, 33])
-def test_storages_keep_what_single_precision_would_lose(storage, target, rows):
-    if (storage, target) == ("balanced", "cpu:haswell"):
+def test_formats_keep_what_single_precision_would_lose(format, target, rows):
+    if (format, target) == ("balanced", "cpu:haswell"):
         pytest.skip("doubles are not looked up in its registers")
     torch.manual_seed(0)
     layer = nn.Linear(64, 48, bias=False).double().eval()
     layer.weight.data = torch.randint(1, 2**20, (48, 64)).double()
     ts.prune.balanced(nn.Sequential(layer), 0.75).squash_mask()
     x = torch.randint(-(2**20), 2**20, (rows, 64)).double()
-    config = ts.Config(measure=False, force={"*": storage})
+    config = ts.Config(measure=False, force={"*": format})
     library = ts.compile(layer, (x,), target=target, config=config)
     (row,) = library.decisions
-    assert row.chosen == storage
+    assert row.chosen == format
     with torch.no_grad():
         assert torch.equal(library(x), layer(x))
 

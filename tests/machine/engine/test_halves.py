@@ -58,29 +58,29 @@ def check_dense(c, target=None):
 
 def check_balanced(c, bank, share=1, target=None):
     matrix, taps = weights(c, 0.8), math.prod(c.taps)
-    storage = BalancedFormat.of(matrix, bank=bank, share=share, segments=taps, depth=DEPTH)
-    assert_exact(c, matrix, storage, balanced, target)
+    format = BalancedFormat.of(matrix, bank=bank, share=share, segments=taps, depth=DEPTH)
+    assert_exact(c, matrix, format, balanced, target)
 
 
 def check_joint(c, bank, target=None):
     matrix = weights(c, 0.9)
     matrix[:, :bank] = 0
-    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=4, span=c.columns, depth=DEPTH)
-    assert_exact(c, matrix, storage, joint, target)
+    format = CompressedBanksFormat.of(matrix, bank=bank, keep=4, span=c.columns, depth=DEPTH)
+    assert_exact(c, matrix, format, joint, target)
 
 
 def check_block(c, target=None):
     matrix = weights(c, 0.1)
     matrix[:, 4:20] = 0
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=16, run=4, tile_rows=16, tile_cols=matrix.shape[1], depth=DEPTH
     )
-    assert_exact(c, matrix, storage, block, target)
+    assert_exact(c, matrix, format, block, target)
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("machine", ["host", *TARGETS])
-def test_every_storage_on_every_machine(machine):
+def test_every_format_on_every_machine(machine):
     target = TARGETS.get(machine, host())
     c = half(Contraction((3,), 64, 21))
     bank = engine_of(c.numerics, target).banks[-1]

@@ -43,18 +43,18 @@ def check_dense(c, sparsity=0.0, target=None):
 
 def check_balanced(c, bank, sparsity, share=1, target=None):
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, sparsity)
-    storage = BalancedFormat.of(
+    format = BalancedFormat.of(
         matrix, bank=bank, share=share, segments=math.prod(c.taps), depth=DEPTH
     )
-    assert_integers(c, matrix, storage, balanced, target)
+    assert_integers(c, matrix, format, balanced, target)
 
 
 def check_joint(c, bank, sparsity, keep=4, target=None):
     rng = np.random.default_rng(0)
     matrix = sparse_bytes(rng, c.matrix_shape, sparsity)
     matrix[:, :bank] = 0
-    storage = CompressedBanksFormat.of(matrix, bank=bank, keep=keep, span=c.columns, depth=DEPTH)
-    assert_integers(c, matrix, storage, joint, target)
+    format = CompressedBanksFormat.of(matrix, bank=bank, keep=keep, span=c.columns, depth=DEPTH)
+    assert_integers(c, matrix, format, joint, target)
 
 
 def check_block(c, run, sparsity, group=16, target=None):
@@ -62,22 +62,22 @@ def check_block(c, run, sparsity, group=16, target=None):
     matrix = sparse_bytes(rng, c.matrix_shape, 0.1)
     kept = rng.random((-(-len(matrix) // 16), matrix.shape[1] // run)) >= sparsity
     matrix *= kept.repeat(16, 0)[: len(matrix)].repeat(run, 1)
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         matrix, group=group, run=run, tile_rows=group, tile_cols=matrix.shape[1], depth=DEPTH
     )
-    assert_integers(c, matrix, storage, block, target)
+    assert_integers(c, matrix, format, block, target)
 
 
 def check_depthwise(c, target=None):
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.3)
-    storage = DenseTapFormat(*matrix.shape)
-    assert_integers(c, matrix, storage, lambda c, _, t: depthwise(c, t), target)
+    format = DenseTapFormat(*matrix.shape)
+    assert_integers(c, matrix, format, lambda c, _, t: depthwise(c, t), target)
 
 
 def check_taps(c, target=None):
     matrix = sparse_bytes(np.random.default_rng(0), c.matrix_shape, 0.5)
-    storage = CompressedRowsFormat.of(matrix, group=16, tile_rows=16, tile_cols=math.prod(c.taps))
-    assert_integers(c, matrix, storage, depthwise_taps, target)
+    format = CompressedRowsFormat.of(matrix, group=16, tile_rows=16, tile_cols=math.prod(c.taps))
+    assert_integers(c, matrix, format, depthwise_taps, target)
 
 
 def channels(extents, count):
@@ -105,14 +105,14 @@ ONCE = [pytest.param(name, marks=pytest.mark.slow) if name == "AVX" else name fo
 @pytest.mark.parametrize("activation", ["uint8", "int8"])
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("machine", ONCE)
-def test_every_storage_on_every_machine(machine, check, activation):
+def test_every_format_on_every_machine(machine, check, activation):
     c = as_integers(Contraction((3,), 128, 21), activation, zero_point=100)
     CHECKS[check](c, TARGETS[machine])
 
 
 @pytest.mark.isa("avx512vnni", "avx512vl")
 @pytest.mark.parametrize("check", CHECKS)
-def test_every_storage_with_avx_vnni(check):
+def test_every_format_with_avx_vnni(check):
     """AVX-512 has its product of 256 bits, too: the code is the same but for the encoding."""
     names = ("register_bits", "sums", "widths", "lookups", "dots", "code")
     with changed_machine(**{name: getattr(AVX_VNNI, name) for name in names}):
@@ -183,11 +183,11 @@ def test_banks_in_parts(keep, share, contraction):
     matrix = sparse_bytes(rng, c.matrix_shape, 0.0) | 1
     matrix *= np.broadcast_to(kept, (len(kept), share, *kept.shape[2:])).reshape(rows, columns)
     segments = math.prod(c.taps)
-    storage = BalancedFormat.of(
+    format = BalancedFormat.of(
         matrix, bank=64, share=share, segments=segments, depth=DEPTH, parts=4
     )
-    assert (storage.parts, storage.keep) == (4, 4 * keep)
-    assert_integers(c, matrix, storage, balanced)
+    assert (format.parts, format.keep) == (4, 4 * keep)
+    assert_integers(c, matrix, format, balanced)
 
 
 @pytest.mark.parametrize("share", [2, 4])

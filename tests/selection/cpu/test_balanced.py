@@ -1,4 +1,4 @@
-"""Which balanced storage is offered: rows that share columns, the size of banks."""
+"""Which balanced format is offered: rows that share columns, the size of banks."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def offered(contraction, matrix, cpu="skylake-avx512"):
 @pytest.mark.parametrize("rows", [1, 4, 128])
 def test_zeros_of_32_are_kept_in_banks_of_32(rows):
     candidate = offered(Contraction((rows,), 128, 64), of_32((64, 128), 3))
-    assert candidate.storage == BalancedFormat(64, 128, 3, bank=32)
+    assert candidate.format == BalancedFormat(64, 128, 3, bank=32)
     assert candidate.work == pytest.approx(3 / 32)
 
 
 def test_a_lookup_in_two_registers_is_not_taken_without_need():
     matrix = keep_of_bank(np.random.default_rng(0), (64, 128), 4)
-    assert offered(Contraction((128,), 128, 64), matrix).storage.bank == 16
+    assert offered(Contraction((128,), 128, 64), matrix).format.bank == 16
 
 
 def test_other_instruction_sets_take_banks_of_16():
     candidate = offered(Contraction((128,), 128, 64), of_32((64, 128), 3), "haswell")
-    assert candidate.storage.bank == 16
+    assert candidate.format.bank == 16
 
 
 def test_taps_with_fewer_than_32_columns_take_banks_of_16():
     c = Contraction((1, 5, 5), 24, 32, (3, 3), (1, 1), (1, 1), (7, 7))
-    assert offered(c, integers(np.random.default_rng(0), c.matrix_shape, 0.9)).storage.bank == 16
+    assert offered(c, integers(np.random.default_rng(0), c.matrix_shape, 0.9)).format.bank == 16
 
 
 def test_rows_that_share_columns_are_found_in_banks_of_32():
@@ -52,7 +52,7 @@ def test_rows_that_share_columns_are_found_in_banks_of_32():
     candidate = offered(
         Contraction((128,), 128, 32), integers(np.random.default_rng(1), kept.shape) * kept
     )
-    assert (candidate.storage.share, candidate.storage.bank) == (2, 32)
+    assert (candidate.format.share, candidate.format.bank) == (2, 32)
 
 
 def test_fewer_columns_than_a_bank_are_refused():

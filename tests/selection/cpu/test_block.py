@@ -1,4 +1,4 @@
-"""Which storage is offered for which zeros, and what the model says about it."""
+"""Which format is offered for which zeros, and what the model says about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_blocks_are_found(size, group, run):
     matrix = blocks((512, 512), *size)
     (candidate,) = block_candidates(contraction, Scan(matrix), host())
     assert candidate.name == "block"
-    assert (candidate.storage.group, candidate.storage.run) == (group, run)
+    assert (candidate.format.group, candidate.format.run) == (group, run)
     assert candidate.work == np.count_nonzero(matrix) / matrix.size
     assert candidate.cost < 0.6
 
@@ -45,19 +45,19 @@ def test_blocks_of_convolutions_lie_within_one_tap():
     contraction = Contraction(*window)
     matrix = blocks(contraction.matrix_shape, 16, 24)
     (candidate,) = block_candidates(contraction, Scan(matrix), host())
-    assert contraction.columns % candidate.storage.run == 0
+    assert contraction.columns % candidate.format.run == 0
 
 
 def test_few_columns_leave_only_lanes_along_rows():
     contraction = Contraction((64,), 8, 32)
     (candidate,) = block_candidates(contraction, Scan(blocks((32, 8), 4, 4)), host())
-    assert candidate.storage.group % 16 == 0
+    assert candidate.format.group % 16 == 0
 
 
 def test_a_single_row_of_input_does_not_run_along_the_batch():
     contraction = Contraction((1,), 512, 512)
     (candidate,) = block_candidates(contraction, Scan(blocks((512, 512), 8, 8)), host())
-    assert candidate.storage.inner.group % 16 == 0
+    assert candidate.format.inner.group % 16 == 0
 
 
 def test_others_are_left_alone():

@@ -30,7 +30,7 @@ def offered(contraction, sparsity):
 def test_exactly_the_nonzeros_are_kept():
     matrix, (candidate,) = offered(Contraction((128,), 96, 80), 0.8)
     assert candidate.name == "unstructured"
-    assert candidate.storage.entries == np.count_nonzero(matrix)
+    assert candidate.format.entries == np.count_nonzero(matrix)
     assert candidate.work == np.count_nonzero(matrix) / matrix.size
 
 
@@ -38,7 +38,7 @@ def test_columns_stay_in_the_first_level_cache_while_rows_are_long():
     _, (long,) = offered(Contraction((128,), 2048, 64), 0.5)
     _, (short,) = offered(Contraction((128,), 2048, 64), 0.85)
     _, (shortest,) = offered(Contraction((128,), 2048, 64), 0.95)
-    assert [c.storage.tile_cols for c in (long, short, shortest)] == [128, 256, 1024]
+    assert [c.format.tile_cols for c in (long, short, shortest)] == [128, 256, 1024]
 
 
 def test_few_columns_are_refused_with_the_reason():
@@ -49,8 +49,8 @@ def test_few_columns_are_refused_with_the_reason():
 def test_groups_are_multiplied_by_shifts():
     shape = (1, 14, 14), 32, 64, (3, 3), (1, 1), (1, 1), (16, 16)
     matrix, (candidate,) = offered(Contraction(*shape, groups=2), 0.8)
-    assert isinstance(candidate.storage, ShiftedRowsFormat)
-    assert candidate.storage.inner.entries == np.count_nonzero(matrix)
+    assert isinstance(candidate.format, ShiftedRowsFormat)
+    assert candidate.format.inner.entries == np.count_nonzero(matrix)
     assert candidate.cost < 0.75
 
 
@@ -62,13 +62,13 @@ def test_few_features_are_multiplied_by_shifts(features, taps, stride, shifted):
     padded = (13 * stride + taps,) * 2
     shape = (1, 14, 14), 64, features, (taps, taps), (stride, stride), (1, 1), padded
     _, (candidate,) = offered(Contraction(*shape), 0.75)
-    assert isinstance(candidate.storage, ShiftedRowsFormat) is shifted
+    assert isinstance(candidate.format, ShiftedRowsFormat) is shifted
 
 
 def test_few_features_of_an_open_batch_are_not():
     shape = (tirx.Var("n", "int64"), 8, 8), 32, 16, (3, 3), (1, 1), (1, 1), (10, 10)
     _, (candidate,) = offered(Contraction(*shape), 0.75)
-    assert not isinstance(candidate.storage, ShiftedRowsFormat)
+    assert not isinstance(candidate.format, ShiftedRowsFormat)
 
 
 def test_groups_of_an_open_batch_are_refused_with_the_reason():

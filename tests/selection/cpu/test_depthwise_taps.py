@@ -21,7 +21,7 @@ def test_taps_that_sixteen_channels_share():
     kept = np.zeros((32, 9), bool)
     kept[:16, [1, 4]] = kept[16:, [0, 4, 8]] = True
     (candidate,) = offered(kept)
-    assert candidate.storage.group == 16
+    assert candidate.format.group == 16
     assert candidate.work == 5 / 18
 
 
@@ -30,7 +30,7 @@ def test_narrow_groups_where_wide_ones_share_little():
     for group in range(4):
         kept[8 * group : 8 * group + 8, 2 * group : 2 * group + 2] = True
     (candidate,) = offered(kept)
-    assert candidate.storage.group == 8
+    assert candidate.format.group == 8
 
 
 def test_odd_channels_are_refused_with_the_reason():

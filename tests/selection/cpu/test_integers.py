@@ -56,9 +56,9 @@ def test_every_candidate_is_exact(machine):
         assert set(found) == names
         x = bytes_of(rng, c)
         for candidate in found.values():
-            arrays = candidate.storage.encode(matrix)
-            np.testing.assert_array_equal(candidate.storage.decode(arrays), matrix)
-            assert candidate.storage.nbytes() == sum(a.nbytes for a in arrays.values())
+            arrays = candidate.format.encode(matrix)
+            np.testing.assert_array_equal(candidate.format.decode(arrays), matrix)
+            assert candidate.format.nbytes() == sum(a.nbytes for a in arrays.values())
             got = run(candidate.func, [x, *arrays.values()], c.output_shape, target, "int32")
             np.testing.assert_array_equal(got, reference(c, x, matrix))
 
@@ -71,7 +71,7 @@ def test_banks_are_as_wide_as_a_register():
     )
     many = as_integers(Contraction((64,), 256, 64))
     found, _ = offered(many, matrix, host())
-    inner = found["balanced"].storage
+    inner = found["balanced"].format
     assert (inner.bank, inner.keep, inner.depth) == (64, 8, 4)
     assert found["balanced"].cost < 0.25
 
@@ -83,7 +83,7 @@ def test_masks_of_small_banks_are_stored_in_whole_registers():
     kept = rng.random((64, 16, 16)).argsort(-1) < 2
     matrix = sparse_bytes(rng, (64, 256), 0) * kept.reshape(64, 256)
     found, _ = offered(as_integers(Contraction((64,), 256, 64)), matrix, host())
-    inner = found["balanced"].storage
+    inner = found["balanced"].format
     assert (inner.bank, inner.keep) == (64, 8)
 
 

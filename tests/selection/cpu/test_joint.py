@@ -22,7 +22,7 @@ def test_empty_banks_are_skipped():
     matrix[16:, 48] = 1
     (candidate,) = offered(matrix, cpu="haswell")
     assert candidate.name == "joint"
-    assert candidate.work == candidate.storage.entries * candidate.storage.keep / (2 * 64)
+    assert candidate.work == candidate.format.entries * candidate.format.keep / (2 * 64)
     assert candidate.work <= 2 / 8 * 3 / 16
 
 
@@ -30,8 +30,8 @@ def test_banks_of_a_joint_mask_are_one_entry_each():
     rng = np.random.default_rng(0)
     blocks = (rng.random((8, 16)) < 0.5).repeat(16, 0).repeat(16, 1)
     (candidate,) = offered(keep_of_bank(rng, (128, 256), 4) * blocks, rows=128)
-    storage = candidate.storage
-    assert (storage.bank, storage.keep, storage.entries) == (16, 4, blocks.sum() // 256)
+    format = candidate.format
+    assert (format.bank, format.keep, format.entries) == (16, 4, blocks.sum() // 256)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 128])
@@ -39,7 +39,7 @@ def test_unstructured_zeros_are_not_padded_to_the_fullest_bank(rows):
     matrix = integers(np.random.default_rng(0), (256, 512), 0.9) + np.float32(0)
     matrix[matrix != 0] += np.float32(1e-3)
     (candidate,) = offered(matrix, rows)
-    assert candidate.storage.keep < 5
+    assert candidate.format.keep < 5
     assert candidate.work < 0.27  # 8 or 9 of 16, 12 or 13 of 32 if all banks were equally full
     assert candidate.cost < 0.6
 
@@ -55,10 +55,10 @@ def test_hardly_any_rows_need_no_whole_banks(rows, columns):
     rng = np.random.default_rng(0)
     matrix = integers(rng, (40, columns), 0.9) * rng.random((40, columns), np.float32)
     (candidate,) = offered(matrix, rows)
-    arrays = candidate.storage.encode(matrix)
-    assert (candidate.storage.decode(arrays) == matrix).all()
+    arrays = candidate.format.encode(matrix)
+    assert (candidate.format.decode(arrays) == matrix).all()
     assert candidate.work == pytest.approx(
-        candidate.storage.entries * candidate.storage.keep / (3 * columns)
+        candidate.format.entries * candidate.format.keep / (3 * columns)
     )
 
 
@@ -67,7 +67,7 @@ def test_weights_from_memory_take_the_banks_that_store_least(side, bank):
     rng = np.random.default_rng(0)
     matrix = rng.random((side, side), np.float32) * (rng.random((side, side)) < 0.25)
     (candidate,) = offered(matrix, rows=1)
-    assert candidate.storage.bank == bank
+    assert candidate.format.bank == bank
 
 
 @pytest.mark.parametrize("side", [256, 2048])

@@ -21,9 +21,9 @@ def offered(size, sparsity, features=64, groups=4):
 def test_exactly_the_nonzeros_are_kept():
     c, matrix, candidate = offered(14, 0.75)
     assert candidate.planes == c
-    assert candidate.storage.inner.entries == np.count_nonzero(matrix)
-    arrays = candidate.storage.encode(matrix)
-    assert (candidate.storage.decode(arrays) == matrix).all()
+    assert candidate.format.inner.entries == np.count_nonzero(matrix)
+    arrays = candidate.format.encode(matrix)
+    assert (candidate.format.decode(arrays) == matrix).all()
 
 
 def test_the_model_prefers_zeros():
@@ -34,5 +34,5 @@ def test_the_model_prefers_zeros():
 
 @pytest.mark.parametrize("features", [20, 48, 252])
 def test_tiles_divide_the_features_of_a_group(features):
-    storage = offered(9, 0.8, features, 1)[2].storage.inner
-    assert features % storage.tile_rows == 0
+    format = offered(9, 0.8, features, 1)[2].format.inner
+    assert features % format.tile_rows == 0

@@ -35,7 +35,7 @@ def offered(c, matrix):
 
 
 def inner(candidate):
-    return getattr(candidate.storage, "inner", candidate.storage)
+    return getattr(candidate.format, "inner", candidate.format)
 
 
 @pytest.mark.parametrize("c", [BYTES, HALVES], ids=["bytes", "halves"])

@@ -17,7 +17,7 @@ from tvm_sparse.ops.emit import first_column
 from tvm_sparse.ops.marks import flat, int64
 
 
-def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) -> tirx.PrimFunc:
+def balanced(contraction: Contraction, format: BalancedFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, Y)``.
 
     With ``depth`` columns a lane, a step is as many lookups and products, all in one vector.
@@ -27,7 +27,7 @@ def balanced(contraction: Contraction, storage: BalancedFormat, target: Target) 
     on a whole vector. Shapes: ``X``, ``Y`` as the contraction says, the others as
     ``BalancedFormat.encode`` gives. (Balanced sparsity: Yao et al., AAAI 2019, section 3.)
     """
-    return loop_nest(contraction, BalancedWeights(contraction, storage), target, numbered=True)
+    return loop_nest(contraction, BalancedWeights(contraction, format), target, numbered=True)
 
 
 @dataclass
@@ -35,7 +35,7 @@ class BalancedWeights:
     """Slot after slot of bank after bank; members of a block have common indices."""
 
     contraction: Contraction
-    storage: BalancedFormat
+    format: BalancedFormat
     operator: str = "balanced"
     _values: Any = field(init=False, default=None)
     _indices: Any = field(init=False, default=None)
@@ -43,22 +43,22 @@ class BalancedWeights:
     @property
     def lanes(self) -> int:
         """Rows of the weight matrix in a vector."""
-        return self.storage.lanes
+        return self.format.lanes
 
     @property
     def extents(self) -> tuple[int, int]:
         """Blocks with common indices, and their vectors."""
-        s = self.storage
+        s = self.format
         return s.row_blocks // s.share, s.share
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Taps, banks of a tap, slots of a bank."""
-        return (*self.contraction.taps, self.storage.segment_banks, self.storage.slots)
+        return (*self.contraction.taps, self.format.segment_banks, self.format.slots)
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values`` and ``indices``."""
-        s = self.storage
+        s = self.format
         wide = s.lanes * s.depth
         shape = int64((s.row_blocks, s.banks, s.slots, wide))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
@@ -67,7 +67,7 @@ class BalancedWeights:
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one slot of one bank, and its lookup."""
-        s, wide = self.storage, self.storage.lanes * self.storage.depth
+        s, wide = self.format, self.format.lanes * self.format.depth
         lanes = tirx.Ramp(0, 1, wide)
         *taps, bank, slot = at.steps
         vector = at.block * s.share + at.member

@@ -19,22 +19,22 @@ from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.marks import int64
 
 
-def block(contraction: Contraction, storage: CompressedRowsFormat, target: Target) -> tirx.PrimFunc:
+def block(contraction: Contraction, format: CompressedRowsFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``.
 
     ``Y[..., r*R + i] = sum_ek values[e, k, i] * X[..., columns[e] + k]`` over the entries ``e`` of
     block row ``r``, whose ``R`` rows are whole vectors: a step multiplies a vector of one column of
-    a block by one activation. Storage: row tiles of one group, one column tile; no run crosses a
+    a block by one activation. Format: row tiles of one group, one column tile; no run crosses a
     tap. (Block compressed sparse rows, as in cuSPARSE's and MKL's BSR.)
     """
-    return loop_nest(contraction, BlockWeights(storage), target)
+    return loop_nest(contraction, BlockWeights(format), target)
 
 
 @dataclass
 class BlockWeights:
     """Column after column of kept block after kept block."""
 
-    storage: CompressedRowsFormat
+    format: CompressedRowsFormat
     operator: str = "block"
     lanes: int = LANES
     _values: Any = field(init=False, default=None)
@@ -43,23 +43,23 @@ class BlockWeights:
     @property
     def extents(self) -> tuple[int, int]:
         """Block rows, and their vectors."""
-        return self.storage.slots, self.storage.group // self.lanes
+        return self.format.slots, self.format.group // self.lanes
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Entries, and the columns of each."""
-        return self.storage.longest, self.storage.run // self.storage.depth
+        return self.format.longest, self.format.run // self.format.depth
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values``, ``columns`` and ``starts``."""
-        s = self.storage
+        s = self.format
         shape = int64((s.entries, s.run // s.depth, s.group * s.depth))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
         self._entries = Entries.declare((s.entries,), str(s.column_dtype), s.slots)
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one column of one block, and its activation for all lanes."""
-        (step, k), depth = at.steps, self.storage.depth
+        (step, k), depth = at.steps, self.format.depth
         first, wide = at.member * self.lanes * depth, self.lanes * depth
         entry = self._entries.entry(at.block, step)
         vector = at.block * self.extents[1] + at.member

@@ -39,18 +39,18 @@ class ByteProduct:
         lead = (*self.batch, self.rows)
         return Contraction(lead, self.columns, self.features, numerics=numerics)
 
-    def storage(self, target: Target) -> DenseFormat:
+    def format(self, target: Target) -> DenseFormat:
         """Return how the right operand is packed for an item of the batch."""
         return dense_format(self.contraction, target)
 
     def packed_shape(self, target: Target) -> tuple[int, ...]:
         """Return the shape of the packed right operand."""
-        s = self.storage(target)
+        s = self.format(target)
         return (*self.batch, s.row_blocks, s.groups, s.lanes * s.depth)
 
     def function(self, target: Target) -> tirx.PrimFunc:
         """Return ``f(A, packed, Y)``; ``A`` is contiguous, ``Y`` has the sums."""
-        weights = DenseWeights(self.contraction, self.storage(target), batch=self.batch)
+        weights = DenseWeights(self.contraction, self.format(target), batch=self.batch)
         return loop_nest(self.contraction, weights, target, centred=False)
 
 

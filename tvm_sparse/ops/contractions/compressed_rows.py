@@ -16,7 +16,7 @@ from tvm_sparse.ops.contractions.packed_rows import PackedRows, ramp
 
 
 def compressed_rows(
-    contraction: Contraction, storage: CompressedRowsFormat, target: Target, vectors: int = 4
+    contraction: Contraction, format: CompressedRowsFormat, target: Target, vectors: int = 4
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts[, groups], Y)``.
 
@@ -24,16 +24,16 @@ def compressed_rows(
     vector and ``vectors`` vectors are computed together, so each weight is loaded once for
     ``16 * vectors`` multiply-adds. The operands of such a tile are transposed first (``pack``:
     ``(column, n)``, all taps of a convolution one after the other), the results last (``turn``).
-    Between them, ``contract`` walks the slots of the storage with ``group * vectors`` accumulators
+    Between them, ``contract`` walks the slots of the format with ``group * vectors`` accumulators
     in registers. (Lanes along the batch: Elsen et al., Fast Sparse ConvNets, CVPR 2020, section 3.)
     """
     engine = single_engine_of(contraction.numerics, target)
-    return lane_sums(_Plan(contraction, engine, vectors, storage), str(storage.column_dtype))
+    return lane_sums(_Plan(contraction, engine, vectors, format), str(format.column_dtype))
 
 
 @dataclass(frozen=True)
 class _Plan(PackedRows):
-    """The rows with the storage of the weight that they meet."""
+    """The rows with the format of the weight that they meet."""
 
     s: CompressedRowsFormat
     operator: ClassVar[str] = "compressed_rows"

@@ -23,7 +23,7 @@ OPEN_HEIGHT = 8
 
 @dataclass(frozen=True)
 class Contraction:
-    """A linear layer or a channels-last convolution, without its weight's storage.
+    """A linear layer or a channels-last convolution, without its weight's format.
 
     ``lead`` are the extents of all output axes but the last: ``(..., rows)`` of a linear layer,
     ``(batch, height, width)`` of a convolution. ``columns`` are the input features or channels

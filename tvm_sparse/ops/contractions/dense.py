@@ -19,18 +19,18 @@ from tvm_sparse.ops.emit import first_column, whole
 from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, group_mark, int64, row_axis
 
 
-def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tirx.PrimFunc:
+def dense(contraction: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[..., o] = sum_tc X[..., t, c] * W[o, t, c]``.
 
     Where lanes multiply several columns at once, it is a loop nest of whole vectors. Shapes: ``X``
     and ``Y`` as the contraction says, ``values`` as ``DenseFormat.encode`` gives.
     """
-    c, lanes = contraction, storage.lanes
+    c, lanes = contraction, format.lanes
     engine = engine_of(c.numerics, target)
     if engine.depth > 1:
-        return loop_nest(c, DenseWeights(c, storage), target, numbered=True)
+        return loop_nest(c, DenseWeights(c, format), target, numbered=True)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    w = te.placeholder(int64((storage.row_blocks, storage.cols, lanes)), engine.held, "V")
+    w = te.placeholder(int64((format.row_blocks, format.cols, lanes)), engine.held, "V")
     taps = [te.reduce_axis((0, k), f"t{i}") for i, k in enumerate(c.taps)]
     column = te.reduce_axis((0, c.columns), "c")
 
@@ -47,7 +47,7 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
 
     marks = {OPERATOR: "dense", ROWS: row_axis(c.lead)}
     attrs = marks | group_mark(c.features, c.groups, lanes)
-    shape = int64((*c.lead, storage.row_blocks, lanes))
+    shape = int64((*c.lead, format.row_blocks, lanes))
     acc = te.compute(shape, product, name="contract", attrs=attrs)
     y = te.compute(
         int64(c.output_shape), lambda *i: acc[(*i[:-1], i[-1] // lanes, i[-1] % lanes)], "store"
@@ -57,7 +57,7 @@ def dense(contraction: Contraction, storage: DenseFormat, target: Target) -> tir
 
 
 def dense_format(contraction: Contraction, target: Target) -> DenseFormat:
-    """Return the storage that :func:`dense` reads on ``target``."""
+    """Return the format that :func:`dense` reads on ``target``."""
     c, depth = contraction, engine_of(contraction.numerics, target).depth
     return DenseFormat(*c.matrix_shape, segments=math.prod(_walked(c, depth)), depth=depth)
 
@@ -80,7 +80,7 @@ class DenseWeights:
     """
 
     contraction: Contraction
-    storage: DenseFormat
+    format: DenseFormat
     operator: str = "dense"
     batch: tuple[int, ...] = ()
     _values: Any = field(init=False, default=None)
@@ -88,28 +88,28 @@ class DenseWeights:
     @property
     def lanes(self) -> int:
         """Rows of the weight matrix in a vector."""
-        return self.storage.lanes
+        return self.format.lanes
 
     @property
     def extents(self) -> tuple[int, int]:
         """Blocks of features, of one vector each."""
-        return self.storage.row_blocks, 1
+        return self.format.row_blocks, 1
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Taps, groups of a run of columns, one vector of each."""
-        walked = _walked(self.contraction, self.storage.depth)
-        return (*walked, self.storage.segment_groups, 1)
+        walked = _walked(self.contraction, self.format.depth)
+        return (*walked, self.format.segment_groups, 1)
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameter ``values``."""
-        s = self.storage
+        s = self.format
         shape = int64((*self.batch, s.row_blocks, s.groups, s.lanes * s.depth))
         self._values = T.arg("V", T.Buffer(shape, engine.held))
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return one group of columns, and its activations for all lanes."""
-        s, wide = self.storage, self.storage.lanes * self.storage.depth
+        s, wide = self.format, self.format.lanes * self.format.depth
         *taps, group, _ = at.steps
         walked = _walked(c, s.depth)
         row = c.input_index(at.lead, [*taps, *[0] * (len(c.taps) - len(walked))])

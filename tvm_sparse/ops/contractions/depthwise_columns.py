@@ -33,14 +33,14 @@ SHARED = 2
 
 
 def depthwise_columns(
-    contraction: Contraction, storage: TapColumnsFormat, target: Target
+    contraction: Contraction, format: TapColumnsFormat, target: Target
 ) -> tirx.PrimFunc:
-    """Return ``f(X, values, Z, Y)``, with ``storage`` as :func:`tap_columns_format` gives it.
+    """Return ``f(X, values, Z, Y)``, with ``format`` as :func:`tap_columns_format` gives it.
 
     ``Y[b, y, x, c] = Z[c] + sum_t X[b, y*s + ty, x*s + tx, c] * W[t, c]``.
     """
     engine = engine_of(contraction.numerics, target)
-    return loop_nest(contraction, _Columns(contraction, storage, engine), target)
+    return loop_nest(contraction, _Columns(contraction, format, engine), target)
 
 
 def tap_columns_format(contraction: Contraction, target: Target) -> TapColumnsFormat | None:
@@ -67,14 +67,14 @@ class _Columns:
     """Word after word of taps of one vector of channels."""
 
     contraction: Contraction
-    storage: TapColumnsFormat
+    format: TapColumnsFormat
     engine: Engine
     _values: Any = field(init=False, default=None)
 
     @property
     def operator(self) -> str:
         """The operator's mark."""
-        return ROWS_TOGETHER if self.storage.shared > 1 else COLUMNS
+        return ROWS_TOGETHER if self.format.shared > 1 else COLUMNS
 
     @property
     def lanes(self) -> int:
@@ -84,22 +84,22 @@ class _Columns:
     @property
     def extents(self) -> tuple[int, int]:
         """Vectors of channels, each a block of its own."""
-        return self.storage.channels // self.lanes, 1
+        return self.format.channels // self.lanes, 1
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Words of a column, and columns."""
-        return self.storage.words, self.storage.taps[1]
+        return self.format.words, self.format.taps[1]
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameter ``values``."""
-        s = self.storage
+        s = self.format
         shape = s.shared * s.words * s.taps[1], s.channels * s.depth
         self._values = T.arg("V", T.Buffer(int64(shape), engine.held))
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return a word of taps, and what they meet in as many rows of the input."""
-        s, (word, column) = self.storage, at.steps
+        s, (word, column) = self.format, at.steps
         batch, row, pixel = at.lead
         own = row % s.shared
         place = (own * s.words + word) * s.taps[1] + column
@@ -117,7 +117,7 @@ class _Columns:
 
     def _row(self, batch: Any, row: Any, pixel: Any, tap: Any, column: Any) -> tuple[Any, ...]:
         """Return where a tap is met; behind the input's last row, where taps are zero, that row."""
-        c, s = self.contraction, self.storage
+        c, s = self.contraction, self.format
         index = c.input_index([batch, row, pixel], [tap, column])
         highest = (c.lead[1] - s.shared) * c.strides[0]
         highest = highest + (s.words * s.depth - 1) * c.dilation[0]

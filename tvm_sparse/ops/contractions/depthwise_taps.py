@@ -19,23 +19,23 @@ from tvm_sparse.ops.marks import int64
 
 
 def depthwise_taps(
-    contraction: Contraction, storage: CompressedRowsFormat, target: Target
+    contraction: Contraction, format: CompressedRowsFormat, target: Target
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``.
 
     ``Y[b, y, x, g*L + i] = sum_e values[e, 0, i] * X[b, y*s + ty, x*s + tx, g*L + i]`` over the
     entries ``e`` of channel group ``g``, with ``L`` lanes and ``(ty, tx)`` the tap
-    ``columns[e]``. Storage: rows are channels, columns are taps; a row tile is one group of lanes
+    ``columns[e]``. Format: rows are channels, columns are taps; a row tile is one group of lanes
     and divides the channels. (Pruned taps: Park et al., DEPrune, NeurIPS 2024.)
     """
-    return loop_nest(contraction, TapWeights(storage), target)
+    return loop_nest(contraction, TapWeights(format), target)
 
 
 @dataclass
 class TapWeights:
     """Kept tap after kept tap of one group of channels."""
 
-    storage: CompressedRowsFormat
+    format: CompressedRowsFormat
     operator: str = "depthwise_taps"
     _values: Any = field(init=False, default=None)
     _entries: Any = field(init=False, default=None)
@@ -43,21 +43,21 @@ class TapWeights:
     @property
     def lanes(self) -> int:
         """Channels of a vector."""
-        return self.storage.group
+        return self.format.group
 
     @property
     def extents(self) -> tuple[int, int]:
         """Groups of channels, of one vector each."""
-        return self.storage.slots, 1
+        return self.format.slots, 1
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Entries, of one tap each."""
-        return self.storage.longest, 1
+        return self.format.longest, 1
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values``, ``columns`` (taps) and ``starts``."""
-        s = self.storage
+        s = self.format
         self._values = T.arg("V", T.Buffer(int64((s.entries, 1, s.group)), engine.held))
         self._entries = Entries.declare((s.entries,), str(s.column_dtype), s.slots, "T")
 

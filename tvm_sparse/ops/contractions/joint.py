@@ -19,9 +19,7 @@ from tvm_sparse.ops.emit import whole
 from tvm_sparse.ops.marks import int64
 
 
-def joint(
-    contraction: Contraction, storage: CompressedBanksFormat, target: Target
-) -> tirx.PrimFunc:
+def joint(contraction: Contraction, format: CompressedBanksFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, indices, columns, starts, Y)``.
 
     ``Y[..., r*L + i] = sum_ek values[e, k, i] * X[..., columns[e] + index(e, k, i)]`` over the
@@ -33,14 +31,14 @@ def joint(
     UnsupportedError
         A bank may cross a tap, whose neighbours lie elsewhere.
     """
-    if contraction.columns % storage.span:
+    if contraction.columns % format.span:
         raise UnsupportedError(
             "joint",
-            f"banks within {storage.span} columns, taps of {contraction.columns}",
+            f"banks within {format.span} columns, taps of {contraction.columns}",
             "banks that cross no tap",
             "give CompressedBanksFormat.of the columns of a tap as span",
         )
-    return loop_nest(contraction, JointWeights(contraction, storage), target)
+    return loop_nest(contraction, JointWeights(contraction, format), target)
 
 
 FEW_ROWS, TOGETHER = 4, 6
@@ -52,7 +50,7 @@ class JointWeights:
     """Slot after slot of kept bank after kept bank."""
 
     contraction: Contraction
-    storage: CompressedBanksFormat
+    format: CompressedBanksFormat
     operator: str = "joint"
     _values: Any = field(init=False, default=None)
     _indices: Any = field(init=False, default=None)
@@ -61,28 +59,28 @@ class JointWeights:
     @property
     def lanes(self) -> int:
         """Rows of the weight matrix in a vector."""
-        return self.storage.lanes
+        return self.format.lanes
 
     @property
     def extents(self) -> tuple[int, int]:
         """Lane blocks, of one vector each."""
-        return self.storage.blocks, 1
+        return self.format.blocks, 1
 
     @property
     def together(self) -> int:
         """Slots of a step."""
         if self.contraction.rows >= FEW_ROWS:
             return 1
-        return max(n for n in range(1, TOGETHER + 1) if self.storage.slots % n == 0)
+        return max(n for n in range(1, TOGETHER + 1) if self.format.slots % n == 0)
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Entries, and the groups of slots of each."""
-        return self.storage.longest, self.storage.slots // self.together
+        return self.format.longest, self.format.slots // self.together
 
     def declare(self, engine: Engine) -> None:
         """Emit the parameters ``values``, ``indices``, ``columns`` and ``starts``."""
-        s = self.storage
+        s = self.format
         wide = self.lanes * s.depth
         self._values = T.arg("V", T.Buffer(int64((s.entries, s.slots, wide)), engine.held))
         words = int64((s.entries, s.words, wide))
@@ -91,7 +89,7 @@ class JointWeights:
 
     def step(self, c: Contraction, engine: Engine, x: tirx.Buffer, at: At) -> Step:
         """Return some slots of one bank, and their lookups."""
-        s, (step, group), wide = self.storage, at.steps, self.lanes * self.storage.depth
+        s, (step, group), wide = self.format, at.steps, self.lanes * self.format.depth
         entry, count = self._entries.entry(at.block, step), self.together
         row, start = self._entries.place(c, at.lead, entry)
         start += c.group_start(at.block * self.lanes)
@@ -120,7 +118,7 @@ class JointWeights:
 
     def _index(self, entry: Any, k: Any) -> Any:
         """Return the in-bank columns of slot ``k``, with other bits above them."""
-        s, wide = self.storage, self.lanes * self.storage.depth
+        s, wide = self.format, self.lanes * self.format.depth
         index = self._indices[entry, k // s.slots_per_word, tirx.Ramp(0, 1, wide)]
         word = str(s.index_dtype) if s.depth > 1 else "int32"
         if word != str(s.index_dtype):

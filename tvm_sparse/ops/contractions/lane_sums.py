@@ -82,7 +82,7 @@ class Plan(Protocol):
     def place(self, row_tile: Any, across: Any, stored: Any, k: int, n: Any) -> list[Any]:
         """Return the index of the activations that an entry's column ``k`` meets in row ``n``.
 
-        ``stored`` is what the storage says of the entry's first column, in column tile ``across``.
+        ``stored`` is what the format says of the entry's first column, in column tile ``across``.
         """
 
 
@@ -106,7 +106,7 @@ def lane_sums(plan: Plan, columns: str) -> tirx.PrimFunc:
 
 
 def _declare(s: CompressedRowsFormat, engine: Engine, columns: str) -> list[Any]:
-    """Declare the parameters of the storage's arrays."""
+    """Declare the parameters of the format's arrays."""
     values = T.arg("V", T.Buffer(int64((s.entries, s.run, s.group)), engine.held))
     places = T.arg("C", T.Buffer(int64((s.entries,)), columns))
     starts = T.arg("S", T.Buffer(int64((s.slots + 1,)), "int32"))

@@ -35,12 +35,12 @@ def packed(right: te.Tensor, view: View, product: ByteProduct, target: Target) -
     Four columns are side by side in each lane, features in the lanes. Lanes behind the last feature
     have copies of it, which nothing reads the sums of.
     """
-    storage, shape = product.storage(target), product.packed_shape(target)
+    format, shape = product.format(target), product.packed_shape(target)
     dtype = product.contraction.numerics.weight
     flip = 0 if is_signed(str(right.dtype)) else FLIP
 
     def emit(inputs: Any, outputs: Any) -> Any:
-        pack = _Pack(T.buffer_proxy(inputs[0]), view, storage, flip)
+        pack = _Pack(T.buffer_proxy(inputs[0]), view, format, flip)
         result = T.buffer_proxy(outputs[0])
         count = math.prod(product.batch)
         loop = T.parallel if math.prod(shape) >= PARALLEL_BYTES else T.serial
@@ -57,12 +57,12 @@ class _Pack:
 
     source: Any
     view: View
-    storage: DenseFormat
+    format: DenseFormat
     flip: int
 
     def item(self, result: Any, batch: list[Any]) -> None:
         """Emit all blocks of features of an item."""
-        s = self.storage
+        s = self.format
         whole = s.rows // s.lanes if _in_rows(self.view, -1) else 0
         with T.serial(0, tirx.const(whole, "int64")) as block:
             self._block(result, batch, block, self._vectors)
@@ -70,7 +70,7 @@ class _Pack:
             self._block(result, batch, block, self._words)
 
     def _block(self, result: Any, batch: list[Any], block: Any, emit: Callable[..., None]) -> None:
-        s = self.storage
+        s = self.format
         plain = s.cols // s.depth
         with T.serial(0, tirx.const(plain, "int64")) as group:
             columns = [group * s.depth + i for i in range(s.depth)]
@@ -80,14 +80,14 @@ class _Pack:
 
     def _last(self) -> list[Any]:
         """Return the columns of a last group that ends with them, ``None`` for zeros."""
-        s = self.storage
+        s = self.format
         start, rest = max(0, s.cols - s.depth), s.cols % s.depth
         own = [start + i if start + i < s.cols else None for i in range(s.depth)]
         return [None if start and i < s.depth - rest else k for i, k in enumerate(own)]
 
     def _vectors(self, result: Any, at: tuple[Any, ...], columns: Sequence[Any]) -> None:
         """Emit the words of a whole block, whose features lie side by side."""
-        s, (*batch, block, _) = self.storage, at
+        s, (*batch, block, _) = self.format, at
         first = block * s.lanes
         parts = [None if k is None else self._read((*batch, k, first), s.lanes) for k in columns]
         wide = s.lanes * s.depth
@@ -97,7 +97,7 @@ class _Pack:
 
     def _words(self, result: Any, at: tuple[Any, ...], columns: Sequence[Any]) -> None:
         """Emit the words of a block one by one."""
-        s, (*batch, block, _) = self.storage, at
+        s, (*batch, block, _) = self.format, at
         together = None not in columns and _in_rows(self.view, -2)
         with T.serial(0, tirx.const(s.lanes, "int64")) as lane:
             feature = tirx.min(block * s.lanes + lane, tirx.const(s.rows - 1, "int64"))

@@ -27,7 +27,7 @@ UNROLLED = 4
 
 
 def planes(
-    contraction: Contraction, storage: ShiftedRowsFormat, target: Target, vectors: int = 4
+    contraction: Contraction, format: ShiftedRowsFormat, target: Target, vectors: int = 4
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, places, starts[, groups], Y)`` of a convolution that is channels first.
 
@@ -36,7 +36,7 @@ def planes(
     the planes of a channel between their borders, which ``contraction`` has not padded yet.
     """
     engine = single_engine_of(contraction.numerics, target)
-    plan = _Plan(contraction, engine, vectors, storage, plane_of(contraction, vectors))
+    plan = _Plan(contraction, engine, vectors, format, plane_of(contraction, vectors))
     return lane_sums(plan, "int32")
 
 

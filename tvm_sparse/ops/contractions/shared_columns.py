@@ -22,7 +22,7 @@ from tvm_sparse.ops.transpose import LANES, turn
 
 
 def shared_columns(
-    contraction: Contraction, storage: SharedColumnsFormat, target: Target
+    contraction: Contraction, format: SharedColumnsFormat, target: Target
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``; integers have offsets before ``Y``.
 
@@ -32,7 +32,7 @@ def shared_columns(
     for each row, once for a group (``gather``): a vector that each of the group's rows multiplies
     by its own weights, broadcast (``contract``). Results are transposed back (``turn``).
     """
-    c, s = contraction, storage
+    c, s = contraction, format
     engine = engine_of(c.numerics, target)
     plan = NarrowRows(c, engine, 1, s.squares)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):

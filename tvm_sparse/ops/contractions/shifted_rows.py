@@ -26,7 +26,7 @@ GROUPS = "ts.shared_by"
 
 
 def shifted_rows(
-    contraction: Contraction, storage: ShiftedRowsFormat, target: Target, vectors: int = 4
+    contraction: Contraction, format: ShiftedRowsFormat, target: Target, vectors: int = 4
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, places, starts[, groups], Y)``.
 
@@ -37,7 +37,7 @@ def shifted_rows(
     """
     engine = single_engine_of(contraction.numerics, target)
     return lane_sums(
-        ShiftedRows(contraction, engine, vectors, storage, Plane(contraction, vectors)), "int32"
+        ShiftedRows(contraction, engine, vectors, format, Plane(contraction, vectors)), "int32"
     )
 
 
@@ -45,14 +45,14 @@ def shifted_rows(
 class ShiftedRows(PackedRows):
     """Output rows are positions of a plane; their input is packed once for all taps."""
 
-    storage: ShiftedRowsFormat
+    format: ShiftedRowsFormat
     plane: Plane
     operator: ClassVar[str] = "shifted_rows"
 
     @property
     def s(self) -> CompressedRowsFormat:
-        """Storage of the weight but for its places."""
-        return self.storage.inner
+        """Format of the weight but for its places."""
+        return self.format.inner
 
     @property
     def tiles(self) -> Any:

@@ -51,7 +51,7 @@ def work(contraction: Contraction) -> float:
     return TILE * TILE * high * wide / (9 * height * width)
 
 
-def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) -> tirx.PrimFunc:
+def winograd(contraction: Contraction, format: WinogradFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y = A^T ((B^T X B) * values) A`` for each tile of 2 x 2.
 
     Shapes: ``X`` and ``Y`` as the contraction says, ``values`` as ``WinogradFormat.encode`` gives.
@@ -60,12 +60,12 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
     where it belongs; an infinite activation gives NaN. Source: Lavin and Gray, "Fast Algorithms
     for Convolutional Neural Networks" (2016), section 4.1.
     """
-    c, lanes = contraction, storage.lanes
+    c, lanes = contraction, format.lanes
     engine = single_engine_of(c.numerics, target)
     batch = c.lead[0]
     high, wide = ((extent + 1) // 2 for extent in c.lead[1:])
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
-    u = te.placeholder(int64(storage.shape), engine.held, "V")
+    u = te.placeholder(int64(format.shape), engine.held, "V")
     column = te.reduce_axis((0, c.columns), "c")
 
     def transformed(n: Any, i: Any, j: Any, tile: Any, channel: Any) -> Any:
@@ -83,7 +83,7 @@ def winograd(contraction: Contraction, storage: WinogradFormat, target: Target) 
         values = u[block, i, j, column.var, lane]
         return te.sum(v[n, i, j, tile, column.var] * values, axis=[column])
 
-    shape = int64((batch, storage.shape[0], TILE, TILE, high * wide, lanes))
+    shape = int64((batch, format.shape[0], TILE, TILE, high * wide, lanes))
     acc = te.compute(shape, product, name="contract", attrs={OPERATOR: "winograd", WHOLE: True})
 
     def output(n: Any, y: tirx.Buffer, col: Any, f: Any) -> Any:

@@ -20,10 +20,10 @@ from tvm_sparse.ops.marks import int64
 class BalancedOperand(PackedOperand, DenseTiles):
     """Balanced weights: values and indices are copied, then a dense tile is made of them on chip.
 
-    ``storage.lanes`` and ``storage.step`` are ``tile.features`` and ``tile.columns``.
+    ``format.lanes`` and ``format.step`` are ``tile.features`` and ``tile.columns``.
     """
 
-    storage: TileBanksFormat
+    format: TileBanksFormat
     tile: ThreadBlockTile
     _packed: tuple[Any, Any] = field(init=False, default=(None, None))
 
@@ -35,17 +35,17 @@ class BalancedOperand(PackedOperand, DenseTiles):
     @property
     def apart(self) -> int:
         """As rows are stored."""
-        return self.storage.apart
+        return self.format.apart
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Of all rows of a tile."""
-        return self.storage.lanes * self.storage.slots, self.storage.lanes * self.storage.words
+        return self.format.lanes * self.format.slots, self.format.lanes * self.format.words
 
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit ``stage_v`` and ``stage_i``, plain copies, and ``decode_w``."""
         values, indices = self.stage_packed()
-        s, per_step = self.storage, self.storage.step // self.storage.bank
+        s, per_step = self.format, self.format.step // self.format.bank
         per_group = s.lanes // s.apart
         grid = int64((self.blocks, s.lanes, self.steps * per_step))
         with T.grid(*grid) as axes, T.sblock("decode_w"):

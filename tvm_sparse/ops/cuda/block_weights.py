@@ -22,12 +22,12 @@ EDGE = 8
 class BlockOperand(InParts, DenseTiles):
     """The kept blocks of each block row one after another; a tile is one block row high.
 
-    ``storage`` has a single bucket, so that block rows keep their order and all store equally many;
+    ``format`` has a single bucket, so that block rows keep their order and all store equally many;
     ``tile.features`` is its ``block_rows``. If it has counts, what a block row stores beyond its
     own is neither read nor multiplied.
     """
 
-    storage: BlockFormat
+    format: BlockFormat
     tile: ThreadBlockTile
     _values: Any = field(init=False, default=None)
     _kept: Any = field(init=False, default=None)
@@ -36,12 +36,12 @@ class BlockOperand(InParts, DenseTiles):
     @property
     def down(self) -> int:
         """Block rows."""
-        return self.storage.down
+        return self.format.down
 
     @property
     def slots(self) -> int:
         """Blocks that a block row stores."""
-        return self.storage.buckets.parts[0].slots
+        return self.format.buckets.parts[0].slots
 
     @property
     def features_first(self) -> bool:
@@ -57,7 +57,7 @@ class BlockOperand(InParts, DenseTiles):
     @property
     def stored(self) -> int:
         """Columns of all stored blocks of a block row."""
-        return self.slots * self.storage.block_cols
+        return self.slots * self.format.block_cols
 
     @property
     def padded(self) -> bool:
@@ -67,12 +67,12 @@ class BlockOperand(InParts, DenseTiles):
     @property
     def run(self) -> int:
         """Columns of a block, unless the last block is moved to end with the matrix."""
-        s = self.storage
+        s = self.format
         return math.gcd(s.block_cols, s.cols)
 
     def declare(self, dtype: str) -> None:
         """Emit ``values``, ``columns``, ``order`` (which changes nothing), and the counts."""
-        s = self.storage
+        s = self.format
         shape = (s.down * self.slots, s.block_cols, s.block_rows)
         self._values = T.arg("V", T.Buffer(int64(shape), dtype))
         self._kept = T.arg("I", T.Buffer(int64((s.down * self.slots,)), "int32"))
@@ -86,7 +86,7 @@ class BlockOperand(InParts, DenseTiles):
         Counted in vectors where neither the columns of a tile nor those of a block are a multiple
         of the other: TVM then sees that a vector lies in one block. Else it sees that by itself.
         """
-        across, step = self.storage.block_cols, self.tile.columns
+        across, step = self.format.block_cols, self.tile.columns
         if step % across == 0 or across % step == 0:
             return k // across, k % across
         unit = math.gcd(self.run, EDGE)
@@ -105,7 +105,7 @@ class BlockOperand(InParts, DenseTiles):
 
         Counted in runs, so that TVM sees that a vector begins at a multiple of its length.
         """
-        s, run = self.storage, self.run
+        s, run = self.format, self.run
         first = tirx.Cast("int64", self._kept[self._slot(block, k)]) * (s.block_cols // run)
         if s.cols % s.block_cols:
             first = tirx.min(first, tirx.const((s.cols - s.block_cols) // run, "int64"))
@@ -118,22 +118,22 @@ class BlockOperand(InParts, DenseTiles):
     def counted(self, block: Any) -> list[Any]:
         """Return the count of a block row, if there are any."""
         down = self.whole(block, tirx.const(0, "int64"))[0]
-        return [self._counts[down]] if self.storage.kept else []
+        return [self._counts[down]] if self.format.kept else []
 
     def _left(self, block: Any, step: Any, unit: int = 1) -> Any:
         """Return how many steps behind ``step`` a row has, in units; none are negative.
 
         Of counts in 32 bits, as others would make 64 of all that is computed with steps.
         """
-        if not self.storage.kept:
+        if not self.format.kept:
             return tirx.const(self.stored // unit - 1, "int64") - step // unit
         (count,) = self.counted(block)
-        end = count * tirx.const(self.storage.block_cols // unit, "int32")
+        end = count * tirx.const(self.format.block_cols // unit, "int32")
         return end - tirx.const(1, "int32") - tirx.Cast("int32", step // unit)
 
     def multiplied(self, block: Any, k: Any) -> Any:
         """Return whether the step of the pipeline that ``k`` lies in has a block of the row."""
-        if not self.storage.kept:
+        if not self.format.kept:
             return None
         step = self.whole(block, k // self.tile.columns * self.tile.columns)[1]
         return self._left(block, step) >= 0
@@ -143,7 +143,7 @@ class BlockOperand(InParts, DenseTiles):
 
         The sign bit says so: of a plain comparison TVM concludes that the table needs no bounds.
         """
-        if not self.padded and not self.storage.kept:
+        if not self.padded and not self.format.kept:
             return []
         step = self.whole(block, k)[1]
         left = self._left(block, step, vector)
@@ -151,7 +151,7 @@ class BlockOperand(InParts, DenseTiles):
 
     def stage(self, ws: tirx.Buffer) -> None:
         """Emit a plain copy; steps past the end are zero."""
-        s = self.storage
+        s = self.format
         with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
             block, k, feature = T.axis.remap("SSS", axes)
             step = self.whole(block, k)[1]

@@ -16,21 +16,21 @@ from tvm_sparse.ops.marks import VECTOR, int64
 
 @dataclass
 class DenseOperand(AllColumns, DenseTiles):
-    """Dense weights, ``storage.lanes`` rows side by side: those of one tile, or of several."""
+    """Dense weights, ``format.lanes`` rows side by side: those of one tile, or of several."""
 
-    storage: DenseFormat
+    format: DenseFormat
     tile: ThreadBlockTile
     _values: Any = field(init=False, default=None)
 
     @property
     def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
-        return self.storage.row_blocks * self._tiles
+        return self.format.row_blocks * self._tiles
 
     @property
     def _tiles(self) -> int:
         """Tiles of rows that lie side by side."""
-        return self.storage.lanes // self.tile.features
+        return self.format.lanes // self.tile.features
 
     @property
     def features_first(self) -> bool:
@@ -41,11 +41,11 @@ class DenseOperand(AllColumns, DenseTiles):
     def columns(self) -> int:
         """All columns of a part, up to a whole step."""
         parts = self.tile.parts
-        return int(round_up(self.storage.cols, self.tile.columns * parts)) // parts
+        return int(round_up(self.format.cols, self.tile.columns * parts)) // parts
 
     def declare(self, dtype: str) -> None:
         """Emit the parameter ``values``."""
-        s = self.storage
+        s = self.format
         self._values = T.arg("V", T.Buffer(int64((s.row_blocks, s.cols, s.lanes)), dtype))
 
     def stage(self, ws: tirx.Buffer) -> None:
@@ -57,9 +57,9 @@ class DenseOperand(AllColumns, DenseTiles):
             T.reads(value)
             T.writes(ws[block, k, feature])
             T.sblock_attr({VECTOR: self.tile.features})
-            if self.columns * self.tile.parts != self.storage.cols:
+            if self.columns * self.tile.parts != self.format.cols:
                 zero = tirx.const(0, str(ws.dtype))
-                value = tirx.if_then_else(column < self.storage.cols, value, zero)
+                value = tirx.if_then_else(column < self.format.cols, value, zero)
             T.buffer_store(ws, value, [block, k, feature])
 
     def _place(self, block: Any, column: Any, feature: Any) -> tuple[Any, Any, Any]:

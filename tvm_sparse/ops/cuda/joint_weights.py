@@ -19,17 +19,17 @@ from tvm_sparse.ops.marks import int64
 class JointOperand(InParts, DenseTiles):
     """Steps of the reduction that hold a nonzero, named by a table; decoded on chip like banks.
 
-    ``storage.banks.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``.
+    ``format.banks.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``.
     """
 
-    storage: KeptTilesFormat
+    format: KeptTilesFormat
     tile: ThreadBlockTile
     _banks: BalancedOperand = field(init=False)
     _kept: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Take the banks for a matrix of their own."""
-        self._banks = BalancedOperand(self.storage.banks, self.tile)
+        self._banks = BalancedOperand(self.format.banks, self.tile)
 
     @property
     def down(self) -> int:
@@ -59,13 +59,13 @@ class JointOperand(InParts, DenseTiles):
     def declare(self, dtype: str) -> None:
         """Emit the parameters ``values``, ``indices`` and ``kept``."""
         self._banks.declare(dtype)
-        s = self.storage
+        s = self.format
         self._kept = T.arg("kept", T.Buffer(int64((s.banks.row_blocks * s.slots,)), "int32"))
 
     def _tile(self, block: Any, k: Any) -> Any:
         """Return the number of the tile that reduction step ``k`` lies in."""
         down, k = self.whole(block, k)
-        return self._kept[down * self.storage.slots + k // self.tile.columns]
+        return self._kept[down * self.format.slots + k // self.tile.columns]
 
     def column(self, block: Any, k: Any) -> Any:
         """Return the column of the matrix that a kept tile's column has."""

@@ -20,17 +20,17 @@ STORE = "store"
 
 
 def one_matrix(c: Contraction, tile: ThreadBlockTile) -> DenseFormat:
-    """Return the storage whose array is one matrix ``(columns, features)``, rows filled up."""
+    """Return the format whose array is one matrix ``(columns, features)``, rows filled up."""
     return DenseFormat(*c.matrix_shape, lanes=int(round_up(c.features, tile.features)))
 
 
-def product(c: Contraction, storage: DenseFormat, tile: ThreadBlockTile) -> tirx.PrimFunc:
+def product(c: Contraction, format: DenseFormat, tile: ThreadBlockTile) -> tirx.PrimFunc:
     """Return our tiled product ``f(X, V, Y)`` with a mark that says what a library needs to know.
 
     ``c`` has known extents, and each output row reads one input row.
     """
-    func = tiled(c, DenseOperand(storage, tile), tile, multiplier(c.numerics))
-    size = [math.prod(c.lead), c.features, c.columns, storage.lanes]
+    func = tiled(c, DenseOperand(format, tile), tile, multiplier(c.numerics))
+    size = [math.prod(c.lead), c.features, c.columns, format.lanes]
 
     def marked(block: s_tir.SBlock) -> s_tir.SBlock:
         if block.name_hint != STORE:

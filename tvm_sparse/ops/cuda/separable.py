@@ -73,20 +73,20 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
 
 
 def pointwise(
-    c: Contraction, storage: DenseFormat, shape: SeparableTile, multiplier: Multiplier
+    c: Contraction, format: DenseFormat, shape: SeparableTile, multiplier: Multiplier
 ) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[b, y, x, o] = sum_k X[b, y, x, k] * W[o, k]``.
 
     The sums of :func:`~tvm_sparse.ops.cuda.tile.tiled`, but pixels are staged as strips of
     neighbours in one image row. ``shape.strip`` divides the rows of a tile and the width of the
-    image, ``storage.lanes`` are the features of a tile. ``X`` has :func:`whole_images`.
+    image, ``format.lanes`` are the features of a tile. ``X`` has :func:`whole_images`.
     """
 
     def stage(x: tirx.Buffer, xs: tirx.Buffer) -> None:
         _stage_strips(c, shape, x, xs)
 
     images = (whole_images(c, shape.tile), *c.input_shape[1:])
-    weights = DenseOperand(storage, shape.tile)
+    weights = DenseOperand(format, shape.tile)
     return staged(c, images, weights, shape.tile, multiplier, stage=stage)
 
 

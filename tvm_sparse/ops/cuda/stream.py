@@ -76,45 +76,45 @@ def choose_warps(rows: int, sms: int, staged: int = 0) -> Warps:
 class Cut:
     """Weight rows of a stream, filled up, once for each part of the reduction: part after part."""
 
-    storage: LaneBanksFormat
+    format: LaneBanksFormat
     warps: Warps
 
     def __post_init__(self) -> None:
         """Refuse parts that do not have equally many chunks."""
-        if self.storage.chunks % self.warps.parts:
-            found = f"{self.storage.chunks} chunks in {self.warps.parts} parts"
+        if self.format.chunks % self.warps.parts:
+            found = f"{self.format.chunks} chunks in {self.warps.parts} parts"
             raise UnsupportedError("weight stream", found, "parts that divide the chunks")
 
     @property
     def rows(self) -> int:
         """Weight rows of a part."""
-        return int(round_up(self.storage.rows, self.warps.block))
+        return int(round_up(self.format.rows, self.warps.block))
 
     @property
     def chunks(self) -> int:
         """Chunks of a part."""
-        return self.storage.chunks // self.warps.parts
+        return self.format.chunks // self.warps.parts
 
     @property
     def slots(self) -> int:
         """Slots of a lane in a part."""
-        return self.chunks * self.storage.chunk
+        return self.chunks * self.format.chunk
 
     @property
     def turns(self) -> int:
         """Banks of a lane that a part touches: parts may end inside of a bank."""
-        s, slots = self.storage, self.slots
+        s, slots = self.format, self.slots
         ends = (min(s.turns, -(-(part + 1) * slots // s.keep)) for part in range(self.warps.parts))
         return max(end - part * slots // s.keep for part, end in enumerate(ends))
 
     @property
     def columns(self) -> int:
         """Columns of staged activations: whole turns of 32 banks."""
-        return self.turns * self.storage.bank * LANES
+        return self.turns * self.format.bank * LANES
 
     def first(self, part: Any) -> Any:
         """Return the first bank of a lane that a part touches."""
-        return part * self.slots // self.storage.keep
+        return part * self.slots // self.format.keep
 
     def place(self, row: Any) -> tuple[Any, Any]:
         """Return the row of the matrix, and the part, of one of all parts' rows."""
@@ -207,7 +207,7 @@ def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
 
 def _stage(c: Contraction, cut: Cut, x: tirx.Buffer, xs: tirx.Buffer) -> None:
     """Emit the blocks that read ``x``, zero outside, and lay its banks side by side."""
-    s, clamped = cut.storage, mends.in_use().clamped_loads
+    s, clamped = cut.format, mends.in_use().clamped_loads
     widest = VECTOR_BITS // int(x.dtype.bits)
     vector = math.gcd(c.columns, s.bank, widest)
     parts, _, rows = xs.shape
@@ -250,7 +250,7 @@ def _stage(c: Contraction, cut: Cut, x: tirx.Buffer, xs: tirx.Buffer) -> None:
 
 def _gather(cut: Cut, indices: Any, xs: tirx.Buffer, gathered: Any) -> None:
     """Emit the block ``gather``: the activations that one slot multiplies."""
-    s = cut.storage
+    s = cut.format
     with T.grid(*gathered.shape) as axes, T.sblock("gather"):
         weight, chunk, step, lane, j, row = T.axis.remap("SSSSSS", axes)
         slot = step * s.vector + j

@@ -34,16 +34,16 @@ class Staged:
 
 @dataclass
 class TwoFourOperand(PackedOperand):
-    """2:4 weights; ``storage.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``."""
+    """2:4 weights; ``format.lanes`` and ``.step`` are ``tile.features`` and ``tile.columns``."""
 
-    storage: TwoFourFormat
+    format: TwoFourFormat
     tile: ThreadBlockTile
     _packed: tuple[Any, Any] = field(init=False, default=(None, None))
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Of the pieces of a tile."""
-        return self.storage.pieces * LANES * HELD, self.storage.pieces * LANES
+        return self.format.pieces * LANES * HELD, self.format.pieces * LANES
 
     def right(self, dtype: str) -> Staged:
         """Emit ``stage_v`` and ``stage_i``, plain copies."""

@@ -1,6 +1,6 @@
 """Right operands of tiled contractions, in general: how a tile of weights gets on chip.
 
-Those of each storage stand in ``dense_weights``, ``balanced_weights``, ``block_weights``,
+Those of each format stand in ``dense_weights``, ``balanced_weights``, ``block_weights``,
 ``joint_weights`` and ``two_four``.
 """
 
@@ -87,7 +87,7 @@ class AllColumns(InParts):
 class PackedOperand(AllColumns):
     """Values and indices of equally many columns a tile, which are copied as they are stored."""
 
-    storage: PackedTiles
+    format: PackedTiles
     _packed: tuple[Any, Any]
 
     @property
@@ -98,21 +98,21 @@ class PackedOperand(AllColumns):
     @property
     def down(self) -> int:
         """Blocks of ``tile.features`` rows."""
-        return self.storage.row_blocks
+        return self.format.row_blocks
 
     @property
     def steps(self) -> int:
         """Tiles across, of a part: all parts have equally many."""
-        return whole_steps(self.storage.steps, self.tile.parts)
+        return whole_steps(self.format.steps, self.tile.parts)
 
     @property
     def columns(self) -> int:
         """All columns of a part, up to a whole step."""
-        return self.steps * self.storage.step
+        return self.steps * self.format.step
 
     def declare(self, dtype: str) -> None:
         """Emit the parameters for values and for indices."""
-        tiles = (self.storage.row_blocks, self.storage.steps)
+        tiles = (self.format.row_blocks, self.format.steps)
         values, indices = (int64((*tiles, size)) for size in self.sizes)
         self._packed = (
             T.arg("V", T.Buffer(values, dtype)),

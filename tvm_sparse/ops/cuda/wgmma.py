@@ -60,7 +60,7 @@ def fits(c: Contraction) -> bool:
     return plain and alone and same and c.columns % ALIGNED == 0
 
 
-def wgmma_blocks(c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile) -> tirx.PrimFunc:
+def wgmma_blocks(c: Contraction, format: SwizzledBlocksFormat, tile: WgmmaTile) -> tirx.PrimFunc:
     """Return ``f(X, values, columns, starts, Y)``: ``Y[..., o] = sum_k X[..., k] * W[o, k]``.
 
     Sums are fp32, a result of 16 bits is rounded once. ``tile.features`` are the rows of a block.
@@ -72,14 +72,14 @@ def wgmma_blocks(c: Contraction, storage: SwizzledBlocksFormat, tile: WgmmaTile)
         T.func_name("main")
         T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg("V", T.Buffer(int64((storage.stored, storage.block_rows, EDGE)), c.dtype))
-        columns = T.arg("I", T.Buffer(int64((storage.stored,)), "int32"))
-        starts = T.arg("S", T.Buffer(int64((storage.down + 1,)), "int32"))
+        values = T.arg("V", T.Buffer(int64((format.stored, format.block_rows, EDGE)), c.dtype))
+        columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))
+        starts = T.arg("S", T.Buffer(int64((format.down + 1,)), "int32"))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            shape = int64((rows, storage.down * tile.features))
+            shape = int64((rows, format.down * tile.features))
             out = T.sblock_alloc_buffer(shape, c.out_dtype, scope=SHARED)
-            grid = (rows // tile.rows, *int64((storage.down, tile.threads)))
+            grid = (rows // tile.rows, *int64((format.down, tile.threads)))
             with T.grid(*grid) as axes, T.sblock("contract"):
                 row, block, _ = T.axis.remap("SSS", axes)
                 region = out[_part(row, tile.rows), _part(block, tile.features)]

@@ -22,7 +22,7 @@ MOST_COLUMNS = 1 << 14
 """Columns up to which sums of any bytes stay in 32 bits."""
 
 
-def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | None:
+def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | None:
     """Return ``call``, a product of two activations, in integers if both are what bytes mean.
 
     before: ``matmul(dequantize(a), dequantize(b))``
@@ -31,19 +31,19 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
     Where the model itself multiplies bytes less what means zero, the result is their sums.
     """
     whole = str(call.ty.dtype) == INTEGER_SUMS
-    left, right = ((_steps_of if whole else meaning_of)(sweep, operand) for operand in call.args)
+    left, right = ((_steps_of if whole else meaning_of)(rewriter, operand) for operand in call.args)
     if left is None or right is None:
         return None
     product = _product(left, right)
-    view = seen(sweep, right.bytes)
+    view = seen(rewriter, right.bytes)
     if product is None or view is None or not supported(product.contraction.numerics, target):
         return None
-    weight = sweep.builder_.emit_te(
+    weight = rewriter.builder_.emit_te(
         lambda t: packed(t, view[0], product, target), view[1], primfunc_name_hint="pack_bytes"
     )
-    sums = sweep.emit(
+    sums = rewriter.emit(
         call_function(
-            sweep,
+            rewriter,
             product.function(target),
             [left.bytes, weight],
             relax.TensorType(call.ty.shape, INTEGER_SUMS),
@@ -51,18 +51,18 @@ def byte_product(sweep: Rewriter, call: relax.Call, target: Target) -> Any | Non
         )
     )
     centre = Centre.of(left.scale, right.scale, product.columns)
-    totals = [_total(sweep, left.bytes, -1)] if centre.of_rows else []
-    totals += [_total(sweep, right.bytes, -2)] if centre.of_columns else []
+    totals = [_total(rewriter, left.bytes, -1)] if centre.of_rows else []
+    totals += [_total(rewriter, right.bytes, -2)] if centre.of_columns else []
     single = np.dtype(FLOAT_SUMS).type
     factor = None if whole else float(single(left.scale.scale) * single(right.scale.scale))
-    return sweep.builder_.call_te(
+    return rewriter.builder_.call_te(
         lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
     )
 
 
-def _steps_of(sweep: Rewriter, expr: Any) -> Meaning | None:
+def _steps_of(rewriter: Rewriter, expr: Any) -> Meaning | None:
     """Return the bytes that ``expr`` is, less a number: a step means one."""
-    found = centred_bytes(sweep, expr)
+    found = centred_bytes(rewriter, expr)
     if found is None or not isinstance(found[1], int):
         return None
     return Meaning(found[0], Scale(str(found[0].ty.dtype), 1.0, found[1]))
@@ -79,12 +79,12 @@ def _product(left: Meaning, right: Meaning) -> ByteProduct | None:
     return ByteProduct(tuple(batch), rows, columns, features, left.scale.dtype)
 
 
-def _total(sweep: Rewriter, values: Any, axis: int) -> Any:
+def _total(rewriter: Rewriter, values: Any, axis: int) -> Any:
     """Emit the sums of bytes along ``axis``, of what was transposed before that."""
-    source, shape = sweep.resolve(values), static_shape(values)
+    source, shape = rewriter.resolve(values), static_shape(values)
     if op_name(source) == "permute_dims" and source.attrs.axes is not None and shape is not None:
         order = [int(a) % len(shape) for a in source.attrs.axes]
         summed = order.pop(axis)
         kept = [sorted(order).index(a) for a in order]
-        return sweep.emit(relax.op.permute_dims(_total(sweep, source.args[0], summed), kept))
-    return sweep.emit(relax.op.sum(sweep.emit(relax.op.astype(values, INTEGER_SUMS)), axis))
+        return rewriter.emit(relax.op.permute_dims(_total(rewriter, source.args[0], summed), kept))
+    return rewriter.emit(relax.op.sum(rewriter.emit(relax.op.astype(values, INTEGER_SUMS)), axis))

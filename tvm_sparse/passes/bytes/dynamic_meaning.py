@@ -36,43 +36,43 @@ class DynamicMeaning:
     zero: Any
 
 
-def dynamic_meaning_of(sweep: Rewriter, expr: Any) -> DynamicMeaning | None:
+def dynamic_meaning_of(rewriter: Rewriter, expr: Any) -> DynamicMeaning | None:
     """Return what ``expr`` is the meaning of: ``multiply(astype(subtract(q, zero)), size)``."""
-    call = sweep.resolve(expr)
+    call = rewriter.resolve(expr)
     if op_name(call) in _LAYOUTS:
-        return _moved_meaning(sweep, call)
+        return _moved_meaning(rewriter, call)
     if op_name(call) != "multiply" or str(call.ty.dtype) != FLOAT_SUMS:
         return None
-    size, centred = call.args[1], sweep.resolve(call.args[0])
+    size, centred = call.args[1], rewriter.resolve(call.args[0])
     if op_name(centred) != "astype" or not _of_rows(size, shape_of(call)):
         return None
-    found = centred_bytes(sweep, centred.args[0])
+    found = centred_bytes(rewriter, centred.args[0])
     if found is None or not same_shape(shape_of(found[0]), shape_of(call)):
         return None
     return DynamicMeaning(found[0], size, found[1])
 
 
-def centred_bytes(sweep: Rewriter, expr: Any) -> tuple[Any, Any] | None:
+def centred_bytes(rewriter: Rewriter, expr: Any) -> tuple[Any, Any] | None:
     """Return the bytes ``q`` and what means zero in ``subtract(astype(q, int32), zero)``.
 
     The zero is as in :class:`DynamicMeaning`.
     """
-    call, zero = sweep.resolve(expr), cast("Any", 0)
+    call, zero = rewriter.resolve(expr), cast("Any", 0)
     if op_name(call) in _LAYOUTS:
-        inner = centred_bytes(sweep, call.args[0])
-        numbers = None if inner is None else _moved(sweep, call, [inner[1]])
-        return (_like(sweep, call, inner[0]), *numbers) if inner and numbers else None
+        inner = centred_bytes(rewriter, call.args[0])
+        numbers = None if inner is None else _moved(rewriter, call, [inner[1]])
+        return (_like(rewriter, call, inner[0]), *numbers) if inner and numbers else None
     if op_name(call) == "subtract" and str(call.ty.dtype) == INTEGER_SUMS:
         if not _of_rows(call.args[1], shape_of(call)):
             return None
-        found = number_in(sweep.resolve, call.args[1])
+        found = number_in(rewriter.resolve, call.args[1])
         zero = call.args[1] if found is None else int(found)
         expr = call.args[0]
-        call = sweep.resolve(expr)
+        call = rewriter.resolve(expr)
     if op_name(call) == "astype" and str(call.ty.dtype) == INTEGER_SUMS:
         expr = call.args[0]
     if isinstance(zero, int):
-        expr, above = _signed(sweep, expr)
+        expr, above = _signed(rewriter, expr)
         zero -= above
     dtype = str(expr.ty.dtype)
     if dtype not in BYTES:
@@ -82,22 +82,22 @@ def centred_bytes(sweep: Rewriter, expr: Any) -> tuple[Any, Any] | None:
     return (expr, zero) if not known or limits.min <= zero <= limits.max else None
 
 
-def _signed(sweep: Rewriter, expr: Any) -> tuple[Any, int]:
+def _signed(rewriter: Rewriter, expr: Any) -> tuple[Any, int]:
     """Return signed bytes, and how far ``expr`` is above them: unsigned ones may be 128 higher.
 
     So torchao makes operands of the instruction that multiplies unsigned bytes with signed ones.
     """
-    call, above = sweep.resolve(expr), -int(np.iinfo(np.int8).min)
+    call, above = rewriter.resolve(expr), -int(np.iinfo(np.int8).min)
     if op_name(call) != "astype" or str(call.ty.dtype) != "uint8":
         return expr, 0
-    wide, shift = with_number(sweep, call.args[0], "add") or (call, 0)
-    signed = _widened(sweep, wide) if shift == above else None
+    wide, shift = with_number(rewriter, call.args[0], "add") or (call, 0)
+    signed = _widened(rewriter, wide) if shift == above else None
     return (expr, 0) if signed is None else (signed, above)
 
 
-def _widened(sweep: Rewriter, expr: Any) -> Any | None:
+def _widened(rewriter: Rewriter, expr: Any) -> Any | None:
     """Return the signed bytes that ``expr`` is, in 32 bits."""
-    call = sweep.resolve(expr)
+    call = rewriter.resolve(expr)
     if op_name(call) != "astype" or str(call.ty.dtype) != INTEGER_SUMS:
         return None
     return call.args[0] if str(call.args[0].ty.dtype) == "int8" else None
@@ -119,18 +119,18 @@ def _of_rows(number: Any, shape: Any) -> bool:
     return all(e == 1 for e in found) or same_shape(found, [*shape[:-1], 1])
 
 
-def _moved_meaning(sweep: Rewriter, call: relax.Call) -> DynamicMeaning | None:
+def _moved_meaning(rewriter: Rewriter, call: relax.Call) -> DynamicMeaning | None:
     """Return the meaning of what ``call`` moves."""
-    meaning = dynamic_meaning_of(sweep, call.args[0])
+    meaning = dynamic_meaning_of(rewriter, call.args[0])
     if meaning is None:
         return None
-    numbers = _moved(sweep, call, [meaning.size, meaning.zero])
+    numbers = _moved(rewriter, call, [meaning.size, meaning.zero])
     if numbers is None:
         return None
-    return DynamicMeaning(_like(sweep, call, meaning.bytes), *numbers)
+    return DynamicMeaning(_like(rewriter, call, meaning.bytes), *numbers)
 
 
-def _moved(sweep: Rewriter, call: relax.Call, numbers: list[Any]) -> tuple[Any, ...] | None:
+def _moved(rewriter: Rewriter, call: relax.Call, numbers: list[Any]) -> tuple[Any, ...] | None:
     """Return the numbers of a tensor that ``call`` moves; ``None`` if their rows fall apart."""
     before, after = shape_of(call.args[0]), shape_of(call)
     if all(is_one(number) for number in numbers):
@@ -138,9 +138,9 @@ def _moved(sweep: Rewriter, call: relax.Call, numbers: list[Any]) -> tuple[Any, 
     if op_name(call) != "reshape" or not before or not after or before[-1] != after[-1]:
         return None
     shape = [*after[:-1], 1]
-    return tuple(n if is_one(n) else sweep.emit(relax.op.reshape(n, shape)) for n in numbers)
+    return tuple(n if is_one(n) else rewriter.emit(relax.op.reshape(n, shape)) for n in numbers)
 
 
-def _like(sweep: Rewriter, call: relax.Call, values: Any) -> Any:
+def _like(rewriter: Rewriter, call: relax.Call, values: Any) -> Any:
     """Move ``values`` as ``call`` moves its operand."""
-    return sweep.emit(relax.Call(call.op, [values, *call.args[1:]], call.attrs, call.ty_args))
+    return rewriter.emit(relax.Call(call.op, [values, *call.args[1:]], call.attrs, call.ty_args))

@@ -44,21 +44,21 @@ class _FoldScalesRule:
     def __init__(self, func: relax.Function) -> None:
         self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         zero = zero_of(call) if op_name(call) == "quantize" else None
         if zero is None:
             return None
-        counted = sweep.original.args[0]
-        product = with_number(sweep, call.args[0], "multiply")
+        counted = rewriter.original.args[0]
+        product = with_number(rewriter, call.args[0], "multiply")
         if product is None or product[1] <= 0 or self.uses.get(counted) != 1:
             return None
         var = self.bound[counted].args[0]
-        if not self._takes(sweep, var):
+        if not self._takes(rewriter, var):
             return None
-        steps = sweep.emit(self._times(sweep, var, product[1]))
+        steps = rewriter.emit(self._times(rewriter, var, product[1]))
         return quantize(steps, zero, str(call.ty.dtype))
 
-    def _takes(self, sweep: Rewriter, var: Any) -> bool:
+    def _takes(self, rewriter: Rewriter, var: Any) -> bool:
         """Whether a factor of ``var`` can move into a constant that ``var`` is computed from.
 
         Everything that ``var`` is computed from is an integer or a dequantised byte. So no value
@@ -67,54 +67,54 @@ class _FoldScalesRule:
         call = self.bound.get(var)
         name = op_name(call)
         if name == "dequantize":
-            return self._meaning(sweep, var) is not None
+            return self._meaning(rewriter, var) is not None
         if self.uses.get(var) != 1:
             return False
         if name == "multiply":
             whole = is_whole(self.bound.get(call.args[0]))
-            whole = whole or self._meaning(sweep, call.args[0]) is not None
-            known = sweep.constant(call.args[1]) is not None
-            return whole and (known or self._meaning(sweep, call.args[1]) is not None)
+            whole = whole or self._meaning(rewriter, call.args[0]) is not None
+            known = rewriter.constant(call.args[1]) is not None
+            return whole and (known or self._meaning(rewriter, call.args[1]) is not None)
         return name in _LINEAR and all(
-            sweep.constant(a) is not None or self._takes(sweep, a) for a in _operands(call)
+            rewriter.constant(a) is not None or self._takes(rewriter, a) for a in _operands(call)
         )
 
-    def _meaning(self, sweep: Rewriter, var: Any) -> Meaning | None:
+    def _meaning(self, rewriter: Rewriter, var: Any) -> Meaning | None:
         """Return the bytes whose meaning ``var`` is."""
         if op_name(self.bound.get(var)) != "dequantize":
             return None
-        return meaning_of(sweep, sweep.visit_expr(var))
+        return meaning_of(rewriter, rewriter.visit_expr(var))
 
-    def _times(self, sweep: Rewriter, expr: Any, factor: float) -> Any:
+    def _times(self, rewriter: Rewriter, expr: Any, factor: float) -> Any:
         """Return ``expr`` times ``factor``."""
-        found = sweep.constant(expr)
+        found = rewriter.constant(expr)
         if found is not None:
             value = array_of(found)
             return constant(value * value.dtype.type(factor))
         call = self.bound[expr]
         if op_name(call) == "dequantize":
-            meaning = self._meaning(sweep, expr)
+            meaning = self._meaning(rewriter, expr)
             assert meaning is not None
             single = np.dtype(FLOAT_SUMS).type
             size = float(single(meaning.scale.scale) * single(factor))
             return dequantize(meaning.bytes, replace(meaning.scale, scale=size))
         if op_name(call) == "multiply":
-            return self._product(sweep, call, factor)
-        if op_name(call) == "add" and (total := self._added(sweep, call, factor)) is not None:
+            return self._product(rewriter, call, factor)
+        if op_name(call) == "add" and (total := self._added(rewriter, call, factor)) is not None:
             return total
-        operands = [self._times(sweep, operand, factor) for operand in _operands(call)]
-        emitted = [x if isinstance(x, GenericConst) else sweep.emit(x) for x in operands]
+        operands = [self._times(rewriter, operand, factor) for operand in _operands(call)]
+        emitted = [x if isinstance(x, GenericConst) else rewriter.emit(x) for x in operands]
         if op_name(call) == "concat":
             return relax.op.concat(emitted, call.attrs.axis)
         return relax.Call(call.op, emitted, call.attrs)
 
-    def _added(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any | None:
+    def _added(self, rewriter: Rewriter, call: relax.Call, factor: float) -> Any | None:
         """Return the sum ``call`` of what two tensors of bytes mean times ``factor``.
 
         It is counted in steps of the first, so that the product comes last: there it may be one
         instruction with the rounding.
         """
-        first, second = (self._meaning(sweep, operand) for operand in call.args)
+        first, second = (self._meaning(rewriter, operand) for operand in call.args)
         if first is None or second is None:
             return None
         single = np.dtype(FLOAT_SUMS).type
@@ -125,39 +125,39 @@ class _FoldScalesRule:
             return None
         left = dequantize(first.bytes, replace(first.scale, scale=1.0))
         right = dequantize(second.bytes, replace(second.scale, scale=float(ratio)))
-        total = sweep.emit(relax.op.add(sweep.emit(left), sweep.emit(right)))
+        total = rewriter.emit(relax.op.add(rewriter.emit(left), rewriter.emit(right)))
         return relax.op.multiply(total, relax.const(product))
 
-    def _product(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any:
+    def _product(self, rewriter: Rewriter, call: relax.Call, factor: float) -> Any:
         """Return the product ``call`` times ``factor``."""
         whole, own = call.args[0], call.args[1]
-        if sweep.constant(own) is None:
-            return self._gated(sweep, call, factor)
-        if (meaning := self._meaning(sweep, whole)) is not None:
+        if rewriter.constant(own) is None:
+            return self._gated(rewriter, call, factor)
+        if (meaning := self._meaning(rewriter, whole)) is not None:
             factor *= meaning.scale.scale
-            steps = sweep.emit(dequantize(meaning.bytes, replace(meaning.scale, scale=1.0)))
+            steps = rewriter.emit(dequantize(meaning.bytes, replace(meaning.scale, scale=1.0)))
         else:
-            steps = sweep.visit_expr(whole)
-        return relax.op.multiply(steps, self._times(sweep, own, factor))
+            steps = rewriter.visit_expr(whole)
+        return relax.op.multiply(steps, self._times(rewriter, own, factor))
 
-    def _gated(self, sweep: Rewriter, call: relax.Call, factor: float) -> Any:
+    def _gated(self, rewriter: Rewriter, call: relax.Call, factor: float) -> Any:
         """Return the product ``call`` of what two tensors of bytes mean times ``factor``.
 
         The larger one counts steps; a byte of the other, a gate, means what all sizes make of it.
         """
-        first, second = (self._meaning(sweep, operand) for operand in call.args)
+        first, second = (self._meaning(rewriter, operand) for operand in call.args)
         assert first is not None and second is not None
         single = np.dtype(FLOAT_SUMS).type
         with np.errstate(all="ignore"):
             size = single(first.scale.scale) * single(second.scale.scale) * single(factor)
         if not 0 < size < np.inf:
-            product = sweep.emit(relax.op.multiply(*map(sweep.visit_expr, call.args)))
+            product = rewriter.emit(relax.op.multiply(*map(rewriter.visit_expr, call.args)))
             return relax.op.multiply(product, relax.const(single(factor)))
         gate = min((first, second), key=lambda found: math.prod(static_shape(found.bytes) or ()))
         sizes = (float(size) if found is gate else 1.0 for found in (first, second))
         pairs = zip((first, second), sizes, strict=True)
         steps = [dequantize(found.bytes, replace(found.scale, scale=n)) for found, n in pairs]
-        return relax.op.multiply(*map(sweep.emit, steps))
+        return relax.op.multiply(*map(rewriter.emit, steps))
 
 
 def _operands(call: relax.Call) -> list[Any]:

@@ -28,24 +28,24 @@ from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewri
 Rule = Callable[[Rewriter, relax.Call], Any | None]
 
 
-def _recognised(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _recognised(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return what ``call`` is the last operator of: ``quantize`` or ``dequantize``."""
     name, dtype = op_name(call), str(getattr(call.ty, "dtype", ""))
     if dtype in BYTES:
-        return rounded(sweep, call, dtype)
-    return _meant(sweep, call) if name == "multiply" and dtype == FLOAT_SUMS else None
+        return rounded(rewriter, call, dtype)
+    return _meant(rewriter, call) if name == "multiply" and dtype == FLOAT_SUMS else None
 
 
-def _meant(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _meant(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """``multiply(astype(subtract(astype(q, int32), zero), float32), size)`` --> ``dequantize``."""
-    product = with_number(sweep, call, "multiply")
+    product = with_number(rewriter, call, "multiply")
     if not product or product[1] <= 0:
         return None
-    centred, zero = sweep.resolve(product[0]), 0.0
+    centred, zero = rewriter.resolve(product[0]), 0.0
     if op_name(centred) == "astype" and str(centred.args[0].ty.dtype) == "int32":
-        shifted = with_number(sweep, centred.args[0], "subtract")
+        shifted = with_number(rewriter, centred.args[0], "subtract")
         wide, zero = shifted or (centred.args[0], 0.0)
-        centred = sweep.resolve(wide)
+        centred = rewriter.resolve(wide)
     if op_name(centred) != "astype" or str(centred.args[0].ty.dtype) not in BYTES:
         return None
     values = centred.args[0]
@@ -55,18 +55,18 @@ def _meant(sweep: Rewriter, call: relax.Call) -> Any | None:
     return dequantize(values, Scale(dtype, product[1], int(zero)))
 
 
-def _moved(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _moved(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Move bytes instead of what they mean, quantise nothing twice, and divide by nothing."""
     name = op_name(call)
     if name == "quantize":
-        return _requantised(sweep, call)
+        return _requantised(rewriter, call)
     if name == "concat":
-        return _joined(sweep, call)
-    meaning = meaning_of(sweep, call.args[0]) if name in MOVES else None
+        return _joined(rewriter, call)
+    meaning = meaning_of(rewriter, call.args[0]) if name in MOVES else None
     if meaning is None:
         return None
     moved = relax.Call(call.op, [meaning.bytes, *call.args[1:]], call.attrs, call.ty_args)
-    return dequantize(sweep.emit(moved), meaning.scale)
+    return dequantize(rewriter.emit(moved), meaning.scale)
 
 
 MOVES = (
@@ -76,31 +76,31 @@ MOVES = (
 """Operators that hand on some of their elements: the same with bytes, whose order is the same."""
 
 
-def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Join bytes where all pieces mean the same."""
-    pieces = sweep.resolve(call.args[0])
+    pieces = rewriter.resolve(call.args[0])
     if not isinstance(pieces, relax.Tuple):
         return None
-    meanings = [meaning_of(sweep, piece) for piece in pieces.fields]
+    meanings = [meaning_of(rewriter, piece) for piece in pieces.fields]
     found = [m for m in meanings if m is not None]
     if len(found) < len(meanings) or len({m.scale for m in found}) != 1:
         return None
     joined = relax.op.concat([m.bytes for m in found], call.attrs.axis)
-    return dequantize(sweep.emit(joined), found[0].scale)
+    return dequantize(rewriter.emit(joined), found[0].scale)
 
 
-def _requantised(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _requantised(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return the bytes themselves where they are quantised as before, else a cheaper division."""
-    scale, steps = scale_of(sweep, call), sweep.resolve(call.args[0])
+    scale, steps = scale_of(rewriter, call), rewriter.resolve(call.args[0])
     if scale is None:
         return None
-    meaning = meaning_of(sweep, steps.args[0])
+    meaning = meaning_of(rewriter, steps.args[0])
     if meaning is not None and _same(meaning, scale):
         return meaning.bytes
-    if op_name(steps) != "divide" or isinstance(sweep.resolve(steps.args[0]), relax.Var):
+    if op_name(steps) != "divide" or isinstance(rewriter.resolve(steps.args[0]), relax.Var):
         return None  # nothing binds a model's input
     factor = relax.const(inverse(scale.scale), FLOAT_SUMS)
-    counted = sweep.emit(relax.op.multiply(steps.args[0], factor))
+    counted = rewriter.emit(relax.op.multiply(steps.args[0], factor))
     return quantize(counted, scale.zero_point, scale.dtype)
 
 
@@ -122,12 +122,12 @@ class _Early:
     def __init__(self, func: relax.Function) -> None:
         self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        scale = scale_of(sweep, call) if op_name(call) == "quantize" else None
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        scale = scale_of(rewriter, call) if op_name(call) == "quantize" else None
         if scale is None:
             return None
-        var, moves = sweep.original.args[0], []
-        steps, step = sweep.resolve(call.args[0]), self.bound[var]
+        var, moves = rewriter.original.args[0], []
+        steps, step = rewriter.resolve(call.args[0]), self.bound[var]
         while self.uses[var] == 1:
             var = step.args[0]
             if not isinstance(var, relax.Var):
@@ -138,11 +138,11 @@ class _Early:
             moves.append(step)
         if not moves or step is None or self.uses[var] != 1:
             return None
-        source = sweep.visit_expr(moves[-1].args[0])
-        y = sweep.emit(relax.Call(steps.op, [source, steps.args[1]], steps.attrs))
-        y = sweep.emit(quantize(y, scale.zero_point, scale.dtype))
+        source = rewriter.visit_expr(moves[-1].args[0])
+        y = rewriter.emit(relax.Call(steps.op, [source, steps.args[1]], steps.attrs))
+        y = rewriter.emit(quantize(y, scale.zero_point, scale.dtype))
         for move in reversed(moves):
-            y = sweep.emit(relax.Call(move.op, [y, *move.args[1:]], move.attrs, move.ty_args))
+            y = rewriter.emit(relax.Call(move.op, [y, *move.args[1:]], move.attrs, move.ty_args))
         return y
 
 

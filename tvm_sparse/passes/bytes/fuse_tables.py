@@ -39,16 +39,16 @@ class _FuseTablesRule:
         self.mod, self.magnitudes = mod, Magnitudes(mod)
         self.uses, self.bound = count_uses(mod["main"]), relax.analysis.get_var2val(mod["main"])
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) != "call_tir" or TABLE not in (self.mod[call.args[0]].attrs or {}):
             return None
-        bytes_, entries = sweep.original.args[1].fields
+        bytes_, entries = rewriter.original.args[1].fields
         if not self._made(bytes_):
             return None
         dtype = str(call.ty.dtype)
-        return sweep.builder_.call_te(
+        return rewriter.builder_.call_te(
             lambda t, e: looked_up(t, e, dtype),
-            *(sweep.visit_expr(bytes_), constant(array_of(entries).view(BYTE))),
+            *(rewriter.visit_expr(bytes_), constant(array_of(entries).view(BYTE))),
             primfunc_name_hint="looked_up",
             primfunc_attrs={LOOKED_UP: True},
         )

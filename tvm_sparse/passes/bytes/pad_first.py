@@ -41,22 +41,22 @@ class PadFirst:
             value = bound.get(var)
             return value if uses.get(var) == 1 and op_name(value) == name else None
 
-        def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+        def rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
             padding = padding_of(mod, call)
             if padding is None:
                 return None
-            table = alone(sweep.original.args[1].fields[0], "call_tir")
+            table = alone(rewriter.original.args[1].fields[0], "call_tir")
             if table is None or TABLE not in mod[table.args[0]].attrs:
                 return None
             source, entries = table.args[1].fields
             if uses.get(source) != 1:
                 return None
-            x, dtype = sweep.visit_expr(source), str(call.ty.dtype)
+            x, dtype = rewriter.visit_expr(source), str(call.ty.dtype)
             found = array_of(entries).view(dtype)
             bytes_ = np.flatnonzero(found == padding[-1]).astype(BYTE).view(str(x.ty.dtype))
             if not len(bytes_):
                 return None
-            around = pad(sweep, x, (*padding[:-1], int(bytes_[0])))
-            return look_up(sweep, around, found.view(BYTE), dtype, self.machine)
+            around = pad(rewriter, x, (*padding[:-1], int(bytes_[0])))
+            return look_up(rewriter, around, found.view(BYTE), dtype, self.machine)
 
         return rewrite(mod, rule)

@@ -25,24 +25,24 @@ class Meaning:
     scale: Scale
 
 
-def meaning_of(sweep: Rewriter, expr: Any) -> Meaning | None:
+def meaning_of(rewriter: Rewriter, expr: Any) -> Meaning | None:
     """Return the bytes whose meaning ``expr`` is, if it is ``dequantize`` of a tensor."""
-    call = sweep.resolve(expr)
+    call = rewriter.resolve(expr)
     if op_name(call) != "dequantize":
         return None
-    size, zero = (number(sweep, argument) for argument in call.args[1:])
+    size, zero = (number(rewriter, argument) for argument in call.args[1:])
     if size is None or zero is None:
         return None
     return Meaning(call.args[0], Scale(str(call.args[0].ty.dtype), size, int(zero)))
 
 
-def scale_of(sweep: Rewriter, call: relax.Call) -> Scale | None:
+def scale_of(rewriter: Rewriter, call: relax.Call) -> Scale | None:
     """Return what the bytes mean that ``call``, a ``quantize`` of steps, writes.
 
     Its operand counts steps: a tensor divided by the size of one, or times its inverse.
     """
-    steps, zero = sweep.resolve(call.args[0]), number(sweep, call.args[2])
-    factor = number(sweep, steps.args[1]) if op_name(steps) in ("multiply", "divide") else None
+    steps, zero = rewriter.resolve(call.args[0]), number(rewriter, call.args[2])
+    factor = number(rewriter, steps.args[1]) if op_name(steps) in ("multiply", "divide") else None
     if factor is None or zero is None or factor <= 0:
         return None
     size = factor if op_name(steps) == "divide" else inverse(factor)
@@ -67,20 +67,20 @@ def inverse(factor: float) -> float:
     return float(single(1) / single(factor))
 
 
-def number(sweep: Rewriter, expr: Any) -> float | None:
+def number(rewriter: Rewriter, expr: Any) -> float | None:
     """Return the only element of a constant."""
-    found = sweep.constant(expr)
+    found = rewriter.constant(expr)
     return (
         None if found is None or found.value.numel() != 1 else float(array_of(found).reshape(-1)[0])
     )
 
 
-def with_number(sweep: Rewriter, expr: Any, operator: str) -> tuple[Any, float] | None:
+def with_number(rewriter: Rewriter, expr: Any, operator: str) -> tuple[Any, float] | None:
     """Return the operands of ``operator`` if ``expr`` is one of a tensor and a number."""
-    call = sweep.resolve(expr)
+    call = rewriter.resolve(expr)
     if op_name(call) != operator:
         return None
-    found = number(sweep, call.args[1])
+    found = number(rewriter, call.args[1])
     return None if found is None else (call.args[0], found)
 
 

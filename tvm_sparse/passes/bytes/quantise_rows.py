@@ -74,29 +74,29 @@ class _QuantiseRowsRule:
         self.groups, self.bound = find_groups(func)
         self.made: list[tuple[Any, Any]] = []
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         for group in self.groups:
-            if sweep.original.same_as(self.bound[group.members[0]]):
-                self._make(sweep, group)
-        found = (new for old, new in self.made if sweep.original.same_as(old))
+            if rewriter.original.same_as(self.bound[group.members[0]]):
+                self._make(rewriter, group)
+        found = (new for old, new in self.made if rewriter.original.same_as(old))
         return next(found, None)
 
-    def _make(self, sweep: Rewriter, group: Group) -> None:
+    def _make(self, rewriter: Rewriter, group: Group) -> None:
         """Emit the function of ``group``, and keep what replaces its results."""
         root = self.bound[group.root]
         scale = Scale(str(root.ty.dtype), 1.0, zero_of(root) or 0)
 
         numbers = _Numbers(group, self.bound)
-        written = sweep.emit(
-            sweep.builder_.call_te(
+        written = rewriter.emit(
+            rewriter.builder_.call_te(
                 lambda x: quantise_rows(x, scale, numbers),
-                sweep.visit_expr(group.x),
+                rewriter.visit_expr(group.x),
                 primfunc_name_hint="quantise_rows",
             )
         )
         results = (group.root, *group.results)
         for i, var in enumerate(results):
-            item = sweep.emit(relax.TupleGetItem(written, i)) if len(results) > 1 else written
+            item = rewriter.emit(relax.TupleGetItem(written, i)) if len(results) > 1 else written
             self.made.append((self.bound[var], item))
 
 

@@ -66,19 +66,19 @@ class Integers:
         numerics = next(n for n in INTEGERS if n.activation == self.dtype)
         return replace(c, numerics=numerics, zero_point=self.zero_point)
 
-    def meaning(self, sweep: Rewriter, sums: Any) -> Any:
+    def meaning(self, rewriter: Rewriter, sums: Any) -> Any:
         """Return what ``sums`` mean."""
-        sums = sweep.emit(sums)
+        sums = rewriter.emit(sums)
         if self.zero is not None:
             rows = self.weight.reshape(len(self.weight), -1)
             weights = constant(rows.sum(1, dtype=INTEGER_SUMS))
-            sums = sweep.builder_.emit_te(less_zero, sums, self.zero, weights)
+            sums = rewriter.builder_.emit_te(less_zero, sums, self.zero, weights)
         if self.factors is None:
             return sums
         factors = constant(self.factors)
         if self.size is None:
-            return relax.op.multiply(sweep.emit(relax.op.astype(sums, FLOAT_SUMS)), factors)
-        return sweep.builder_.emit_te(rescaled_rows, sums, factors, self.size)
+            return relax.op.multiply(rewriter.emit(relax.op.astype(sums, FLOAT_SUMS)), factors)
+        return rewriter.builder_.emit_te(rescaled_rows, sums, factors, self.size)
 
 
 def signed_bytes(weight: np.ndarray) -> Iterator[np.ndarray]:
@@ -94,15 +94,15 @@ def signed_bytes(weight: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def integers_of(
-    sweep: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
+    rewriter: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
 ) -> Integers | str:
     """Return a layer's operands as integers, or why they are none (empty: ``x`` is no bytes).
 
     ``weight`` has its features first. What bytes mean may differ between rows of the input only
     where a row of the output is computed from a single one, ``by_row``.
     """
-    static = meaning_of(sweep, x)
-    meaning = static or dynamic_meaning_of(sweep, x)
+    static = meaning_of(rewriter, x)
+    meaning = static or dynamic_meaning_of(rewriter, x)
     if meaning is None:
         return ""
     if isinstance(meaning, DynamicMeaning) and not by_row:
@@ -123,10 +123,10 @@ def integers_of(
 
 
 def whole_integers_of(
-    sweep: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
+    rewriter: Rewriter, x: Any, weight: np.ndarray, target: Target, *, by_row: bool
 ) -> Integers | str:
     """Return the same of a layer that the model itself writes with integers, as its sums are."""
-    found = centred_bytes(sweep, x)
+    found = centred_bytes(rewriter, x)
     if found is None or not (by_row or is_one(found[1])):
         return "its input is no tensor of bytes less one that means zero"
     if weight.min(initial=0) < -LARGEST or weight.max(initial=0) > LARGEST:

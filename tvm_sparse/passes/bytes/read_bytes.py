@@ -40,20 +40,20 @@ class _ReadBytesRule:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.unmade, self.magnitudes = _unmade(mod["main"]), Magnitudes(mod)
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "quantize" and (zero := zero_of(call)) is not None:
-            return self._quantised(sweep, call, Scale(str(call.ty.dtype), 1.0, zero))
+            return self._quantised(rewriter, call, Scale(str(call.ty.dtype), 1.0, zero))
         if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
             return call.args[0]
-        return _combined(sweep, call) if _adds(call) else _joined(sweep, call)
+        return _combined(rewriter, call) if _adds(call) else _joined(rewriter, call)
 
-    def _quantised(self, sweep: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
+    def _quantised(self, rewriter: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
         """Return ``call``, of steps, as floats if its bytes are never made; faster if bounded."""
-        size = self._unmade(sweep.original)
-        bound = self.magnitudes.of(sweep.original.args[0])
+        size = self._unmade(rewriter.original)
+        bound = self.magnitudes.of(rewriter.original.args[0])
         if size is not None:
-            steps = sweep.builder_.emit_te(
+            steps = rewriter.builder_.emit_te(
                 lambda t: whole_steps(t, scale, bound), call.args[0], primfunc_name_hint="steps"
             )
             if float(array_of(size)) == 1:
@@ -62,7 +62,7 @@ class _ReadBytesRule:
             return relax.op.multiply(steps, size)
         if bound >= BOUND:
             return None
-        return sweep.builder_.call_te(
+        return rewriter.builder_.call_te(
             lambda t: quantised(t, scale, bound=bound),
             call.args[0],
             primfunc_name_hint="quantised",
@@ -117,9 +117,9 @@ def _zero(call: relax.Call) -> int:
     return int(array_of(call.args[2]).reshape(()))
 
 
-def _combined(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _combined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return the operator on bytes where operands are what bytes mean."""
-    meanings = [meaning_of(sweep, argument) for argument in call.args]
+    meanings = [meaning_of(rewriter, argument) for argument in call.args]
     if not any(meanings):
         return None
     name = op_name(call)
@@ -133,20 +133,20 @@ def _combined(sweep: Rewriter, call: relax.Call) -> Any | None:
 
         return te.compute(tensors[0].shape, at, name)
 
-    return sweep.builder_.call_te(combined, *operands, primfunc_name_hint=f"{name}_bytes")
+    return rewriter.builder_.call_te(combined, *operands, primfunc_name_hint=f"{name}_bytes")
 
 
-def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return the concatenation of bytes where pieces are what these mean."""
-    found = joined(sweep, call)
+    found = joined(rewriter, call)
     if found is None:
         return None
     pieces, axis = found
-    meanings = [meaning_of(sweep, piece) for piece in pieces]
+    meanings = [meaning_of(rewriter, piece) for piece in pieces]
     if not any(meanings):
         return None
     scales = [m.scale if m else None for m in meanings]
-    return sweep.builder_.call_te(
+    return rewriter.builder_.call_te(
         lambda *tensors: concatenate(tensors, axis, lambda i, t, at: _value(t, scales[i], at)),
         *(m.bytes if m else p for m, p in zip(meanings, pieces, strict=True)),
         primfunc_name_hint="concatenate_bytes",

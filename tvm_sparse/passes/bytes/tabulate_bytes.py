@@ -34,7 +34,7 @@ class _Function:
     takes longer than to look it up.
     """
 
-    sweep: Rewriter
+    rewriter: Rewriter
     tables: dict[Any, tuple[Any, np.ndarray]]
     root: Any = None
     costly: bool = False
@@ -48,11 +48,11 @@ class _Function:
         return self.values[expr]
 
     def _of(self, expr: Any) -> np.ndarray | None:
-        found = self.sweep.constant(expr)
+        found = self.rewriter.constant(expr)
         if found is not None:
             value = array_of(found)
             return value.reshape(-1) if value.size == 1 else None
-        call, self.steps = self.sweep.resolve(expr), self.steps + 1
+        call, self.steps = self.rewriter.resolve(expr), self.steps + 1
         if self.steps > _MOST_STEPS:
             return None
         own = {"dequantize": self._meaning, "quantize": self.rounded}.get(op_name(call))
@@ -70,7 +70,7 @@ class _Function:
             return np.asarray(known.numpy(*operands), FLOAT_SUMS)
 
     def _meaning(self, call: relax.Call) -> np.ndarray | None:
-        meaning = meaning_of(self.sweep, call)
+        meaning = meaning_of(self.rewriter, call)
         if meaning is None:
             return None
         values = self._made(meaning.bytes)
@@ -82,7 +82,7 @@ class _Function:
 
     def _made(self, tensor: Any) -> np.ndarray | None:
         """Return ``tensor`` if it, too, is a function of one byte."""
-        if op_name(self.sweep.resolve(tensor)) != "quantize":
+        if op_name(self.rewriter.resolve(tensor)) != "quantize":
             return None
         before = self.root, self.costly, dict(self.values)
         values = self.of(tensor)
@@ -92,7 +92,7 @@ class _Function:
 
     def _root(self, tensor: Any) -> np.ndarray | None:
         """Return the bytes that ``tensor`` has for each byte of the root."""
-        dtype, tensor = str(tensor.ty.dtype), _bound(self.sweep, tensor)
+        dtype, tensor = str(tensor.ty.dtype), _bound(self.rewriter, tensor)
         root, table = self.tables.get(tensor, (tensor, np.arange(ENTRIES, dtype=BYTE)))
         if dtype not in BYTES or (self.root is not None and not root.same_as(self.root)):
             return None
@@ -109,9 +109,9 @@ class _Function:
         return np.clip(whole, limits.min, limits.max).astype(dtype)
 
 
-def _bound(sweep: Rewriter, tensor: Any) -> Any:
+def _bound(rewriter: Rewriter, tensor: Any) -> Any:
     """Return the variable that ``tensor`` is another name of."""
-    while isinstance(other := sweep.lookup_binding(tensor), relax.Var):
+    while isinstance(other := rewriter.lookup_binding(tensor), relax.Var):
         tensor = other
     return tensor
 
@@ -123,23 +123,23 @@ class _TabulateBytesRule:
         self.machine = machine
         self.tables: dict[Any, tuple[Any, np.ndarray]] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         shape = static_shape(call)
         if op_name(call) != "quantize" or shape is None or math.prod(shape) < VECTOR_BYTES:
             return None
-        function = _Function(sweep, self.tables)
+        function = _Function(rewriter, self.tables)
         values = function.rounded(call)
         if values is None or not function.costly or static_shape(function.root) != shape:
             return None
         table = values.view(BYTE)
-        result = look_up(sweep, function.root, table, str(call.ty.dtype), self.machine)
+        result = look_up(rewriter, function.root, table, str(call.ty.dtype), self.machine)
         self.tables[result] = function.root, table
         return result
 
 
-def look_up(sweep: Rewriter, x: Any, table: np.ndarray, dtype: str, machine: Machine) -> Any:
+def look_up(rewriter: Rewriter, x: Any, table: np.ndarray, dtype: str, machine: Machine) -> Any:
     """Return the entry of ``table``, 256 bytes, for each byte of ``x``, as ``dtype``."""
-    return sweep.builder_.emit_te(
+    return rewriter.builder_.emit_te(
         lambda t, entries: byte_table(t, entries, machine, dtype),
         *(x, constant(table)),
         primfunc_name_hint="byte_table",

@@ -21,7 +21,7 @@ from tvm_sparse.passes.graph.padding import pad
 from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, shape_of, static_shape
 
 
-def computed_convolution(sweep: Rewriter, call: relax.Call, target: Target) -> Any | None:
+def computed_convolution(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | None:
     """Return a channels-last convolution ``call`` with an operator of ours, if there is one.
 
     before: ``conv2d(x, w)``
@@ -35,52 +35,52 @@ def computed_convolution(sweep: Rewriter, call: relax.Call, target: Target) -> A
     if not supported_singly(numerics_of(call), target):
         return None
     groups, padding = int(call.attrs.groups), [int(p) for p in call.attrs.padding]
-    x = pad(sweep, call.args[0], (*padding, 0)) if any(padding) else call.args[0]
-    x = repeated(sweep, x, kernel, groups)
+    x = pad(rewriter, call.args[0], (*padding, 0)) if any(padding) else call.args[0]
+    x = repeated(rewriter, x, kernel, groups)
     c = convolution(call, x, kernel, ())
     if c is None:
         return None
     hint = f"{op_name(call).removeprefix('nn.')}_computed"
     if c.depthwise:
-        flat = sweep.emit(relax.op.reshape(call.args[1], [c.features, math.prod(c.taps)]))
-        values = sweep.emit(relax.op.permute_dims(flat))
-        return call_function(sweep, depthwise(c, target), [x, values], call.ty, hint)
+        flat = rewriter.emit(relax.op.reshape(call.args[1], [c.features, math.prod(c.taps)]))
+        values = rewriter.emit(relax.op.permute_dims(flat))
+        return call_function(rewriter, depthwise(c, target), [x, values], call.ty, hint)
     each = c.features // groups
     whole = -(-each // LANES) * LANES if groups > 1 else each
     c = replace(c, columns=kernel[-1], groups=groups, features=groups * whole)
-    storage = dense_format(c, target)
-    values = _packed(sweep, call.args[1], c, storage)
+    format = dense_format(c, target)
+    values = _packed(rewriter, call.args[1], c, format)
     ty = relax.TensorType([*shape[:-1], c.features], c.out_dtype)
-    product = call_function(sweep, dense(c, storage, target), [x, values], ty, hint)
+    product = call_function(rewriter, dense(c, format, target), [x, values], ty, hint)
     if whole == each:
         return product
-    apart = relax.op.reshape(sweep.emit(product), [*shape[:-1], groups, whole])
-    own = relax.op.strided_slice(sweep.emit(apart), [len(shape)], [0], [each])
-    return relax.op.reshape(sweep.emit(own), call.ty.shape)
+    apart = relax.op.reshape(rewriter.emit(product), [*shape[:-1], groups, whole])
+    own = relax.op.strided_slice(rewriter.emit(apart), [len(shape)], [0], [each])
+    return relax.op.reshape(rewriter.emit(own), call.ty.shape)
 
 
-def _packed(sweep: Rewriter, weight: Any, c: Contraction, storage: DenseFormat) -> Any:
-    """Return ``weight``, ``(features, *taps, columns)``, as ``storage`` has constants.
+def _packed(rewriter: Rewriter, weight: Any, c: Contraction, format: DenseFormat) -> Any:
+    """Return ``weight``, ``(features, *taps, columns)``, as ``format`` has constants.
 
     Each group has zeros behind its features up to those of ``c``.
     """
-    taps, lanes, blocks = math.prod(c.taps), storage.lanes, storage.row_blocks
-    before = sweep.resolve(weight)
+    taps, lanes, blocks = math.prod(c.taps), format.lanes, format.row_blocks
+    before = rewriter.resolve(weight)
     first = taps > 1 and op_name(before) == "permute_dims" and _moves_columns(before)
     weight = before.args[0] if first else weight
     each = int(weight.ty.shape[0]) // c.groups
-    matrix = sweep.emit(relax.op.reshape(weight, [c.groups, each, storage.cols]))
+    matrix = rewriter.emit(relax.op.reshape(weight, [c.groups, each, format.cols]))
     if missing := blocks * lanes // c.groups - each:
-        zeros = relax.op.zeros([c.groups, missing, storage.cols], str(weight.ty.dtype))
-        matrix = sweep.emit(relax.op.concat([matrix, sweep.emit(zeros)], axis=1))
-    turned = sweep.emit(relax.op.reshape(matrix, [blocks, lanes, storage.cols]))
-    turned = sweep.emit(relax.op.permute_dims(turned, [0, 2, 1]))
+        zeros = relax.op.zeros([c.groups, missing, format.cols], str(weight.ty.dtype))
+        matrix = rewriter.emit(relax.op.concat([matrix, rewriter.emit(zeros)], axis=1))
+    turned = rewriter.emit(relax.op.reshape(matrix, [blocks, lanes, format.cols]))
+    turned = rewriter.emit(relax.op.permute_dims(turned, [0, 2, 1]))
     if not first:
         return turned
     # Lanes are whole vectors then: moving these is cheap, moving single columns before was not.
-    apart = sweep.emit(relax.op.reshape(turned, [blocks, c.columns, taps, lanes]))
-    moved = sweep.emit(relax.op.permute_dims(apart, [0, 2, 1, 3]))
-    return sweep.emit(relax.op.reshape(moved, [blocks, storage.cols, lanes]))
+    apart = rewriter.emit(relax.op.reshape(turned, [blocks, c.columns, taps, lanes]))
+    moved = rewriter.emit(relax.op.permute_dims(apart, [0, 2, 1, 3]))
+    return rewriter.emit(relax.op.reshape(moved, [blocks, format.cols, lanes]))
 
 
 def _moves_columns(call: relax.Call) -> bool:

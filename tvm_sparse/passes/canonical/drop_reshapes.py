@@ -34,13 +34,13 @@ class _Rows:
     def __init__(self, func: relax.Function) -> None:
         self.uses, self.bound = count_uses(func), relax.analysis.get_var2val(func)
 
-    def __call__(self, sweep: Rewriter, _call: Any) -> Any | None:
-        call = sweep.original
+    def __call__(self, rewriter: Rewriter, _call: Any) -> Any | None:
+        call = rewriter.original
         if op_name(call) != "reshape" or not self._is_layer(call.args[0]):
             return None
         shape = shape_of(call)
         build = self._moved(call.args[0], shape[:-1]) if shape else None
-        return build(sweep) if build and self._keeps_rows(call) else None
+        return build(rewriter) if build and self._keeps_rows(call) else None
 
     def _is_layer(self, expr: Any) -> bool:
         """Whether ``expr`` is computed element by element, or a product with a constant."""
@@ -58,7 +58,7 @@ class _Rows:
         if op_name(call) == "reshape" and self._keeps_rows(call):
             source = call.args[0]
             same = same_shape((shape_of(source) or [0])[:-1], lead)
-            return (lambda sweep: sweep.visit_expr(source)) if same else None
+            return (lambda rewriter: rewriter.visit_expr(source)) if same else None
         if self.uses.get(expr) != 1 or not self._is_layer(expr):
             return None
         if op_name(call) == "matmul" and len(shape_of(call.args[1]) or []) != 2:
@@ -67,10 +67,10 @@ class _Rows:
         parts = [self._moved(operand, lead) for operand in moving]
         if any(part is None for part in parts):
             return None
-        return lambda sweep: sweep.emit(
+        return lambda rewriter: rewriter.emit(
             relax.Call(
                 call.op,
-                [*(part(sweep) for part in parts if part), *call.args[len(parts) :]],
+                [*(part(rewriter) for part in parts if part), *call.args[len(parts) :]],
                 call.attrs,
             )
         )
@@ -80,11 +80,11 @@ def _of_features(const: GenericConst, lead: Shape) -> Build | None:
     """Return what emits a constant that has a number for all, or one for each feature."""
     array = array_of(const)
     if array.ndim == 0:
-        return lambda sweep: const
+        return lambda rewriter: const
     if array.size != array.shape[-1]:
         return None
     moved = array.reshape((1,) * len(lead) + array.shape[-1:])
-    return lambda sweep: constant(moved, name_of(const))
+    return lambda rewriter: constant(moved, name_of(const))
 
 
 @tvm.transform.module_pass(opt_level=0, name="DropReshapes")

@@ -24,16 +24,16 @@ class _Flush:
         # With the operand, so that its address is not given to another constant.
         self.known: dict[Any, tuple[Any, Any]] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) not in _PRODUCTS:
             return None
-        args = [self._operand(sweep, argument) for argument in call.args]
+        args = [self._operand(rewriter, argument) for argument in call.args]
         if all(new is old for new, old in zip(args, call.args, strict=True)):
             return None
         return relax.Call(call.op, args, call.attrs)
 
-    def _operand(self, sweep: Rewriter, operand: Any) -> Any:
-        weight = sweep.constant(operand)
+    def _operand(self, rewriter: Rewriter, operand: Any) -> Any:
+        weight = rewriter.constant(operand)
         if weight is None or not is_float(str(weight.ty.dtype)):
             return operand
         key = place_of(weight)

@@ -28,14 +28,14 @@ class _Fold:
     bindings: dict[Any, Any]
     uses: dict[Any, int]
 
-    def __call__(self, sweep: Rewriter, item: Any) -> Any | None:
+    def __call__(self, rewriter: Rewriter, item: Any) -> Any | None:
         if not isinstance(item, relax.TupleGetItem) or item.index != 0:
             return None
-        norm = sweep.resolve(item.tuple_value)
+        norm = rewriter.resolve(item.tuple_value)
         if op_name(norm) != "nn.batch_norm" or norm.attrs.training:
             return None
         x, *params = norm.args
-        constants = [c for p in params[:4] if (c := sweep.constant(p)) is not None]
+        constants = [c for p in params[:4] if (c := rewriter.constant(p)) is not None]
         if len(constants) < 4:
             return None
         gamma, beta, mean, variance = (array_of(c) for c in constants)
@@ -44,17 +44,17 @@ class _Fold:
         scale, shift = affine([gamma, beta, mean, variance], float(norm.attrs.epsilon))
         aligned = [1] * len(shape_of(x) or ())
         aligned[int(norm.attrs.axis)] = len(scale)
-        conv = sweep.resolve(x)
-        weight = sweep.constant(conv.args[1]) if _is_conv(conv) else None
-        if weight is None or not self._read_once(sweep.original):
-            scaled = sweep.emit(relax.op.multiply(x, constant(scale.reshape(aligned))))
+        conv = rewriter.resolve(x)
+        weight = rewriter.constant(conv.args[1]) if _is_conv(conv) else None
+        if weight is None or not self._read_once(rewriter.original):
+            scaled = rewriter.emit(relax.op.multiply(x, constant(scale.reshape(aligned))))
             return relax.op.add(scaled, constant(shift.reshape(aligned)))
         # Scaling whole rows keeps every zero a zero, so patterns survive.
         value = array_of(weight)
         scaled_weight = value * scale.reshape(-1, *[1] * (value.ndim - 1))
         folded = constant(scaled_weight.astype(value.dtype, copy=False), name_of(weight))
         call = relax.Call(conv.op, [conv.args[0], folded], conv.attrs)
-        return relax.op.add(sweep.emit(call), constant(shift.reshape(aligned)))
+        return relax.op.add(rewriter.emit(call), constant(shift.reshape(aligned)))
 
     def _read_once(self, item: relax.TupleGetItem) -> bool:
         """Whether nothing but the batch norm reads the convolution (it must keep its weight)."""

@@ -96,20 +96,20 @@ class _Fold:
         # With the operand, so that its address is not given to another constant.
         self.moved: dict[Any, tuple[Any, Any]] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name in _WHOLE:
-            return _WHOLE[name](sweep, call)
+            return _WHOLE[name](rewriter, call)
         traits = ELEMENTWISE.get(name)
         if traits is not None and traits.integers is not None:
-            return _compared(sweep, call, traits.integers)
+            return _compared(rewriter, call, traits.integers)
         if name in _SHAPED:
             operands = list(call.args)[:1]
         elif traits is not None and traits.numpy is not None and _is_known(call, traits):
             operands = list(call.args)
         else:
             return None
-        constants = [c for a in operands if (c := sweep.constant(a)) is not None]
+        constants = [c for a in operands if (c := rewriter.constant(a)) is not None]
         if len(constants) < len(operands) or static_shape(call) is None:
             return None
         if name in _SHAPED or traits is None or traits.numpy is None:
@@ -153,11 +153,11 @@ def _wide(values: list[np.ndarray]) -> list[np.ndarray]:
     return [value.astype(np.float64) for value in values]
 
 
-def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return constants side by side; parts of one weight have its name."""
-    pieces = sweep.resolve(call.args[0])
+    pieces = rewriter.resolve(call.args[0])
     fields = pieces.fields if isinstance(pieces, relax.Tuple) else [None]
-    constants = [sweep.constant(field) for field in fields]
+    constants = [rewriter.constant(field) for field in fields]
     if None in constants:
         return None
     axis = None if call.attrs.axis is None else int(call.attrs.axis)
@@ -166,20 +166,20 @@ def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
     return constant(value, names.pop() if len(names) == 1 else "")
 
 
-def _summed(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _summed(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return the sums of a constant; those of integers are exact in any order."""
-    found, dtype = sweep.constant(call.args[0]), str(call.ty.dtype)
+    found, dtype = rewriter.constant(call.args[0]), str(call.ty.dtype)
     if is_float(dtype):
-        return _computed(sweep, call)
+        return _computed(rewriter, call)
     if found is None or "int" not in dtype:
         return None
     axes = None if call.attrs.axis is None else tuple(int(a) for a in call.attrs.axis)
     return constant(array_of(found).sum(axes, dtype=dtype, keepdims=bool(call.attrs.keepdims)))
 
 
-def _computed(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _computed(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return what a formula makes of constants, in double precision until it is rounded once."""
-    constants = [sweep.constant(argument) for argument in call.args]
+    constants = [rewriter.constant(argument) for argument in call.args]
     if None in constants:
         return None
     with np.errstate(all="ignore"):
@@ -187,9 +187,9 @@ def _computed(sweep: Rewriter, call: relax.Call) -> Any | None:
         return constant(_astype(call, result), name_of(constants[0]))
 
 
-def _compared(sweep: Rewriter, call: relax.Call, function: Function) -> Any | None:
+def _compared(rewriter: Rewriter, call: relax.Call, function: Function) -> Any | None:
     """Return comparisons of constant integers, and choices of some: indices are made with them."""
-    constants = [c for argument in call.args if (c := sweep.constant(argument)) is not None]
+    constants = [c for argument in call.args if (c := rewriter.constant(argument)) is not None]
     if len(constants) < len(call.args) or any(is_float(str(c.ty.dtype)) for c in constants):
         return None
     return constant(_astype(call, function(*map(array_of, constants))))

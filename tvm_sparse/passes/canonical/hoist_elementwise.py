@@ -40,28 +40,28 @@ MOST_REPEATED = 1 << 16
 class _HoistElementwiseRule:
     functions: frozenset[str]
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) not in ELEMENTWISE:
             return None
         moving = [a for a in call.args if isinstance(a, relax.Var)]
         if len(moving) != 1:
             return None
-        view = sweep.resolve(moving[0])
+        view = rewriter.resolve(moving[0])
         same = same_shape(shape_of(call), shape_of(moving[0]))
-        if not same or not _is_view(view) or not self._computed(sweep, view):
+        if not same or not _is_view(view) or not self._computed(rewriter, view):
             return None
         operands = [view.args[0] if a.same_as(moving[0]) else _before(view, a) for a in call.args]
         if None in operands:
             return None
-        plain = sweep.emit(relax.Call(call.op, operands, call.attrs, call.ty_args))
-        further = self(sweep, sweep.resolve(plain))
-        source = plain if further is None else sweep.emit(further)
+        plain = rewriter.emit(relax.Call(call.op, operands, call.attrs, call.ty_args))
+        further = self(rewriter, rewriter.resolve(plain))
+        source = plain if further is None else rewriter.emit(further)
         return relax.Call(view.op, [source, *view.args[1:]], view.attrs)
 
-    def _computed(self, sweep: Rewriter, expr: Any) -> bool:
+    def _computed(self, rewriter: Rewriter, expr: Any) -> bool:
         """Whether ``expr`` is a view of what a convolution gives, element-wise steps included."""
         while _is_view(expr) or op_name(expr) in ELEMENTWISE:
-            expr = sweep.resolve(expr.args[0])
+            expr = rewriter.resolve(expr.args[0])
         if op_name(expr) == "call_tir":
             return expr.args[0].name_hint in self.functions
         return op_name(expr) in CONVOLUTIONS

@@ -1,4 +1,4 @@
-"""Products with a pruned left operand become convolutions, whose operators know sparse storages."""
+"""Products with a pruned left operand become convolutions, whose operators know sparse formats."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ class LeftProducts:
         """Return the module without pruned left operands."""
         return rewrite(mod, self._turned)
 
-    def _turned(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _turned(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "sum":
-            return _vector_product(sweep, call)
-        weight = sweep.constant(call.args[0]) if name == "matmul" else None
+            return _vector_product(rewriter, call)
+        weight = rewriter.constant(call.args[0]) if name == "matmul" else None
         shape = shape_of(call.args[1]) if weight is not None else None
-        if shape is None or sweep.constant(call.args[1]) is not None:
+        if shape is None or rewriter.constant(call.args[1]) is not None:
             return None
         value = array_of(weight)
         if value.ndim < MATRIX or not is_float(str(call.ty.dtype)):
             return None
         if len(shape) == 1:
             return _linear(call.args[1], weight) if value.ndim == MATRIX else None
-        return self._of_zeros(sweep, call, weight)
+        return self._of_zeros(rewriter, call, weight)
 
-    def _of_zeros(self, sweep: Rewriter, call: relax.Call, weight: Any) -> Any | None:
+    def _of_zeros(self, rewriter: Rewriter, call: relax.Call, weight: Any) -> Any | None:
         """Return the product of a matrix, or of several, if many elements are zero."""
         value = array_of(weight)
         if np.count_nonzero(value) > (1 - ZEROS) * value.size:
             return None
-        turned = self._rows(sweep, call, weight)
-        turned = self._planes(sweep, call, weight) if turned is None else turned
+        turned = self._rows(rewriter, call, weight)
+        turned = self._planes(rewriter, call, weight) if turned is None else turned
         if turned is not None:
             self.notes.add(layer_name(weight), "left operand: its product is turned")
         return turned
 
     @staticmethod
-    def _rows(sweep: Rewriter, call: relax.Call, weight: Any) -> Any | None:
+    def _rows(rewriter: Rewriter, call: relax.Call, weight: Any) -> Any | None:
         """Return the product as a linear layer on the columns of the right operand.
 
         That is for a single column, and for an unknown number of them.
@@ -87,11 +87,11 @@ class LeftProducts:
         if len(shape_of(weight) or ()) != MATRIX or (isinstance(shape[-1], int) and shape[-1] != 1):
             return None
         axes = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-        x = sweep.emit(relax.op.permute_dims(call.args[1], axes))
-        return relax.op.permute_dims(sweep.emit(_linear(x, weight)), axes)
+        x = rewriter.emit(relax.op.permute_dims(call.args[1], axes))
+        return relax.op.permute_dims(rewriter.emit(_linear(x, weight)), axes)
 
     @staticmethod
-    def _planes(sweep: Rewriter, call: relax.Call, weight: Any) -> Any | None:
+    def _planes(rewriter: Rewriter, call: relax.Call, weight: Any) -> Any | None:
         """Return the product as a convolution of what is channels first."""
         value, shape = array_of(weight), shape_of(call.args[1]) or []
         batch = value.shape[:-2] if math.prod(value.shape[:-2]) > 1 else ()
@@ -105,26 +105,26 @@ class LeftProducts:
             return None
         groups, (features, columns), wide = math.prod(batch), value.shape[-2:], inside[-1]
         x = relax.op.reshape(call.args[1], [images, groups * columns, wide])
-        x = sweep.emit(relax.op.permute_dims(sweep.emit(x), first_to_last(1)))
+        x = rewriter.emit(relax.op.permute_dims(rewriter.emit(x), first_to_last(1)))
         kernel = constant(value.reshape(groups * features, 1, columns), name_of(weight))
         layouts = {"data_layout": "NWC", "kernel_layout": "OWI"}
         dtype = str(call.ty.dtype)
         product = relax.op.nn.conv1d(x, kernel, groups=groups, out_dtype=dtype, **layouts)
-        back = relax.op.permute_dims(sweep.emit(product), last_to_first(1))
-        return relax.op.reshape(sweep.emit(back), call.ty.shape)
+        back = relax.op.permute_dims(rewriter.emit(product), last_to_first(1))
+        return relax.op.reshape(rewriter.emit(back), call.ty.shape)
 
 
 def _known(extents: list[Any]) -> bool:
     return all(isinstance(extent, int) for extent in extents)
 
 
-def _vector_product(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _vector_product(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return a linear layer for ``sum(w * x)`` along rows of ``w``, as PyTorch writes ``mv``."""
-    product = sweep.resolve(call.args[0])
+    product = rewriter.resolve(call.args[0])
     if op_name(product) != "multiply" or bool(call.attrs.keepdims) or call.attrs.axis is None:
         return None
-    weight, x = sweep.constant(product.args[0]), product.args[1]
-    if weight is None or not name_of(weight) or sweep.constant(x) is not None:
+    weight, x = rewriter.constant(product.args[0]), product.args[1]
+    if weight is None or not name_of(weight) or rewriter.constant(x) is not None:
         return None
     whole, vector = static_shape(weight) or (), static_shape(x)
     along = [int(axis) % MATRIX for axis in call.attrs.axis] == [1]

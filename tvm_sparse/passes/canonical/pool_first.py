@@ -25,15 +25,15 @@ class _Move:
 
     uses: dict[Any, int]
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) != "nn.avg_pool2d" or any(int(s) < 2 for s in call.attrs.strides):
             return None
-        conv = sweep.resolve(call.args[0])
-        if not _pointwise(conv) or self.uses.get(sweep.original.args[0]) != 1:
+        conv = rewriter.resolve(call.args[0])
+        if not _pointwise(conv) or self.uses.get(rewriter.original.args[0]) != 1:
             return None
         x, weight = conv.args
-        pooled = sweep.emit(relax.Call(call.op, [x], call.attrs))
-        moved = sweep.builder_.normalize(relax.Call(conv.op, [pooled, weight], conv.attrs))
+        pooled = rewriter.emit(relax.Call(call.op, [x], call.attrs))
+        moved = rewriter.builder_.normalize(relax.Call(conv.op, [pooled, weight], conv.attrs))
         return moved if same_shape(shape_of(moved), shape_of(call)) else None
 
 

@@ -24,13 +24,13 @@ from tvm_sparse.passes.graph.rewrite import (
 )
 
 
-def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
     name = op_name(call)
     if name == "concat":
-        return _joined(sweep, call)
+        return _joined(rewriter, call)
     if name == "permute_dims":
-        return merged(sweep, call)
-    return sunk(sweep, call) if name in ELEMENTWISE else None
+        return merged(rewriter, call)
+    return sunk(rewriter, call) if name in ELEMENTWISE else None
 
 
 def axes_of(call: relax.Call) -> list[int]:
@@ -40,17 +40,17 @@ def axes_of(call: relax.Call) -> list[int]:
     return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
 
 
-def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
+def merged(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Join two transpositions; one that moves only axes of extent one is a reshape."""
     axes, source = axes_of(call), call.args[0]
-    inner = sweep.resolve(source)
+    inner = rewriter.resolve(source)
     if op_name(inner) == "permute_dims":
         before = axes_of(inner)
         axes, source = [before[axis] for axis in axes], inner.args[0]
     shape = static_shape(source)
     if axes == sorted(axes):
         return source
-    found = _through(sweep, source, [axes.index(a) for a in range(len(axes))])
+    found = _through(rewriter, source, [axes.index(a) for a in range(len(axes))])
     if found is not None:
         return found
     long = [a for a in axes if shape is None or shape[a] != 1]
@@ -59,20 +59,20 @@ def merged(sweep: Rewriter, call: relax.Call) -> Any | None:
     return relax.op.permute_dims(source, axes) if source is not call.args[0] else None
 
 
-def _joined(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """``concat(permute_dims(x), take(permute_dims(y), …))`` --> ``permute_dims(concat(x, …))``."""
-    fields = getattr(sweep.resolve(call.args[0]), "fields", ())
-    moved = [sweep.resolve(field) for field in fields]
+    fields = getattr(rewriter.resolve(call.args[0]), "fields", ())
+    moved = [rewriter.resolve(field) for field in fields]
     first = next((m for m in moved if op_name(m) == "permute_dims"), None)
     if first is None:
         return None
-    joined = _through(sweep, call, axes_of(first))
+    joined = _through(rewriter, call, axes_of(first))
     return None if joined is None else relax.op.permute_dims(joined, axes_of(first))
 
 
-def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
+def sunk(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """``relu(permute_dims(x))`` --> ``permute_dims(relu(x))``, with constants permuted back."""
-    moved = [sweep.resolve(a) for a in call.args]
+    moved = [rewriter.resolve(a) for a in call.args]
     found = [m for m in moved if op_name(m) == "permute_dims"]
     if not found:
         return None
@@ -81,7 +81,7 @@ def sunk(sweep: Rewriter, call: relax.Call) -> Any | None:
     if None in operands:
         return None
     plain = relax.Call(call.op, operands, call.attrs, call.ty_args)
-    return relax.op.permute_dims(sweep.emit(plain), axes)
+    return relax.op.permute_dims(rewriter.emit(plain), axes)
 
 
 def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
@@ -97,32 +97,32 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
     return operand.args[0] if same and same_shape(shape_of(operand), shape_of(call)) else None
 
 
-def _through(sweep: Rewriter, expr: Any, axes: list[int]) -> Any | None:
+def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
     """Return ``y`` with ``expr = permute_dims(y, axes)`` that needs no transposition, or ``None``.
 
     Elements at known places and joins are the same in any order of axes: enlarged planes, and what
     is joined with them, stay channels-last. They do not move down alone: a transposition of an
     enlarged tensor takes longer than one of what it was.
     """
-    value = sweep.resolve(expr)
+    value = rewriter.resolve(expr)
     name = op_name(value)
     if name == "permute_dims":
         return value.args[0] if axes_of(value) == axes else None
     if name == "take" and value.attrs.axis is not None:
-        places = sweep.constant(value.args[1])
+        places = rewriter.constant(value.args[1])
         if places is None or len(places.ty.shape) != 1:
             return None
-        inner = _through(sweep, value.args[0], axes)
+        inner = _through(rewriter, value.args[0], axes)
         if inner is None:
             return None
         axis = axes[int(value.attrs.axis) % len(axes)]
-        return sweep.emit(relax.op.take(inner, places, axis, str(value.attrs.mode)))
-    fields = getattr(sweep.resolve(value.args[0]), "fields", ()) if name == "concat" else ()
-    found = [_through(sweep, field, axes) for field in fields]
+        return rewriter.emit(relax.op.take(inner, places, axis, str(value.attrs.mode)))
+    fields = getattr(rewriter.resolve(value.args[0]), "fields", ()) if name == "concat" else ()
+    found = [_through(rewriter, field, axes) for field in fields]
     if not found or None in found:
         return None
     axis = axes[int(value.attrs.axis or 0) % len(axes)]
-    return sweep.emit(relax.op.concat(found, axis))
+    return rewriter.emit(relax.op.concat(found, axis))
 
 
 @tvm.transform.module_pass(opt_level=0, name="SinkPermutes")

@@ -87,7 +87,7 @@ class Axis:
         )
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) not in TRANSPOSED:
         return None
     form, attrs = TRANSPOSED[op_name(call)], call.attrs
@@ -102,7 +102,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         for n, m, stride in zip(output[2:], x[2:], attrs.strides, strict=True)
     ]
     known = [n for n in further if n is not None]
-    return _Layer(sweep, call, x[2:], weight, known).lowered() if known == further else None
+    return _Layer(rewriter, call, x[2:], weight, known).lowered() if known == further else None
 
 
 def _difference(output: Any, extent: Any, stride: int) -> int | None:
@@ -116,9 +116,14 @@ class _Layer:
     """One transposed convolution of ``extents``, and ``further`` outputs an axis."""
 
     def __init__(
-        self, sweep: Rewriter, call: relax.Call, extents: Any, weight: Any, further: Sequence[int]
+        self,
+        rewriter: Rewriter,
+        call: relax.Call,
+        extents: Any,
+        weight: Any,
+        further: Sequence[int],
     ) -> None:
-        self.sweep, self.call, self.weight = sweep, call, weight
+        self.rewriter, self.call, self.weight = rewriter, call, weight
         self.form, attrs = TRANSPOSED[op_name(call)], call.attrs
         self.groups, self.rank = int(attrs.groups), len(extents)
         lists = (attrs.strides, attrs.dilation, list(attrs.padding)[: self.rank])
@@ -226,10 +231,10 @@ class _Layer:
                 shape, lambda *i: t(*(a + b for a, b in zip(i, first, strict=True))), "cut"
             )
 
-        return self.sweep.builder_.call_te(cut, x, primfunc_name_hint="cut")
+        return self.rewriter.builder_.call_te(cut, x, primfunc_name_hint="cut")
 
     def _emit(self, expr: relax.Expr) -> Any:
-        return self.sweep.emit(expr)
+        return self.rewriter.emit(expr)
 
 
 def _where(phase: Sequence[Phase]) -> list[tuple[int, ...]]:

@@ -73,7 +73,7 @@ def _is_workspace(buffer: Any) -> bool:
 def _calling(mod: tvm.IRModule, lifted: dict[str, list[Any]]) -> tvm.IRModule:
     """Return ``mod`` with calls that give functions their arrays, and take what they return."""
 
-    def rule(sweep: Rewriter, call: Any) -> Any | None:
+    def rule(rewriter: Rewriter, call: Any) -> Any | None:
         if op_name(call) != "call_tir" or call.args[0].name_hint not in lifted:
             return None
         arrays = [buffer.ty for buffer in lifted[call.args[0].name_hint]]
@@ -82,7 +82,7 @@ def _calling(mod: tvm.IRModule, lifted: dict[str, list[Any]]) -> tvm.IRModule:
         outputs = [call.ty] if single else list(call.ty.fields)
         args = [mod.get_global_var(call.args[0].name_hint), *call.args[1:]]
         types = [relax.TupleType([*outputs, *added])]
-        whole = sweep.builder_.emit(relax.Call(call.op, args, call.attrs, types))
+        whole = rewriter.builder_.emit(relax.Call(call.op, args, call.attrs, types))
         items = [relax.TupleGetItem(whole, i) for i in range(len(outputs))]
         return items[0] if single else relax.Tuple(items)
 

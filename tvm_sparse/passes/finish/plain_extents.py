@@ -142,7 +142,7 @@ def _needed(func: tirx.PrimFunc) -> list[int]:
 def _calling(mod: tvm.IRModule, kept: dict[str, list[int]]) -> tvm.IRModule:
     """Return ``mod`` with calls that give functions the arguments that are ``kept``."""
 
-    def rule(_sweep: Rewriter, call: Any) -> Any | None:
+    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
         if not op_name(call).startswith("call_tir") or call.args[0].name_hint not in kept:
             return None
         name, operands = call.args[0], call.args[1].fields

@@ -147,7 +147,7 @@ def _reading(block: Any, numbers: Any) -> Any:
 def _calling(mod: tvm.IRModule, instead: dict[str, tuple[ir.GlobalVar, Any]]) -> tvm.IRModule:
     """Return ``mod`` with calls of other functions, and the numbers that go with them."""
 
-    def rule(_sweep: Rewriter, call: Any) -> Any | None:
+    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
         if op_name(call) not in _CALLS or call.args[0].name_hint not in instead:
             return None
         shared, numbers = instead[call.args[0].name_hint]

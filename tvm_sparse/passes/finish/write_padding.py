@@ -59,11 +59,11 @@ class WritePadding:
         uses = count_uses(mod["main"])
         made: dict[tuple[str, tuple[int, ...]], Any] = {}
 
-        def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+        def rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
             padding = padding_of(mod, call)
-            if padding is None or uses.get(sweep.original.args[1].fields[0]) != 1:
+            if padding is None or uses.get(rewriter.original.args[1].fields[0]) != 1:
                 return None
-            producer = sweep.resolve(call.args[1].fields[0])
+            producer = rewriter.resolve(call.args[1].fields[0])
             if op_name(producer) != "call_tir" or isinstance(producer.ty, relax.TupleType):
                 return None
             name = producer.args[0].name_hint
@@ -72,7 +72,7 @@ class WritePadding:
                 func = bordered(mod[name], padding)
                 func = func and whole_numbers(func).with_attr(BORDERED, name)
                 func = func and _with(func, symbols)
-                made[name, padding] = func and sweep.builder_.add_func(func, f"{name}_bordered")
+                made[name, padding] = func and rewriter.builder_.add_func(func, f"{name}_bordered")
                 if func:
                     self.report(made[name, padding].name_hint, self.rules.get(name))
             target = made[name, padding]

@@ -34,55 +34,57 @@ class Chain:
     inner: tuple[Any, ...]
 
 
-def attention_chain(sweep: Rewriter, call: relax.Call) -> Chain | None:
+def attention_chain(rewriter: Rewriter, call: relax.Call) -> Chain | None:
     """Return the attention whose result is ``call``: the sums of its last product, rounded."""
     dtype = str(call.ty.dtype)
-    product = _behind_cast(sweep, call)
+    product = _behind_cast(rewriter, call)
     if dtype not in HALVES or not _is_product(product, dtype):
         return None
     shares, inner = product.args[0], [product.args[0]]
-    chosen, safe = sweep.resolve(shares), False
+    chosen, safe = rewriter.resolve(shares), False
     if op_name(chosen) == "where":
         empty, zero, shares = chosen.args
-        if not _is_zero(sweep, zero):
+        if not _is_zero(rewriter, zero):
             return None
         inner.append(shares)
         safe = True
-    softmax = _softmax(sweep, shares, dtype)
+    softmax = _softmax(rewriter, shares, dtype)
     if softmax is None:
         return None
-    scores = _without_cast(sweep, softmax.args[0])
-    if safe and not _asks_for_empty_rows(sweep, empty, scores):
+    scores = _without_cast(rewriter, softmax.args[0])
+    if safe and not _asks_for_empty_rows(rewriter, empty, scores):
         return None
-    scores, mask = _masked(sweep, scores, dtype, inner)
-    scores, scale = _scaled(sweep, scores, inner)
+    scores, mask = _masked(rewriter, scores, dtype, inner)
+    scores, scale = _scaled(rewriter, scores, inner)
     inner.append(scores)
-    first = _product_of(sweep, scores, dtype)
+    first = _product_of(rewriter, scores, dtype)
     if first is None:
         return None
     query, key = first.args
     return Chain(query, key, product.args[1], mask, scale, safe, tuple(inner))
 
 
-def _masked(sweep: Rewriter, scores: Any, dtype: str, inner: list[Any]) -> tuple[Any, Any | None]:
+def _masked(
+    rewriter: Rewriter, scores: Any, dtype: str, inner: list[Any]
+) -> tuple[Any, Any | None]:
     """Return scores without their mask, and the mask: what has not their extents, or is second."""
-    call = sweep.resolve(scores)
+    call = rewriter.resolve(scores)
     if op_name(call) != "add":
         return scores, None
     for own, mask in (call.args, reversed(call.args)):
         whole = shape_of(own) == shape_of(call) and str(mask.ty.dtype) == dtype
-        if whole and _product_of(sweep, _scaled(sweep, own, [])[0], dtype) is not None:
+        if whole and _product_of(rewriter, _scaled(rewriter, own, [])[0], dtype) is not None:
             inner.append(scores)
             return own, mask
     return scores, None
 
 
-def _scaled(sweep: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:
+def _scaled(rewriter: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:
     """Return scores without the number that they are multiplied with or divided by, and that."""
-    call = sweep.resolve(scores)
+    call = rewriter.resolve(scores)
     if op_name(call) not in ("multiply", "divide"):
         return scores, 1.0
-    number = sweep.constant(call.args[1])
+    number = rewriter.constant(call.args[1])
     if number is None or shape_of(number):
         return scores, 1.0
     value = float(array_of(number))
@@ -96,53 +98,53 @@ def _is_product(call: Any, dtype: str) -> bool:
     return op_name(call) == "matmul" and all(str(x.ty.dtype) == dtype for x in call.args)
 
 
-def _product_of(sweep: Rewriter, expr: Any, dtype: str) -> Any | None:
+def _product_of(rewriter: Rewriter, expr: Any, dtype: str) -> Any | None:
     """Return the product that ``expr``, of ``dtype``, is the rounded result of."""
     if str(expr.ty.dtype) != dtype:
         return None
-    call = _behind_cast(sweep, expr)
+    call = _behind_cast(rewriter, expr)
     return call if _is_product(call, dtype) else None
 
 
-def _softmax(sweep: Rewriter, shares: Any, dtype: str) -> Any | None:
+def _softmax(rewriter: Rewriter, shares: Any, dtype: str) -> Any | None:
     """Return the softmax of rows that ``shares``, of ``dtype``, are."""
     if str(shares.ty.dtype) != dtype:
         return None
-    call = _behind_cast(sweep, shares)
+    call = _behind_cast(rewriter, shares)
     last = len(shape_of(shares) or ()) - 1
     return call if op_name(call) == "nn.softmax" and int(call.attrs.axis) in (-1, last) else None
 
 
-def _behind_cast(sweep: Rewriter, expr: Any) -> Any:
+def _behind_cast(rewriter: Rewriter, expr: Any) -> Any:
     """Return the call that ``expr`` is, rounded or widened or not."""
-    call = sweep.resolve(expr)
-    return sweep.resolve(call.args[0]) if op_name(call) == "astype" else call
+    call = rewriter.resolve(expr)
+    return rewriter.resolve(call.args[0]) if op_name(call) == "astype" else call
 
 
-def _without_cast(sweep: Rewriter, expr: Any) -> Any:
+def _without_cast(rewriter: Rewriter, expr: Any) -> Any:
     """Return what a softmax reads, before it was widened."""
-    call = sweep.resolve(expr)
+    call = rewriter.resolve(expr)
     wide = op_name(call) == "astype" and str(call.args[0].ty.dtype) in HALVES
     return call.args[0] if wide else expr
 
 
-def _is_zero(sweep: Rewriter, expr: Any) -> bool:
-    call = sweep.resolve(expr)
+def _is_zero(rewriter: Rewriter, expr: Any) -> bool:
+    call = rewriter.resolve(expr)
     if op_name(call) == "full_like":
-        return _is_scalar(sweep, call.args[1], 0)
-    return _is_scalar(sweep, expr, 0)
+        return _is_scalar(rewriter, call.args[1], 0)
+    return _is_scalar(rewriter, expr, 0)
 
 
-def _is_scalar(sweep: Rewriter, expr: Any, value: float) -> bool:
-    found = sweep.constant(expr)
+def _is_scalar(rewriter: Rewriter, expr: Any, value: float) -> bool:
+    found = rewriter.constant(expr)
     return found is not None and bool((np.asarray(array_of(found), "float64") == value).all())
 
 
-def _asks_for_empty_rows(sweep: Rewriter, expr: Any, scores: Any) -> bool:
+def _asks_for_empty_rows(rewriter: Rewriter, expr: Any, scores: Any) -> bool:
     """Whether ``expr`` says of each row whether all its ``scores`` are minus infinity."""
     calls = []
     for name in EMPTY_ROWS:
-        call = sweep.resolve(expr)
+        call = rewriter.resolve(expr)
         if op_name(call) != name:
             return False
         calls.append(call)
@@ -155,7 +157,7 @@ def _asks_for_empty_rows(sweep: Rewriter, expr: Any, scores: Any) -> bool:
         along == [rank - 1]
         and bool(largest.attrs.keepdims)
         and kinds == ["bool", "int8", "int64"]
-        and _is_scalar(sweep, is_none.args[1], 0)
-        and _is_scalar(sweep, is_lowest.args[1], -np.inf)
+        and _is_scalar(rewriter, is_none.args[1], 0)
+        and _is_scalar(rewriter, is_lowest.args[1], -np.inf)
         and expr.same_as(scores)
     )

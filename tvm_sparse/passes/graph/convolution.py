@@ -105,7 +105,7 @@ def convolution(
 
 
 def repeated(
-    sweep: Rewriter, x: Any, kernel: tuple[int, ...], groups: int, *, shuffles: bool = True
+    rewriter: Rewriter, x: Any, kernel: tuple[int, ...], groups: int, *, shuffles: bool = True
 ) -> Any:
     """Return ``x`` with each channel as often as features read it, where each reads a single one.
 
@@ -118,8 +118,8 @@ def repeated(
     times = features // groups
     places = np.repeat(np.arange(groups), times)
     if not shuffles or static_shape(x) is None or chunks_of(places.tolist(), groups) is None:
-        return sweep.emit(relax.op.repeat(x, times, axis=-1))
-    return sweep.emit(relax.op.take(x, constant(places), axis=-1))
+        return rewriter.emit(relax.op.repeat(x, times, axis=-1))
+    return rewriter.emit(relax.op.take(x, constant(places), axis=-1))
 
 
 def joined_groups(features: int, groups: int) -> int:

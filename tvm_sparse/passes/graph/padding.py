@@ -22,7 +22,7 @@ def sides(widths: Sequence[int]) -> tuple[list[int], list[int]]:
     return [0, *widths[:rank], 0], [0, *widths[rank:], 0]
 
 
-def pad(sweep: Rewriter, x: Any, padding: tuple[int, ...]) -> Any:
+def pad(rewriter: Rewriter, x: Any, padding: tuple[int, ...]) -> Any:
     """Return ``x`` with borders; ``padding`` is what :data:`PADDING` holds."""
     *widths, value = padding
     before, after = sides(widths)
@@ -30,7 +30,7 @@ def pad(sweep: Rewriter, x: Any, padding: tuple[int, ...]) -> Any:
     def define(t: te.Tensor) -> te.Tensor:
         return topi.nn.pad(t, before, after, tirx.const(value, str(t.dtype)), name="pad")
 
-    return sweep.builder_.emit_te(
+    return rewriter.builder_.emit_te(
         lambda t: by_bits(t, define),
         x,
         primfunc_name_hint="pad",

@@ -83,7 +83,9 @@ def add_function(builder: relax.BlockBuilder, func: tirx.PrimFunc, hint: str) ->
     return builder.add_func(func.without_attr("global_symbol"), hint)
 
 
-def call_function(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str) -> Any:
+def call_function(
+    rewriter: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any, hint: str
+) -> Any:
     """Add ``func`` under a fresh name like ``hint``, and return its call on ``args``.
 
     Symbols that extents are computed from become parameters behind the inputs.
@@ -92,7 +94,7 @@ def call_function(sweep: Rewriter, func: tirx.PrimFunc, args: list[Any], ty: Any
     if symbols:
         params = [*func.params[:inputs], *symbols, *func.params[inputs:]]
         func = tirx.PrimFunc(params, func.body, func.ret_type, attrs=func.attrs)
-    name = add_function(sweep.builder_, func, hint)
+    name = add_function(rewriter.builder_, func, hint)
     return relax.call_tir(name, [*args, *symbols], out_ty=ty)
 
 
@@ -142,7 +144,7 @@ def errors_through_tvm() -> Iterator[None]:
 
 @mutator
 class Rewriter(PyExprMutator):
-    """A forward sweep that asks :attr:`rule` for a replacement of each call.
+    """A forward walk that asks :attr:`rule` for a replacement of each call.
 
     The rule gets this rewriter and the call with its arguments already rewritten, and returns an
     expression or ``None`` (keep). :attr:`original` is the same call before its arguments changed,

@@ -11,7 +11,7 @@ from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, shape_of, static_
 
 
 def seen(
-    sweep: Rewriter, operand: Any, *, slices: bool = True, symbols: bool = False
+    rewriter: Rewriter, operand: Any, *, slices: bool = True, symbols: bool = False
 ) -> tuple[View, Any] | None:
     """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices.
 
@@ -25,8 +25,8 @@ def seen(
 
     shape = extents(operand)
     while shape is not None:
-        source = sweep.resolve(operand)
-        step = step_of(sweep, source, shape)
+        source = rewriter.resolve(operand)
+        step = step_of(rewriter, source, shape)
         if step is None or not (slices or step[0] != "strided_slice"):
             return View(shape, tuple(reversed(steps))), operand
         steps.append(step)
@@ -36,7 +36,7 @@ def seen(
 
 
 def step_of(
-    sweep: Rewriter, call: relax.Call, shape: tuple[Any, ...]
+    rewriter: Rewriter, call: relax.Call, shape: tuple[Any, ...]
 ) -> tuple[str, tuple[Any, ...]] | None:
     """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one.
 

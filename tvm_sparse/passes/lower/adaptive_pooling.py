@@ -21,7 +21,7 @@ _MEANS = tuple(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
 Define: TypeAlias = Callable[[te.Tensor], te.Tensor]
 
 
-def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
+def lower_adaptive(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return an adaptive pooling of fp32 by vectors, ``None`` if ``call`` is none."""
     if op_name(call) in _MEANS:
         plain = str(call.attrs.layout).startswith("NC")
@@ -29,7 +29,7 @@ def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
         rank, largest = len(str(call.attrs.layout)) - 2 if plain else 0, False
         x = call.args[0]
     elif op_name(call) == "call_tir":
-        attrs = sweep.module[call.args[0]].attrs
+        attrs = rewriter.module[call.args[0]].attrs
         rank, largest = int(attrs.get(ADAPTIVE, 0)) if attrs else 0, True
         x = call.args[1][0] if rank else None
     else:
@@ -38,7 +38,7 @@ def lower_adaptive(sweep: Rewriter, call: relax.Call) -> Any | None:
     if define is None:
         return None
     name = f"adaptive_{'max' if largest else 'avg'}_pool{rank}d"
-    return sweep.builder_.call_te(define, x, primfunc_name_hint=name)
+    return rewriter.builder_.call_te(define, x, primfunc_name_hint=name)
 
 
 def share_means(builder: relax.BlockBuilder, call: relax.Call) -> Any:

@@ -84,13 +84,13 @@ def before_transpositions(mod: tvm.IRModule) -> dict[relax.Call, bool]:
 
 
 def planes_of(
-    sweep: Rewriter, call: relax.Call, contraction: Contraction
+    rewriter: Rewriter, call: relax.Call, contraction: Contraction
 ) -> tuple[relax.Expr, Contraction] | None:
     """Return the channels-first tensor that a convolution reads transposed, and what it computes.
 
     ``None`` if there is no such tensor, or no operator of ours computes that.
     """
-    source = sweep.resolve(call.args[0])
+    source = rewriter.resolve(call.args[0])
     rank = len(call.attrs.strides)
     if op_name(source) != "permute_dims" or axes_of(source) != first_to_last(rank):
         return None

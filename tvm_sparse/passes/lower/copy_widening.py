@@ -18,21 +18,21 @@ REDUCTIONS = (
 """Operators that are a function which reduces, and nothing else."""
 
 
-def widened(sweep: Rewriter, value: Any) -> Any | None:
+def widened(rewriter: Rewriter, value: Any) -> Any | None:
     """Return the halves that ``value`` is in fp32, if that is what it is."""
-    source = sweep.resolve(value)
+    source = rewriter.resolve(value)
     if op_name(source) != "astype" or str(source.args[0].ty.dtype) not in HALVES:
         return None
     return source.args[0]
 
 
-def _own(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _own(rewriter: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) not in REDUCTIONS:
         return None
-    halves = widened(sweep, call.args[0])
+    halves = widened(rewriter, call.args[0])
     if halves is None:
         return None
-    own = sweep.emit(relax.op.astype(halves, call.args[0].ty.dtype))
+    own = rewriter.emit(relax.op.astype(halves, call.args[0].ty.dtype))
     return relax.Call(call.op, [own, *call.args[1:]], call.attrs, call.ty_args)
 
 

@@ -39,13 +39,13 @@ class FewRoundings:
         chains = _Chains(mod)
         apart: dict[Any, Any] = {}
 
-        def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
-            if sweep.original not in chains.cut:
+        def rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
+            if rewriter.original not in chains.cut:
                 return None
             name = call.args[0]
             if name not in apart:
                 alone = mod[name].with_attr(PATTERN, OPAQUE)
-                apart[name] = sweep.builder_.add_func(alone, f"{name.name_hint}_alone")
+                apart[name] = rewriter.builder_.add_func(alone, f"{name.name_hint}_alone")
             return relax.Call(call.op, [apart[name], *call.args[1:]], call.attrs, call.ty_args)
 
         return rewrite(mod, rule)

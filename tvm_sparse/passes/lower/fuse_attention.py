@@ -52,13 +52,13 @@ class _Fuse:
     uses: dict[Any, int]
     made: dict[Any, tuple[Attention, str]] = field(default_factory=dict)
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) == "permute_dims":
-            return self._turned(sweep, call)
+            return self._turned(rewriter, call)
         if op_name(call) not in ("astype", "matmul") or static_shape(call) is None:
             return None
-        chain = attention_chain(sweep, call)
-        found = None if chain is None else _operands(sweep, chain)
+        chain = attention_chain(rewriter, call)
+        found = None if chain is None else _operands(rewriter, chain)
         if chain is None or found is None or not self._alone(chain):
             return None
         shape, dtype = static_shape(call) or (), str(call.ty.dtype)
@@ -78,18 +78,18 @@ class _Fuse:
         if not known or (mask is None) != (chain.mask is None) or not a.fits(dtype):
             return None
         own = [*(operand for _, operand in found), *([] if chain.mask is None else [chain.mask])]
-        return self._emit(sweep, a, dtype, own, call)
+        return self._emit(rewriter, a, dtype, own, call)
 
     def _alone(self, chain: Chain) -> bool:
         """Whether nothing else reads what would not be stored."""
         once = 2 if chain.safe else 1
         return all(self.uses.get(var, 1) <= once for var in chain.inner)
 
-    def _turned(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _turned(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Let attention write its result where ``call``, the only reader, puts it."""
-        if self.uses.get(sweep.original.args[0]) != 1 or call.attrs.axes is None:
+        if self.uses.get(rewriter.original.args[0]) != 1 or call.attrs.axes is None:
             return None
-        before = sweep.resolve(call.args[0])
+        before = rewriter.resolve(call.args[0])
         made = self.made.get(before.args[0]) if op_name(before) == "call_tir" else None
         if made is None:
             return None
@@ -98,22 +98,22 @@ class _Fuse:
         turned = replace(a, order=order)
         if order[-1] != len(order) - 1 or a.order != tuple(sorted(a.order)):
             return None
-        return self._emit(sweep, turned, dtype, list(before.args[1].fields), call)
+        return self._emit(rewriter, turned, dtype, list(before.args[1].fields), call)
 
     def _emit(
-        self, sweep: Rewriter, a: Attention, dtype: str, operands: list[Any], call: relax.Call
+        self, rewriter: Rewriter, a: Attention, dtype: str, operands: list[Any], call: relax.Call
     ) -> relax.Call:
         func = s_tir.renew_defs(attention(a, dtype, attention_warps(a, self.target)))
-        emitted = call_function(sweep, func, operands, call.ty, "attention")
+        emitted = call_function(rewriter, func, operands, call.ty, "attention")
         self.made[emitted.args[0]] = a, dtype
         return emitted
 
 
-def _operands(sweep: Rewriter, chain: Chain) -> list[tuple[View, Any]] | None:
+def _operands(rewriter: Rewriter, chain: Chain) -> list[tuple[View, Any]] | None:
     """Return query, key and value as views of ``(..., rows, width)``."""
     found = []
     for operand, turned in ((chain.query, False), (chain.key, True), (chain.value, False)):
-        view = seen(sweep, operand)
+        view = seen(rewriter, operand)
         if view is None or len(view[0].shapes[-1]) < MATRIX:
             return None
         *lead, row, column = range(len(view[0].shapes[-1]))

@@ -62,10 +62,10 @@ class FuseDepthwise:
         for pair, option in chosen:
             self._record(pair, option)
 
-        def rule(sweep: Rewriter, _call: relax.Call) -> Any | None:
+        def rule(rewriter: Rewriter, _call: relax.Call) -> Any | None:
             for pair, option in chosen:
-                if sweep.original.same_as(pair.second.call):
-                    return _emit(sweep, pair, option)
+                if rewriter.original.same_as(pair.second.call):
+                    return _emit(rewriter, pair, option)
             return None
 
         return rewrite(mod, rule)
@@ -144,29 +144,29 @@ def fused(
     multiply: Multiplier | None = None,
 ) -> tirx.PrimFunc:
     """Return the kernel ``f(X, taps, *operands, values, Y)`` of a pair, see :func:`merge`."""
-    shape, (_, weights) = option.shape, option.storages
+    shape, (_, weights) = option.shape, option.formats
     first = depthwise_strips(option.first, whole_images(option.second, shape.tile))
     multiply = multiply or multiplier(option.second.numerics)
     return merge(first, pointwise(option.second, weights, shape, multiply), between, operands)
 
 
-def _emit(sweep: Rewriter, pair: Pair, option: SeparableChoice) -> relax.Call:
+def _emit(rewriter: Rewriter, pair: Pair, option: SeparableChoice) -> relax.Call:
     """Return the call of a pair's kernel; what the pair consisted of is then dead."""
     constants = _constants(pair)
     func = fused(option, _between(pair), tuple(c.ty for c in constants))
     arrays = [
-        _packed(convolution, storage)
-        for convolution, storage in zip((pair.first, pair.second), option.storages, strict=True)
+        _packed(convolution, format)
+        for convolution, format in zip((pair.first, pair.second), option.formats, strict=True)
     ]
-    x = sweep.visit_expr(pair.first.call.args[0])
+    x = rewriter.visit_expr(pair.first.call.args[0])
     arguments = [x, arrays[0], *constants, arrays[1]]
-    function = add_function(sweep.builder_, func, "depthwise_pointwise")
+    function = add_function(rewriter.builder_, func, "depthwise_pointwise")
     return relax.call_tir(function, arguments, out_ty=pair.second.call.ty)
 
 
-def _packed(convolution: Convolution, storage: Any) -> Any:
+def _packed(convolution: Convolution, format: Any) -> Any:
     name = name_of(convolution.weight)
-    (values,) = storage.encode(convolution.layer.matrix).values()
+    (values,) = format.encode(convolution.layer.matrix).values()
     return constant(values, f"{name}.values" if name else "")
 
 

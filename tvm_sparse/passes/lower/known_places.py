@@ -24,19 +24,19 @@ class Take:
     uses: dict[Any, int]
     values: dict[Any, Any]
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Return a call of our function, ``None`` where TVM's definition stays."""
         places = _places(call)
         if places is None:
             return None
-        inner: Any = self.values.get(sweep.original.args[0])
+        inner: Any = self.values.get(rewriter.original.args[0])
         pair = {_axis(call): call, _axis(inner): inner} if _places(inner) is not None else {}
-        if self.uses.get(sweep.original.args[0]) == 1 and pair.keys() == {-2, -1}:
+        if self.uses.get(rewriter.original.args[0]) == 1 and pair.keys() == {-2, -1}:
             chunks = _chunks(pair[-1])
             if chunks is not None:
                 columns, rows = _places(pair[-1]) or [], pair[-2].args[1]
-                source = sweep.visit_expr(inner.args[0])
-                return sweep.builder_.call_te(
+                source = rewriter.visit_expr(inner.args[0])
+                return rewriter.builder_.call_te(
                     lambda x, r: near_columns(x, columns, chunks, r),
                     *(source, rows),
                     primfunc_name_hint="take",
@@ -44,7 +44,7 @@ class Take:
         chunks = _chunks(call)
         if chunks is None:
             return None
-        return sweep.builder_.call_te(
+        return rewriter.builder_.call_te(
             lambda x: near_columns(x, places, chunks), call.args[0], primfunc_name_hint="take"
         )
 

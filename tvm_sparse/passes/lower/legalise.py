@@ -21,8 +21,8 @@ Definition = Callable[[relax.BlockBuilder, relax.Call], Any]
 class Legalise:
     """Define each operator by ``definitions``, those that are not among them by TVM's own.
 
-    An error that leaves TVM's sweep lets it tell stderr of the blocks that are left open. So the
-    sweep goes on, and the first error is raised behind it.
+    An error that leaves TVM's walk lets it tell stderr of the blocks that are left open. So the
+    walk goes on, and the first error is raised behind it.
     """
 
     def __init__(self, definitions: Mapping[str, Definition]) -> None:

@@ -12,11 +12,11 @@ from tvm_sparse.ops.tensors.concatenate import concatenate
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
 
 
-def joined(sweep: Rewriter, call: relax.Call) -> tuple[list[Any], int] | None:
+def joined(rewriter: Rewriter, call: relax.Call) -> tuple[list[Any], int] | None:
     """Return the pieces and the axis of ``call``, if it joins tensors of static extents."""
     if op_name(call) != "concat":
         return None
-    operands = sweep.resolve(call.args[0])
+    operands = rewriter.resolve(call.args[0])
     rank = len(shape_of(call) or ())
     if not isinstance(operands, relax.Tuple) or rank == 0 or len(operands.fields) < 2:
         return None
@@ -27,12 +27,12 @@ def joined(sweep: Rewriter, call: relax.Call) -> tuple[list[Any], int] | None:
     return list(operands.fields), axis
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    found = joined(sweep, call)
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    found = joined(rewriter, call)
     if found is None:
         return None
     pieces, axis = found
-    return sweep.builder_.call_te(
+    return rewriter.builder_.call_te(
         lambda *tensors: concatenate(tensors, axis), *pieces, primfunc_name_hint="concatenate"
     )
 

@@ -81,63 +81,63 @@ class _Lower:
         self.planes: set[str] = set()
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name in LAYOUTS:
-            return self.products.layout(sweep, call)
+            return self.products.layout(rewriter, call)
         if name not in (*OPERATORS, "call_pure_packed"):
             return None
         if name == "call_pure_packed":
-            lowered = self._recurrence(sweep, call)
+            lowered = self._recurrence(rewriter, call)
         elif name == "matmul":
-            lowered = self._linear(sweep, call)
+            lowered = self._linear(rewriter, call)
         else:
-            lowered = self._convolution(sweep, call) if is_channels_last(call) else None
+            lowered = self._convolution(rewriter, call) if is_channels_last(call) else None
         self.chooser.done()
         return lowered
 
-    def _linear(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        weight = sweep.constant(call.args[1])
+    def _linear(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        weight = rewriter.constant(call.args[1])
         x_shape = shape_of(call.args[0])
         if weight is None or len(shape_of(weight) or ()) != 2:
-            for name, matrix, reason in constant_operands(sweep, call):
+            for name, matrix, reason in constant_operands(rewriter, call):
                 self.chooser.leave(name, "linear", matrix, reason)
-            return self.products.lower(sweep, call)
+            return self.products.lower(rewriter, call)
         if x_shape is None:
             return None
         if len(x_shape) == 1:
-            row = sweep.emit(relax.op.reshape(call.args[0], [1, x_shape[0]]))
+            row = rewriter.emit(relax.op.reshape(call.args[0], [1, x_shape[0]]))
             product = relax.op.matmul(row, call.args[1], out_dtype=str(call.ty.dtype))
-            product = sweep.emit(product)
+            product = rewriter.emit(product)
             return relax.op.reshape(
-                sweep.emit(self._linear(sweep, sweep.resolve(product))), call.ty.shape
+                rewriter.emit(self._linear(rewriter, rewriter.resolve(product))), call.ty.shape
             )
         value = array_of(weight)
         columns, features = value.shape
         lead = in_own_symbols(x_shape[:-1])
-        integers = self._integers(sweep, call, layer_name(weight), value.T)
+        integers = self._integers(rewriter, call, layer_name(weight), value.T)
         numerics = FLOAT32 if integers else self._numerics(call, weight, "linear")
         if numerics is None:
             return None
         contraction = Contraction(lead, columns, features, numerics=numerics)
         matrix = integers.weight if integers else value.T
         layer = Layer(layer_name(weight), "linear", contraction, matrix)
-        return self._emit(sweep, call, weight, layer, integers or call.args[0])
+        return self._emit(rewriter, call, weight, layer, integers or call.args[0])
 
-    def _convolution(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        weight = sweep.constant(call.args[1])
+    def _convolution(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        weight = rewriter.constant(call.args[1])
         name = op_name(call).removeprefix("nn.")
         if weight is None or shape_of(call) is None:
-            return self.can.computed_weights(sweep, call, self.chooser.target)
+            return self.can.computed_weights(rewriter, call, self.chooser.target)
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
-        integers = self._integers(sweep, call, layer_name(weight), value)
+        integers = self._integers(rewriter, call, layer_name(weight), value)
         if integers is None and self._numerics(call, weight, name) is None:
             return None
         x = integers.x if integers else call.args[0]
         padding = [int(p) for p in call.attrs.padding]
         borders = tuple(padding[:rank]) if self.can.reads_outside and any(padding) else ()
-        x = x if borders else _pad(sweep, x, padding, integers)
-        x = repeated(sweep, x, value.shape, groups, shuffles=self.can.shuffles)
+        x = x if borders else _pad(rewriter, x, padding, integers)
+        x = repeated(rewriter, x, value.shape, groups, shuffles=self.can.shuffles)
         widened = layer_name(weight) in self.chooser.widened
         static = not self.can.open_planes
         contraction = convolution(call, x, value.shape, borders, guarded=widened, static=static)
@@ -151,39 +151,39 @@ class _Lower:
         operator, joined = "depthwise" if depthwise else name, groups // contraction.groups
         moved = np.moveaxis(integers.weight if integers else value, -1, 1)
         layer = Layer(layer_name(weight), operator, contraction, moved, 1 if depthwise else joined)
-        if integers or sweep.original not in self.turned:
+        if integers or rewriter.original not in self.turned:
             operand = replace(integers, x=x) if integers else x
-            return self._emit(sweep, call, weight, layer, operand)
-        return self._on_planes(sweep, call, weight, layer, x)
+            return self._emit(rewriter, call, weight, layer, operand)
+        return self._on_planes(rewriter, call, weight, layer, x)
 
     def _on_planes(
-        self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
+        self, rewriter: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any
     ) -> Any:
         """Emit ``layer`` on what ``x`` is channels first, if that is best, and a transposition."""
-        found = planes_of(sweep, call, layer.contraction)
+        found = planes_of(rewriter, call, layer.contraction)
         if found is None:
-            return self._emit(sweep, call, weight, layer, x)
+            return self._emit(rewriter, call, weight, layer, x)
         source, planes = found
-        layer = replace(layer, planes=planes, skips_transpose=self.turned[sweep.original])
+        layer = replace(layer, planes=planes, skips_transpose=self.turned[rewriter.original])
         candidate, arrays = self._packed(weight, layer)
         c = candidate.planes
         if c is None:
-            return self._emit(sweep, call, weight, layer, x)
+            return self._emit(rewriter, call, weight, layer, x)
         hint = f"{layer.operator}_{candidate.name}"
         (before, after), on_a_line = planes_shapes(c), len(c.taps) < len(call.attrs.strides)
-        source = sweep.emit(relax.op.reshape(source, before)) if on_a_line else source
+        source = rewriter.emit(relax.op.reshape(source, before)) if on_a_line else source
         kind = relax.TensorType(after, c.out_dtype)
-        first = call_function(sweep, candidate.func, [source, *arrays], kind, hint)
+        first = call_function(rewriter, candidate.func, [source, *arrays], kind, hint)
         self.planes.add(first.args[0].name_hint)
-        last = relax.op.permute_dims(sweep.emit(first), first_to_last(len(c.taps)))
-        return relax.op.reshape(sweep.emit(last), call.ty.shape) if on_a_line else last
+        last = relax.op.permute_dims(rewriter.emit(first), first_to_last(len(c.taps)))
+        return relax.op.reshape(rewriter.emit(last), call.ty.shape) if on_a_line else last
 
-    def _recurrence(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _recurrence(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Make one function of all steps, around the operator that suits the state's product."""
         found = recurrent_of(call)
         if found is None:
             return None
-        weight, r = sweep.constant(found.weight), found.record.in_own_symbols
+        weight, r = rewriter.constant(found.weight), found.record.in_own_symbols
         value, meaning = array_of(weight), []
         steps = state_steps(value, self.chooser.target) if r.rounded else None
         if isinstance(steps, Steps):
@@ -198,7 +198,7 @@ class _Lower:
         given = [found.gates, *arrays, *meaning, *([found.bias] if r.bias else []), *found.states]
         hint = f"{found.cell}_{candidate.name}" + f"_{r.numerics.activation}" * r.integers
         func = recurrence(r, candidate.func)
-        result = sweep.emit(call_function(sweep, func, given, found.types, hint))
+        result = rewriter.emit(call_function(rewriter, func, given, found.types, hint))
         return result if len(found.types) > 1 else relax.Tuple([result])
 
     def _numerics(self, call: relax.Call, weight: Any, operator: str) -> Numerics | None:
@@ -214,24 +214,24 @@ class _Lower:
         return None
 
     def _integers(
-        self, sweep: Rewriter, call: relax.Call, name: str, value: np.ndarray
+        self, rewriter: Rewriter, call: relax.Call, name: str, value: np.ndarray
     ) -> Integers | None:
         """Return the operands of a quantised layer, ``None`` (and why) if it stays in floats."""
         find = whole_integers_of if str(call.ty.dtype) == INTEGER_SUMS else integers_of
         by_row = op_name(call) == "matmul"
-        found = find(sweep, call.args[0], value, self.chooser.target, by_row=by_row)
+        found = find(rewriter, call.args[0], value, self.chooser.target, by_row=by_row)
         if isinstance(found, Integers):
             return found
         if found:
             self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantised: {found}")
         return None
 
-    def _emit(self, sweep: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:
+    def _emit(self, rewriter: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:
         """Emit ``layer`` on ``x``, a tensor or :class:`Integers`."""
         if not isinstance(x, Integers):
             candidate, arrays = self._packed(weight, layer)
             hint = f"{layer.operator}_{candidate.name}"
-            return call_function(sweep, candidate.func, [x, *arrays], call.ty, hint)
+            return call_function(rewriter, candidate.func, [x, *arrays], call.ty, hint)
         contraction = x.contraction(layer.contraction)
         ty = relax.TensorType(call.ty.shape, contraction.out_dtype)
         sums, places = list[Any](), self.chooser.decisions.places
@@ -242,8 +242,10 @@ class _Lower:
                 places[piece.name] = places[layer.name]
             candidate, arrays = self._packed(weight, piece, rest)
             hint = f"{layer.operator}_{candidate.name}_{x.dtype}"
-            sums.append(sweep.emit(call_function(sweep, candidate.func, [x.x, *arrays], ty, hint)))
-        return x.meaning(sweep, functools.reduce(relax.op.add, sums))
+            sums.append(
+                rewriter.emit(call_function(rewriter, candidate.func, [x.x, *arrays], ty, hint))
+            )
+        return x.meaning(rewriter, functools.reduce(relax.op.add, sums))
 
     def _packed(self, weight: Any, layer: Layer, rest: str = "") -> tuple[Candidate, list[Any]]:
         """Choose and pack a weight, or its ``rest``, once, however often the network reads it."""
@@ -262,14 +264,14 @@ class _Lower:
         return choice.candidate, arrays
 
 
-def _pad(sweep: Rewriter, x: Any, padding: list[int], integers: Integers | None) -> Any:
+def _pad(rewriter: Rewriter, x: Any, padding: list[int], integers: Integers | None) -> Any:
     """Return channels-last ``x`` with what means zero before all spatial axes and behind them."""
     if not any(padding):
         return x
     if integers is None or integers.zero is None:
-        return pad(sweep, x, (*padding, integers.zero_point if integers else 0))
+        return pad(rewriter, x, (*padding, integers.zero_point if integers else 0))
     before, after = sides(padding)
-    return sweep.builder_.emit_te(
+    return rewriter.builder_.emit_te(
         lambda t, z: padded(t, z, before, after), x, integers.zero, primfunc_name_hint="pad"
     )
 

@@ -28,16 +28,16 @@ Rule: TypeAlias = Callable[[Rewriter, relax.Call], Any]
 """Returns what stands for an operator's call, ``None`` where it stays."""
 
 
-def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
-    return called(sweep, "argsort", lambda x: _order(x, call, str(call.ty.dtype)), call.args[0])
+def _argsort(rewriter: Rewriter, call: relax.Call) -> Any:
+    return called(rewriter, "argsort", lambda x: _order(x, call, str(call.ty.dtype)), call.args[0])
 
 
-def _sort(sweep: Rewriter, call: relax.Call) -> Any:
+def _sort(rewriter: Rewriter, call: relax.Call) -> Any:
     def sort(x: te.Tensor) -> te.Tensor:
         axis = int(call.attrs.axis)
         return gather(x, _order(x, call, position_type(x.shape[axis])), axis)
 
-    return called(sweep, "sort", sort, call.args[0])
+    return called(rewriter, "sort", sort, call.args[0])
 
 
 def _order(x: te.Tensor, call: relax.Call, dtype: str) -> te.Tensor:
@@ -45,7 +45,7 @@ def _order(x: te.Tensor, call: relax.Call, dtype: str) -> te.Tensor:
     return argsort(x, int(call.attrs.axis), descending=descending, dtype=dtype)
 
 
-def _topk(sweep: Rewriter, call: relax.Call) -> Any:
+def _topk(rewriter: Rewriter, call: relax.Call) -> Any:
     attrs = call.attrs
     axis, count = int(attrs.axis) % len(call.args[0].ty.shape), int(attrs.k)
 
@@ -61,7 +61,7 @@ def _topk(sweep: Rewriter, call: relax.Call) -> Any:
         found = wanted.get(str(attrs.ret_type), [gather(x, order, axis), order])
         return found if len(found) > 1 else found[0]
 
-    return called(sweep, "topk", topk, call.args[0])
+    return called(rewriter, "topk", topk, call.args[0])
 
 
 def scan_by(define: Callable[..., te.Tensor]) -> Rule:
@@ -69,7 +69,7 @@ def scan_by(define: Callable[..., te.Tensor]) -> Rule:
     return partial(_scan, define)
 
 
-def _scan(define: Callable[..., te.Tensor], sweep: Rewriter, call: relax.Call) -> Any:
+def _scan(define: Callable[..., te.Tensor], rewriter: Rewriter, call: relax.Call) -> Any:
     attrs, name = call.attrs, op_name(call)
     dtype = str(call.ty.dtype)
 
@@ -80,33 +80,33 @@ def _scan(define: Callable[..., te.Tensor], sweep: Rewriter, call: relax.Call) -
         product, exclusive = name == "cumprod", bool(attrs.exclusive)
         return define(x, int(axis), product=product, dtype=dtype, exclusive=exclusive)
 
-    return called(sweep, name, run, call.args[0])
+    return called(rewriter, name, run, call.args[0])
 
 
-def gathered(sweep: Rewriter, call: relax.Call) -> Any:
+def gathered(rewriter: Rewriter, call: relax.Call) -> Any:
     """Return a call that picks elements; repeated rows are not written out before."""
     axis = int(call.attrs.axis)
     x, indices = call.args
-    rows = _of_rows(sweep, indices, axis % len(x.ty.shape))
+    rows = _of_rows(rewriter, indices, axis % len(x.ty.shape))
     shape = list(indices.ty.shape.values)
     given = indices if rows is None else rows
-    return called(sweep, "gather", lambda x, i: gather(x, i, axis, shape), x, given)
+    return called(rewriter, "gather", lambda x, i: gather(x, i, axis, shape), x, given)
 
 
-def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _scatter(rewriter: Rewriter, call: relax.Call) -> Any | None:
     reduction = str(call.attrs.reduction)
     if reduction not in REDUCTIONS:
         return None
     x, indices, updates = call.args
     axis = int(call.attrs.axis) % len(x.ty.shape)
-    rows, shape, theirs = _of_rows(sweep, indices, axis), shape_of(x), shape_of(updates)
+    rows, shape, theirs = _of_rows(rewriter, indices, axis), shape_of(x), shape_of(updates)
     define: Callable[..., te.Tensor]
     if rows is None or shape is None or theirs is None or not _are_rows(shape, theirs, axis):
         define, given = scatter, indices
     else:
         define, given = scatter_rows, rows
     return called(
-        sweep, "scatter", lambda x, i, u: define(x, i, u, axis, reduction), x, given, updates
+        rewriter, "scatter", lambda x, i, u: define(x, i, u, axis, reduction), x, given, updates
     )
 
 
@@ -118,15 +118,15 @@ def _are_rows(ours: list[Any], theirs: list[Any], axis: int) -> bool:
     return same_shape(ours[:axis], theirs[:axis])
 
 
-def _of_rows(sweep: Rewriter, indices: Any, axis: int) -> Any | None:
+def _of_rows(rewriter: Rewriter, indices: Any, axis: int) -> Any | None:
     """Return what ``indices`` are before they were repeated along all axes behind ``axis``.
 
     before: ``broadcast_to(i: (9, 1), (9, 64))`` --> ``i``
     """
-    value, types = sweep.resolve(indices), []
+    value, types = rewriter.resolve(indices), []
     while op_name(value) == "astype":
         types.append(str(value.ty.dtype))
-        value = sweep.resolve(value.args[0])
+        value = rewriter.resolve(value.args[0])
     if op_name(value) != "broadcast_to":
         return None
     source, rank = value.args[0], len(indices.ty.shape)
@@ -138,15 +138,15 @@ def _of_rows(sweep: Rewriter, indices: Any, axis: int) -> Any | None:
     if not inside or any(not isinstance(e, int) or e != 1 for e in inside):
         return None
     if len(extents) > len(shape_of(source) or ()):
-        source = sweep.emit(relax.op.reshape(source, extents))
+        source = rewriter.emit(relax.op.reshape(source, extents))
     for dtype in reversed(types):
-        source = sweep.emit(relax.op.astype(source, dtype))
+        source = rewriter.emit(relax.op.astype(source, dtype))
     return source
 
 
-def called(sweep: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
+def called(rewriter: Rewriter, hint: str, define: Callable[..., Any], *operands: Any) -> Any:
     """Return a call of the function that ``define`` describes on tensor expressions."""
-    return sweep.builder_.call_te(define, *operands, primfunc_name_hint=hint)
+    return rewriter.builder_.call_te(define, *operands, primfunc_name_hint=hint)
 
 
 ON_CORES: Mapping[str, Rule] = {
@@ -181,8 +181,8 @@ class LowerLines:
         main = mod["main"]
         take = Take(count_uses(main), relax.analysis.get_var2val(main))
 
-        def lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+        def lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
             rule = self.rules.get(op_name(call), take if self.takes else None)
-            return None if rule is None else rule(sweep, call)
+            return None if rule is None else rule(rewriter, call)
 
         return rewrite(mod, lower)

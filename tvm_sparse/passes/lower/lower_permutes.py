@@ -26,9 +26,9 @@ class _Lower:
         self.uses = count_uses(mod["main"])
         self.plain: dict[str, Permutation] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) == "call_tir":
-            return self._bordered(sweep, call)
+            return self._bordered(rewriter, call)
         if op_name(call) != "permute_dims" or str(call.ty.dtype) not in (FLOAT_SUMS, *BYTES):
             return None
         shape = static_shape(call.args[0])
@@ -38,25 +38,25 @@ class _Lower:
         order = range(len(shape))[::-1] if axes is None else [int(a) % len(shape) for a in axes]
         plain = Permutation.of(shape, order)
         extents, source = call.ty.shape.values, call.args[0]
-        while op_name(before := sweep.resolve(source)) == "reshape":
+        while op_name(before := rewriter.resolve(source)) == "reshape":
             source = before.args[0]
         floats = str(call.ty.dtype) == FLOAT_SUMS
-        between = plain.interleaves() and not (floats and _fuses(sweep, before))
+        between = plain.interleaves() and not (floats and _fuses(rewriter, before))
         if not (between or (floats and plain.turns_tiles())):
             return None
-        lowered = sweep.builder_.call_te(
+        lowered = rewriter.builder_.call_te(
             lambda x: permute(x, plain, extents), source, primfunc_name_hint="permute"
         )
         self.plain[lowered.args[0].name_hint] = plain
         return lowered
 
-    def _bordered(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _bordered(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Return a transposition that writes the borders which ``call`` puts around its result."""
-        padding = padding_of(sweep.module, call)
-        if padding is None or self.uses.get(sweep.original.args[1].fields[0]) != 1:
+        padding = padding_of(rewriter.module, call)
+        if padding is None or self.uses.get(rewriter.original.args[1].fields[0]) != 1:
             return None
         turned = call.args[1].fields[0]
-        before = sweep.resolve(turned)
+        before = rewriter.resolve(turned)
         if op_name(before) != "call_tir" or before.args[0].name_hint not in self.plain:
             return None
         plain = self.plain[before.args[0].name_hint]
@@ -66,18 +66,18 @@ class _Lower:
         lines = plain.interleaves() and inside[-1] % LANES == 0
         if plain != moved or not (lines or plain.turns_tiles()):
             return None
-        return sweep.builder_.call_te(
+        return rewriter.builder_.call_te(
             lambda x: permute(x, plain, extents, borders),
             before.args[1].fields[0],
             primfunc_name_hint="permute_bordered",
         )
 
 
-def _fuses(sweep: Rewriter, expr: Any) -> bool:
+def _fuses(rewriter: Rewriter, expr: Any) -> bool:
     """Whether ``expr`` is computed by element, and not by the operator that it follows."""
     steps = 0
     while op_name(expr) in ELEMENTWISE:
-        expr, steps = sweep.resolve(expr.args[0]), steps + 1
+        expr, steps = rewriter.resolve(expr.args[0]), steps + 1
     return steps > 0 and op_name(expr) != "call_tir"
 
 

@@ -33,7 +33,7 @@ _SIDE_BY_SIDE, _LONG = 2048, 8
 """Columns that threads can share, and rows that are worth to be added up, where both are few."""
 
 
-def _lower(sweep: Rewriter, call: relax.Call, threads: int) -> Any | None:
+def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
     known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
     shape = static_shape(call.args[0]) if known else None
     if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
@@ -42,12 +42,12 @@ def _lower(sweep: Rewriter, call: relax.Call, threads: int) -> Any | None:
     if lines is None:
         return None
     if op_name(call) in _ADDED:
-        found = _of_bytes(sweep, call, lines, threads)
-        if found is not None or _fuses(sweep, call.args[0]):
+        found = _of_bytes(rewriter, call, lines, threads)
+        if found is not None or _fuses(rewriter, call.args[0]):
             return found
     row, shape = Shares(lines.extent, 1), call.ty.shape.values
     if op_name(call) == _VARIANCE:
-        return _variance(sweep, call, lines)
+        return _variance(rewriter, call, lines)
     pooling = _pooling(call, lines)
     if lines.after == 1 and fits(row):
         name, define = "row", lambda x: line_pool(x, row, pooling, shape)
@@ -56,7 +56,7 @@ def _lower(sweep: Rewriter, call: relax.Call, threads: int) -> Any | None:
     else:
         return None
     hint = f"{name}_{op_name(call)}"
-    return sweep.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+    return rewriter.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
 
 
 def _pooling(call: relax.Call, lines: Lines) -> Pooling:
@@ -64,9 +64,9 @@ def _pooling(call: relax.Call, lines: Lines) -> Pooling:
     return _REDUCTIONS.get(op_name(call), average)
 
 
-def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines, threads: int) -> Any | None:
+def _of_bytes(rewriter: Rewriter, call: relax.Call, lines: Lines, threads: int) -> Any | None:
     """Return the sums or means of columns of bytes, which are added up as such."""
-    meaning = meaning_of(sweep, call.args[0])
+    meaning = meaning_of(rewriter, call.args[0])
     if meaning is None or lines.extent > MOST_BYTES:
         return None
     rows = 1 if lines.after >= LEAST else _rows_together(lines)
@@ -74,7 +74,7 @@ def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines, threads: int) -> 
     if joined.after < LEAST:
         return None
     shape = call.ty.shape.values if rows == 1 else (lines.before, rows, lines.after)
-    found = sweep.builder_.call_te(
+    found = rewriter.builder_.call_te(
         lambda x: column_pool(
             x, joined, _pooling(call, joined), shape, meaning.scale, threads=threads
         ),
@@ -83,7 +83,7 @@ def _of_bytes(sweep: Rewriter, call: relax.Call, lines: Lines, threads: int) -> 
     )
     if rows == 1:
         return found
-    total = sweep.emit(_ADDED[op_name(call)](sweep.emit(found), [1]))
+    total = rewriter.emit(_ADDED[op_name(call)](rewriter.emit(found), [1]))
     return relax.op.reshape(total, call.ty.shape)
 
 
@@ -93,18 +93,18 @@ def _rows_together(lines: Lines) -> int:
     return max((d for d in range(1, most + 1) if lines.extent % d == 0), default=1)
 
 
-def _variance(sweep: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+def _variance(rewriter: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
     if lines.after != 1 or lines.extent < LANES:
         return None
-    found = sweep.builder_.call_te(
+    found = rewriter.builder_.call_te(
         variances, call.args[0], lines.extent, primfunc_name_hint="row_variance"
     )
-    return relax.op.reshape(sweep.emit(found), call.ty.shape)
+    return relax.op.reshape(rewriter.emit(found), call.ty.shape)
 
 
-def _fuses(sweep: Rewriter, x: relax.Expr) -> bool:
+def _fuses(rewriter: Rewriter, x: relax.Expr) -> bool:
     """Whether a sum may compute its elements itself: then they are never in memory."""
-    return op_name(sweep.resolve(x)) in ELEMENTWISE
+    return op_name(rewriter.resolve(x)) in ELEMENTWISE
 
 
 def _lines(shape: tuple[int, ...], given: Any) -> Lines | None:
@@ -133,4 +133,4 @@ class LowerReductions:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, lambda sweep, call: _lower(sweep, call, self.threads))
+        return rewrite(mod, lambda rewriter, call: _lower(rewriter, call, self.threads))

@@ -27,7 +27,7 @@ from tvm_sparse.passes.lower.copy_widening import widened
 _SOFTMAX = {"nn.softmax": softmax, "nn.log_softmax": log_softmax}
 
 
-def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
+def _lower(rewriter: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
     name = op_name(call)
     if name not in (*_SOFTMAX, "nn.layer_norm") or not _fits(call, name, together):
         return None
@@ -38,7 +38,7 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
         operands = list(call.args)
     elif name in _SOFTMAX:
         # Threads read halves as they are: what widens them would be a kernel of its own.
-        halves = widened(sweep, call.args[0]) if together else None
+        halves = widened(rewriter, call.args[0]) if together else None
         x = call.args[0] if halves is None else halves
         func = _SOFTMAX[name](shape, str(x.ty.dtype), together=together, out_dtype=dtype)
         operands = [x]
@@ -49,7 +49,7 @@ def _lower(sweep: Rewriter, call: relax.Call, *, together: bool) -> Any | None:
         func = layer_norm(shape, dtype, float(call.attrs.epsilon), together=together)
         operands = [x, gamma, beta]
     hint = name.removeprefix("nn.")
-    return call_function(sweep, func, operands, call.ty, hint)
+    return call_function(rewriter, func, operands, call.ty, hint)
 
 
 def _fits(call: relax.Call, name: str, together: bool) -> bool:

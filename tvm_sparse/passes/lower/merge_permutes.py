@@ -13,11 +13,11 @@ from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, static_s
 from tvm_sparse.passes.graph.views import seen
 
 
-def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
     if op_name(call) != "permute_dims" or static_shape(call) is None:
         return None
-    bound = sweep.emit(call)
-    found = seen(sweep, bound, slices=False)
+    bound = rewriter.emit(call)
+    found = seen(rewriter, bound, slices=False)
     if found is None or sum(step == "permute_dims" for step, _ in found[0].steps) < 2:
         return bound
     view, source = found
@@ -25,8 +25,8 @@ def _rule(sweep: Rewriter, call: relax.Call) -> Any | None:
     if plain is None or not plain.is_fast():
         return bound
     if len(plain.shape) > 1:
-        parted = sweep.emit(relax.op.reshape(source, plain.shape))
-        source = sweep.emit(relax.op.permute_dims(parted, plain.axes))
+        parted = rewriter.emit(relax.op.reshape(source, plain.shape))
+        source = rewriter.emit(relax.op.permute_dims(parted, plain.axes))
     return relax.op.reshape(source, call.ty.shape)
 
 

@@ -57,7 +57,7 @@ def _affine(call: relax.Call, gamma: te.Tensor, beta: te.Tensor) -> Affine:
     return affine
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
     shape = static_shape(call) if op_name(call) in NORMS else None
     if shape is None:
         return None
@@ -66,7 +66,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     columns = None if width >= LANES else statistics.columns()
     if width < LANES and columns is None:
         return None
-    name, builder, epsilon = _hint(call), sweep.builder_, float(call.attrs.epsilon)
+    name, builder, epsilon = _hint(call), rewriter.builder_, float(call.attrs.epsilon)
 
     def found_in(x: te.Tensor) -> te.Tensor:
         if columns is None:
@@ -80,7 +80,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
         return (made.by_columns if columns else made.by_rows)(numbers, name, affine)
 
     x, *weights = call.args
-    return builder.call_te(compute, x, sweep.emit(found), *weights, primfunc_name_hint=name)
+    return builder.call_te(compute, x, rewriter.emit(found), *weights, primfunc_name_hint=name)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerNorms")

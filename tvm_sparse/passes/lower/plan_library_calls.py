@@ -89,9 +89,9 @@ def _place(params: list[Any], buffer: Any) -> int:
     return next(found, ABSENT)
 
 
-def _narrow(sweep: Rewriter, operand: Any, dtype: str) -> Any | None:
+def _narrow(rewriter: Rewriter, operand: Any, dtype: str) -> Any | None:
     """Return a constant in another type; None if it is none, or not exact in it."""
-    const = sweep.constant(operand)
+    const = rewriter.constant(operand)
     if const is None:
         return None
     value = array_of(const)
@@ -104,11 +104,11 @@ def _inexact(mod: tvm.IRModule, found: dict[str, LibraryCall]) -> set[str]:
     """Return the functions that some call gives a bias which is not exact in the result's type."""
     names: set[str] = set()
 
-    def rule(sweep: Rewriter, call: Any) -> None:
+    def rule(rewriter: Rewriter, call: Any) -> None:
         name = call.args[0].name_hint if op_name(call) == "call_tir" else ""
         if name in found and found[name].narrowed:
             at = _place(list(mod[name].params), found[name].bias)
-            if _narrow(sweep, call.args[1].fields[at], found[name].dtype) is None:
+            if _narrow(rewriter, call.args[1].fields[at], found[name].dtype) is None:
                 names.add(name)
 
     rewrite(mod, rule)
@@ -120,13 +120,13 @@ def _calling(
 ) -> tvm.IRModule:
     """Return ``mod`` with calls of the functions as they are now."""
 
-    def rule(sweep: Rewriter, call: Any) -> Any | None:
+    def rule(rewriter: Rewriter, call: Any) -> Any | None:
         if op_name(call) != "call_tir" or call.args[0].name_hint not in found:
             return None
         name, operands = call.args[0].name_hint, list(call.args[1].fields)
         if name in narrowed:
             at = _place(list(mod[name].params), narrowed[name].bias)
-            operands.append(_narrow(sweep, operands[at], narrowed[name].dtype))
+            operands.append(_narrow(rewriter, operands[at], narrowed[name].dtype))
         args = [mod.get_global_var(name), relax.Tuple(operands), *call.args[2:]]
         return relax.Call(call.op, args, call.attrs, call.ty_args)
 

@@ -77,8 +77,8 @@ def _overlapping(call: relax.Call) -> list[Axis] | None:
     return None if apart or not whole or not near else axes
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
-    adaptive = lower_adaptive(sweep, call)
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    adaptive = lower_adaptive(rewriter, call)
     if adaptive is not None:
         return adaptive
     axes = _overlapping(call) if op_name(call) in POOLS else None
@@ -89,7 +89,7 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     name, pooling = op_name(call)[3:], MAXIMUM
     if name.startswith("avg"):
         pooling = mean(axes, counts_borders=bool(call.attrs.count_include_pad))
-    return sweep.builder_.call_te(
+    return rewriter.builder_.call_te(
         lambda x: row_pool(x, axes, chunks, pooling), call.args[0], primfunc_name_hint=name
     )
 

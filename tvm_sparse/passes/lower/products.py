@@ -59,10 +59,10 @@ class Products:
         self.uses = uses
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
 
-    def lower(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def lower(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
         output = tuple(shape_of(call) or ())
-        left, right = (seen(sweep, operand, symbols=True) for operand in call.args)
+        left, right = (seen(rewriter, operand, symbols=True) for operand in call.args)
         least = min(len(shape_of(operand) or ()) for operand in call.args)
         if left is None or right is None or not output or least < MATRIX:
             return None
@@ -74,17 +74,17 @@ class Products:
             if found is None:
                 return None
             output, left, right, names = found
-        if static and (integers := self.of_bytes(sweep, call)) is not None:
+        if static and (integers := self.of_bytes(rewriter, call)) is not None:
             return integers
-        return self.of_views(sweep, call, (left, right), output, names)
+        return self.of_views(rewriter, call, (left, right), output, names)
 
-    def of_bytes(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of quantised activations; ``None`` if it is none."""
-        return byte_product(sweep, call, self.target)
+        return byte_product(rewriter, call, self.target)
 
     def of_views(
         self,
-        sweep: Rewriter,
+        rewriter: Rewriter,
         call: relax.Call,
         both: tuple[Seen, Seen],
         output: Shape,
@@ -95,24 +95,26 @@ class Products:
         if not supported_singly(numerics, self.target):
             return None
         made = (left[0], right[0], View(output)), numerics, names
-        return self._product(sweep, call, made, [left[1], right[1]])
+        return self._product(rewriter, call, made, [left[1], right[1]])
 
-    def _product(self, sweep: Rewriter, call: relax.Call, made: Made, operands: list[Any]) -> Any:
+    def _product(
+        self, rewriter: Rewriter, call: relax.Call, made: Made, operands: list[Any]
+    ) -> Any:
         """Emit a product of two activations that has the result of ``call``."""
         views, numerics, names = made
         # Extents as what is computed behind it has them: else TVM would not fuse the two.
         func = with_extents(batch_matmul(*views, self.target, numerics), names)
-        product = call_function(sweep, func, operands, call.ty, "matmul")
+        product = call_function(rewriter, func, operands, call.ty, "matmul")
         self.made[product.args[0]] = made
         return product
 
-    def layout(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def layout(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Let a product write its rows where ``call``, the only reader, puts them."""
-        if self.uses.get(sweep.original.args[0]) != 1:
+        if self.uses.get(rewriter.original.args[0]) != 1:
             return None
-        product, shape = sweep.resolve(call.args[0]), tuple(shape_of(call) or ())
+        product, shape = rewriter.resolve(call.args[0]), tuple(shape_of(call) or ())
         made = self.made.get(product.args[0]) if op_name(product) == "call_tir" else None
-        step = step_of(sweep, call, shape) if made and shape else None
+        step = step_of(rewriter, call, shape) if made and shape else None
         if made is None or step is None:
             return None
         (left, right, output), numerics, names = made
@@ -120,19 +122,19 @@ class Products:
         if not output.keeps_rows():
             return None
         made = (left, right, output), numerics, names
-        return self._product(sweep, call, made, list(product.args[1].fields[:2]))
+        return self._product(rewriter, call, made, list(product.args[1].fields[:2]))
 
 
 class TiledProducts(Products):
     """The same for a GPU: its thread blocks compute tiles."""
 
-    def of_bytes(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Leave bytes to what they mean."""
         return None
 
     def of_views(
         self,
-        sweep: Rewriter,
+        rewriter: Rewriter,
         call: relax.Call,
         both: tuple[Seen, Seen],
         output: Shape,
@@ -147,16 +149,18 @@ class TiledProducts(Products):
         if tile is None:
             return None
         func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
-        return call_function(sweep, func, [left[1], right[1]], call.ty, "matmul")
+        return call_function(rewriter, func, [left[1], right[1]], call.ty, "matmul")
 
 
-def constant_operands(sweep: Rewriter, call: relax.Call) -> Iterator[tuple[str, np.ndarray, str]]:
-    """Yield the named constants that a product reads where they lie, and why no storage has them.
+def constant_operands(
+    rewriter: Rewriter, call: relax.Call
+) -> Iterator[tuple[str, np.ndarray, str]]:
+    """Yield the named constants that a product reads where they lie, and why no format has them.
 
     These are the layer's name and its matrices, features first.
     """
     for place, side in enumerate(("left operand", "matrices of a batch")):
-        weight = sweep.constant(call.args[place])
+        weight = rewriter.constant(call.args[place])
         if weight is None or not name_of(weight) or len(shape_of(weight) or ()) < MATRIX:
             continue
         value = array_of(weight)

@@ -38,18 +38,18 @@ class _RoundOperandsRule:
         self.numerics, self.target, self.note = numerics, target, note
         self.rounded: dict[relax.Var, Any] = {}
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
-        weight = _weight(sweep, call)
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        weight = _weight(rewriter, call)
         if weight is None or numerics_of(call) != FLOAT32:
             return None
-        if meaning_of(sweep, call.args[0]) or dynamic_meaning_of(sweep, call.args[0]):
+        if meaning_of(rewriter, call.args[0]) or dynamic_meaning_of(rewriter, call.args[0]):
             return None  # a layer of bytes
         value, name = array_of(weight).astype(self.numerics.weight), layer_name(weight)
         if reason := self._refused(call, value):
             self.note(name, f"{FLOAT32}: {reason}")
             return None
         self.note(name, f"multiplies {self.numerics.weight}")
-        operands = self._operand(sweep, call.args[0]), constant(value, name_of(weight))
+        operands = self._operand(rewriter, call.args[0]), constant(value, name_of(weight))
         if op_name(call) == "matmul":
             return relax.op.matmul(*operands, out_dtype=FLOAT_SUMS)
         return _convolution(call, *operands)
@@ -62,19 +62,19 @@ class _RoundOperandsRule:
             return f"no operator of {self.numerics.weight}"
         return "" if np.isfinite(value).all() else "a weight is too large"
 
-    def _operand(self, sweep: Rewriter, x: Any) -> Any:
+    def _operand(self, rewriter: Rewriter, x: Any) -> Any:
         """Return ``x`` rounded, once for all its readers."""
         if x not in self.rounded:
-            self.rounded[x] = sweep.builder_.emit_te(rounded, x, primfunc_name_hint="round_half")
+            self.rounded[x] = rewriter.builder_.emit_te(rounded, x, primfunc_name_hint="round_half")
         return self.rounded[x]
 
 
-def _weight(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _weight(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Return the constant weight of a linear layer or convolution that has an operator of ours."""
     if op_name(call) == "matmul":
-        weight = sweep.constant(call.args[1])
+        weight = rewriter.constant(call.args[1])
         return weight if weight is not None and len(shape_of(weight) or ()) == 2 else None
-    return sweep.constant(call.args[1]) if is_channels_last(call) else None
+    return rewriter.constant(call.args[1]) if is_channels_last(call) else None
 
 
 def _convolution(call: relax.Call, x: Any, weight: Any) -> relax.Call:

@@ -57,7 +57,7 @@ def _has_others(mod: tvm.IRModule) -> bool:
 def _calling(mod: tvm.IRModule, renewed: dict[str, ir.GlobalVar]) -> tvm.IRModule:
     """Return ``mod`` with calls of the ``renewed`` functions, whose results are simple."""
 
-    def rule(_sweep: Rewriter, call: Any) -> Any | None:
+    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
         if not op_name(call).startswith("call_tir"):
             return None
         types = [_simplified(ty) for ty in call.ty_args]

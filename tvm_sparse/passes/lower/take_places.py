@@ -14,14 +14,14 @@ from tvm_sparse.passes.graph.rewrite import Rewriter, constant, op_name, rewrite
 from tvm_sparse.passes.graph.views import begins_of
 
 
-def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Columns are read by shuffles then; rows follow where their columns were."""
     shape = static_shape(call)
     if op_name(call) != "concat" or not shape or str(call.ty.dtype) == "bool":
         return None
     axis = int(call.attrs.axis or 0) % len(shape)
-    fields = getattr(sweep.resolve(call.args[0]), "fields", ())
-    pieces = [_piece(sweep, operand, axis) for operand in fields]
+    fields = getattr(rewriter.resolve(call.args[0]), "fields", ())
+    pieces = [_piece(rewriter, operand, axis) for operand in fields]
     source = pieces[0][0] if len(pieces) > 1 else None
     if source is None or not all(other.same_as(source) for other, _ in pieces):
         return None
@@ -29,28 +29,28 @@ def _lower(sweep: Rewriter, call: relax.Call) -> Any | None:
     columns = axis == len(shape) - 1
     if columns and chunks_of(places.tolist(), (static_shape(source) or ())[axis]) is None:
         return None
-    if not columns and not (axis == len(shape) - 2 and _has_taken_columns(sweep, source)):
+    if not columns and not (axis == len(shape) - 2 and _has_taken_columns(rewriter, source)):
         return None
     return relax.op.take(source, constant(places), axis)
 
 
-def _has_taken_columns(sweep: Rewriter, source: Any) -> bool:
+def _has_taken_columns(rewriter: Rewriter, source: Any) -> bool:
     """Whether ``source`` is what this pass made of columns."""
-    value = sweep.resolve(source)
-    if op_name(value) != "take" or sweep.constant(value.args[1]) is None:
+    value = rewriter.resolve(source)
+    if op_name(value) != "take" or rewriter.constant(value.args[1]) is None:
         return False
     return int(value.attrs.axis) == len(value.ty.shape) - 1
 
 
-def _piece(sweep: Rewriter, operand: Any, axis: int) -> tuple[Any, np.ndarray]:
+def _piece(rewriter: Rewriter, operand: Any, axis: int) -> tuple[Any, np.ndarray]:
     """Return the tensor that a piece along ``axis`` is of, and the places of its elements there."""
-    value, shape = sweep.resolve(operand), static_shape(operand) or ()
+    value, shape = rewriter.resolve(operand), static_shape(operand) or ()
     name = op_name(value)
     whole = static_shape(value.args[0]) if name in _STEPS else None
     if whole and shape[:axis] == whole[:axis] and shape[axis + 1 :] == whole[axis + 1 :]:
         chosen = _STEPS[name](value, axis, whole, shape)
         if chosen is not None:
-            source, places = _piece(sweep, value.args[0], axis)
+            source, places = _piece(rewriter, value.args[0], axis)
             return source, places[chosen]
     return operand, np.arange(shape[axis])
 

@@ -16,23 +16,23 @@ from tvm_sparse.passes.graph.rewrite import Rewriter, op_name
 from tvm_sparse.passes.lower.lower_lines import Rule, called, gathered, scan_by
 
 
-def _argsort(sweep: Rewriter, call: relax.Call) -> Any:
+def _argsort(rewriter: Rewriter, call: relax.Call) -> Any:
     attrs, dtype = call.attrs, str(call.ty.dtype)
-    return _order(sweep, call.args[0], int(attrs.axis), bool(attrs.descending), dtype)
+    return _order(rewriter, call.args[0], int(attrs.axis), bool(attrs.descending), dtype)
 
 
-def _sort(sweep: Rewriter, call: relax.Call) -> Any:
+def _sort(rewriter: Rewriter, call: relax.Call) -> Any:
     (x,), attrs = call.args, call.attrs
     axis = int(attrs.axis)
     dtype = position_type(x.ty.shape.values[axis])
-    order = _order(sweep, x, axis, bool(attrs.descending), dtype)
-    return called(sweep, "sort", lambda x, order: gather(x, order, axis), x, order)
+    order = _order(rewriter, x, axis, bool(attrs.descending), dtype)
+    return called(rewriter, "sort", lambda x, order: gather(x, order, axis), x, order)
 
 
-def _topk(sweep: Rewriter, call: relax.Call) -> Any:
+def _topk(rewriter: Rewriter, call: relax.Call) -> Any:
     (x,), attrs = call.args, call.attrs
     axis, count = int(attrs.axis) % len(x.ty.shape), int(attrs.k)
-    order = _order(sweep, x, axis, bool(attrs.largest), str(attrs.dtype))
+    order = _order(rewriter, x, axis, bool(attrs.largest), str(attrs.dtype))
     wanted = ("values", "indices") if str(attrs.ret_type) == "both" else (str(attrs.ret_type),)
 
     def first(x: te.Tensor, order: te.Tensor) -> Any:
@@ -41,14 +41,14 @@ def _topk(sweep: Rewriter, call: relax.Call) -> Any:
         found = [places if name == "indices" else gather(x, places, axis) for name in wanted]
         return found if len(found) > 1 else found[0]
 
-    return called(sweep, "topk", first, x, order)
+    return called(rewriter, "topk", first, x, order)
 
 
-def _order(sweep: Rewriter, x: Any, axis: int, descending: bool, dtype: str) -> Any:
+def _order(rewriter: Rewriter, x: Any, axis: int, descending: bool, dtype: str) -> Any:
     """Emit the sort of positions along ``axis``: runs of them, then merges in pairs."""
 
     def step(name: str, define: Any, *operands: Any) -> Any:
-        return sweep.emit(called(sweep, name, define, *operands))
+        return rewriter.emit(called(rewriter, name, define, *operands))
 
     keys = step("key", ordered, x) if _has_own_order(x) else x
     order = step("ranked", partial(ranked, axis=axis, descending=descending, dtype=dtype), keys)
@@ -63,7 +63,7 @@ def _has_own_order(x: Any) -> bool:
     return "int" not in str(x.ty.dtype)
 
 
-def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
+def _scatter(rewriter: Rewriter, call: relax.Call) -> Any | None:
     axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
     if reduction not in REDUCTIONS:
         return None
@@ -71,7 +71,7 @@ def _scatter(sweep: Rewriter, call: relax.Call) -> Any | None:
     def define(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
         return scatter(x, indices, updates, axis, reduction, columns=1)
 
-    return called(sweep, op_name(call), define, *call.args)
+    return called(rewriter, op_name(call), define, *call.args)
 
 
 ON_THREADS: Mapping[str, Rule] = {

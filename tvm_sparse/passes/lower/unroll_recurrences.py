@@ -21,11 +21,11 @@ class _Unroll:
     def __init__(self, whole: bool) -> None:
         self.whole = whole
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         found = recurrent_of(call)
         if found is None:
             return None
-        weight = sweep.constant(found.weight)
+        weight = rewriter.constant(found.weight)
         if self.whole and weight is not None:
             return None
         if not isinstance(found.record.steps, int):
@@ -36,37 +36,37 @@ class _Unroll:
                 "a CPU in float32, and constant weights",
                 "fix the number of steps by the example inputs or --shape",
             )
-        return unrolled(sweep, found)
+        return unrolled(rewriter, found)
 
 
-def unrolled(sweep: Rewriter, layer: Recurrent) -> Any:
+def unrolled(rewriter: Rewriter, layer: Recurrent) -> Any:
     """Emit the steps of ``layer`` and return the tuple of its results."""
     r, cell, op = layer.record, CELLS[layer.cell], relax.op
-    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, sweep.emit)
-    weight = sweep.emit(op.permute_dims(layer.weight))
+    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, rewriter.emit)
+    weight = rewriter.emit(op.permute_dims(layer.weight))
     states, rows = list(layer.states), {}
     for t in r.order:
-        x = _piece(sweep, layer.gates, int(r.batch_first), t, 1)
-        x = sweep.emit(op.reshape(x, [r.batch, r.gates]))
-        read = _rounded(sweep, states[0]) if layer.rounded else states[0]
-        own = sweep.emit(op.matmul(read, weight))
-        own = own if layer.bias is None else sweep.emit(op.add(own, layer.bias))
+        x = _piece(rewriter, layer.gates, int(r.batch_first), t, 1)
+        x = rewriter.emit(op.reshape(x, [r.batch, r.gates]))
+        read = _rounded(rewriter, states[0]) if layer.rounded else states[0]
+        own = rewriter.emit(op.matmul(read, weight))
+        own = own if layer.bias is None else rewriter.emit(op.add(own, layer.bias))
         inputs, products = (
-            {g: _piece(sweep, v, 1, i * r.hidden, r.hidden) for i, g in enumerate(cell.gates)}
+            {g: _piece(rewriter, v, 1, i * r.hidden, r.hidden) for i, g in enumerate(cell.gates)}
             for v in (x, own)
         )
         new = cell.step(functions, inputs, products, states)
-        states = [sweep.emit(state) for state in new]
+        states = [rewriter.emit(state) for state in new]
         shape = [*r.place(r.batch, 1), r.hidden]
-        rows[t] = sweep.emit(op.reshape(states[0], shape))
+        rows[t] = rewriter.emit(op.reshape(states[0], shape))
     every = [rows[t] for t in sorted(rows)]
     joined = every[0] if len(every) == 1 else op.concat(every, axis=int(r.batch_first))
-    return relax.Tuple([sweep.emit(joined), *states[1:]])
+    return relax.Tuple([rewriter.emit(joined), *states[1:]])
 
 
-def _rounded(sweep: Rewriter, state: Any) -> Any:
+def _rounded(rewriter: Rewriter, state: Any) -> Any:
     """Emit what the bytes of ``state`` mean, which reach from its least number to its most."""
-    op, emit = relax.op, sweep.emit
+    op, emit = relax.op, rewriter.emit
     zero, one, most = (relax.const(float(n), FLOAT_SUMS) for n in (0, 1, 255))
     low, high = emit(op.minimum(op.min(state), zero)), emit(op.maximum(op.max(state), zero))
     size = emit(op.divide(op.subtract(high, low), most))
@@ -76,9 +76,9 @@ def _rounded(sweep: Rewriter, state: Any) -> Any:
     return emit(op.multiply(op.subtract(op.clip(steps, 0, 255), place), size))
 
 
-def _piece(sweep: Rewriter, x: Any, axis: int, start: int, size: int) -> Any:
+def _piece(rewriter: Rewriter, x: Any, axis: int, start: int, size: int) -> Any:
     """Emit a part of ``x`` along an axis."""
-    return sweep.emit(relax.op.strided_slice(x, [axis], [start], [start + size]))
+    return rewriter.emit(relax.op.strided_slice(x, [axis], [start], [start + size]))
 
 
 @tvm.transform.module_pass(opt_level=0, name="UnrollRecurrences")

@@ -39,17 +39,17 @@ class _WidenProductsRule:
         self.wide: dict[Any, Any] = {}
         self.sums: set[Any] = set()
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "matmul" or (name in CONVOLUTIONS and is_channels_last(call)):
-            return self._product(sweep, call)
+            return self._product(rewriter, call)
         if name in VIEWS or name == "add":
-            return self._later(sweep, call)
+            return self._later(rewriter, call)
         return None
 
-    def _product(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _product(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         types = {str(operand.ty.dtype) for operand in call.args}
-        weight = sweep.constant(call.args[1])
+        weight = rewriter.constant(call.args[1])
         stored = weight is not None and (
             op_name(call) != "matmul" or len(shape_of(weight) or ()) == 2
         )
@@ -57,7 +57,7 @@ class _WidenProductsRule:
             return None
         if stored and types <= self.fast:
             return None
-        operands = [self._operand(sweep, operand) for operand in call.args]
+        operands = [self._operand(rewriter, operand) for operand in call.args]
         if op_name(call) == "matmul":
             product = relax.op.matmul(*operands, out_dtype=FLOAT_SUMS)
         else:
@@ -65,43 +65,43 @@ class _WidenProductsRule:
             product = CONVOLUTIONS[op_name(call)].operator(*operands, **options)
         if weight is not None:
             self.note(layer_name(weight), f"{'/'.join(sorted(types))}, multiplied in {FLOAT_SUMS}")
-        return self._rounded(sweep, product, str(call.ty.dtype))
+        return self._rounded(rewriter, product, str(call.ty.dtype))
 
-    def _later(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _later(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Round what a product gives behind its bias, and behind views that it may write."""
-        rounded = sweep.resolve(call.args[0])
+        rounded = rewriter.resolve(call.args[0])
         if op_name(rounded) != "astype" or rounded.args[0] not in self.sums:
             return None
-        if self.uses.get(sweep.original.args[0]) != 1:
+        if self.uses.get(rewriter.original.args[0]) != 1:
             return None
         others = list(call.args[1:])
         if op_name(call) == "add":
-            bias = sweep.constant(others[0])
+            bias = rewriter.constant(others[0])
             if bias is None:
                 return None
-            others = [self._operand(sweep, bias)]
+            others = [self._operand(rewriter, bias)]
         again = relax.Call(call.op, [rounded.args[0], *others], call.attrs, call.ty_args)
-        return self._rounded(sweep, again, str(call.ty.dtype))
+        return self._rounded(rewriter, again, str(call.ty.dtype))
 
-    def _rounded(self, sweep: Rewriter, product: relax.Call, dtype: str) -> Any:
-        sums = sweep.emit(product)
+    def _rounded(self, rewriter: Rewriter, product: relax.Call, dtype: str) -> Any:
+        sums = rewriter.emit(product)
         self.sums.add(sums)
         return sums if dtype == FLOAT_SUMS else relax.op.astype(sums, dtype)
 
-    def _operand(self, sweep: Rewriter, x: Any) -> Any:
+    def _operand(self, rewriter: Rewriter, x: Any) -> Any:
         """Return ``x`` in single precision, once for all its readers; views stay behind that."""
-        if (const := sweep.constant(x)) is not None:
+        if (const := rewriter.constant(x)) is not None:
             return constant(array_of(const).astype(FLOAT_SUMS), name_of(const))
         if str(x.ty.dtype) == FLOAT_SUMS:
             return x
         if x not in self.wide:
-            view = sweep.resolve(x)
+            view = rewriter.resolve(x)
             if op_name(view) in VIEWS:
-                before = self._operand(sweep, view.args[0])
+                before = self._operand(rewriter, view.args[0])
                 wide = relax.Call(view.op, [before, *view.args[1:]], view.attrs, view.ty_args)
             else:
                 wide = relax.op.astype(x, FLOAT_SUMS)
-            self.wide[x] = sweep.emit(wide)
+            self.wide[x] = rewriter.emit(wide)
         return self.wide[x]
 
 

@@ -25,7 +25,7 @@ from tvm_sparse.passes.graph.rewrite import (
 )
 
 ZEROS = 0.5
-"""Fraction of zeros from which a batch of matrices is worth a storage."""
+"""Fraction of zeros from which a batch of matrices is worth a format."""
 
 MOVED = 36
 """Products that take as long as moving a number: 16 x 196 x 64 by 64 x 64 got slower by moves."""
@@ -34,7 +34,7 @@ MOVED = 36
 @tvm.transform.module_pass(opt_level=0, name="GroupProducts")
 @dataclass(frozen=True)
 class GroupProducts:
-    """Let operators of groups, which know sparse storages, have batches of pruned matrices.
+    """Let operators of groups, which know sparse formats, have batches of pruned matrices.
 
     before: ``matmul(x: (g, m, k), w: (g, k, n))``
     after:  ``conv1d(x': (1, m, g * k), w': (g * n, 1, k), groups=g)``, moved back
@@ -49,10 +49,10 @@ class GroupProducts:
         """Return the module with convolutions instead of products of pruned batches."""
         return rewrite(mod, self._grouped)
 
-    def _grouped(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _grouped(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) != "matmul":
             return None
-        weight, shape = sweep.constant(call.args[1]), static_shape(call.args[0])
+        weight, shape = rewriter.constant(call.args[1]), static_shape(call.args[0])
         if weight is None or shape is None or not is_float(str(call.ty.dtype)):
             return None
         value = array_of(weight)
@@ -72,8 +72,8 @@ class GroupProducts:
         first = len(lead)
         last = first + len(batch)
         forth = [*range(first), last, *range(first, last), last + 1]
-        moved = sweep.emit(relax.op.permute_dims(call.args[0], forth))
-        moved = sweep.emit(relax.op.reshape(moved, [1, math.prod(rows), groups * columns]))
+        moved = rewriter.emit(relax.op.permute_dims(call.args[0], forth))
+        moved = rewriter.emit(relax.op.reshape(moved, [1, math.prod(rows), groups * columns]))
         product = relax.op.nn.conv1d(
             moved,
             constant(kernel, name_of(weight)),
@@ -82,6 +82,6 @@ class GroupProducts:
             kernel_layout="OWI",
             out_dtype=str(call.ty.dtype),
         )
-        apart = relax.op.reshape(sweep.emit(product), [*rows, *batch, features])
+        apart = relax.op.reshape(rewriter.emit(product), [*rows, *batch, features])
         self.notes.add(layer_name(weight), f"{groups} matrices, as groups of one convolution")
-        return relax.op.permute_dims(sweep.emit(apart), np.argsort(forth).tolist())
+        return relax.op.permute_dims(rewriter.emit(apart), np.argsort(forth).tolist())

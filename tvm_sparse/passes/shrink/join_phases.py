@@ -29,7 +29,7 @@ from tvm_sparse.patterns.detector import detect
 from tvm_sparse.patterns.unstructured import Unstructured
 
 ZEROS = 0.7
-"""Share of zeros from which on storages of nonzeros win: they skip those of a wider window too."""
+"""Share of zeros from which on formats of nonzeros win: they skip those of a wider window too."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class _Part:
         return tuple(first + taps - 1 for first, taps in zip(self.first, taps, strict=True))
 
 
-def _part_of(sweep: Rewriter, operand: Any) -> _Part | None:
+def _part_of(rewriter: Rewriter, operand: Any) -> _Part | None:
     """Return ``operand`` if it is a pruned convolution without strides and dilation."""
-    call = sweep.resolve(operand)
-    weight = sweep.constant(call.args[1]) if is_channels_last(call) else None
+    call = rewriter.resolve(operand)
+    weight = rewriter.constant(call.args[1]) if is_channels_last(call) else None
     if weight is None or str(call.ty.dtype) != FLOAT_SUMS or int(call.attrs.groups) > 1:
         return None
     value, rank = array_of(weight), len(call.attrs.strides)
@@ -60,7 +60,7 @@ def _part_of(sweep: Rewriter, operand: Any) -> _Part | None:
     if steps != {1} or np.count_nonzero(value) > (1 - ZEROS) * value.size:
         return None
     begins, source = [0] * rank, call.args[0]
-    cut = sweep.resolve(source)
+    cut = rewriter.resolve(source)
     if op_name(cut) == "strided_slice":
         whole, left = static_shape(cut.args[0]), static_shape(cut)
         found = None if whole is None or left is None else begins_of(cut, whole, left)
@@ -93,15 +93,15 @@ class JoinPhases:
         """Return the module with fewer convolutions."""
         uses = count_uses(mod["main"])
 
-        def rule(sweep: Rewriter, call: relax.Call) -> Any | None:
+        def rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
             if op_name(call) != "concat" or static_shape(call) is None:
                 return None
-            pieces, before = sweep.resolve(call.args[0]), sweep.original.args[0]
+            pieces, before = rewriter.resolve(call.args[0]), rewriter.original.args[0]
             rank = len(call.ty.shape)
             features = call.attrs.axis is not None and int(call.attrs.axis) % rank == rank - 1
             if not features or not all(isinstance(p, relax.Tuple) for p in (pieces, before)):
                 return None
-            found = [_part_of(sweep, operand) for operand in pieces.fields]
+            found = [_part_of(rewriter, operand) for operand in pieces.fields]
             parts = [part for part in found if part is not None]
             once = all(uses.get(operand) == 1 for operand in before.fields)
             whole = once and len(parts) == len(found)

@@ -83,10 +83,13 @@ class RemoveTaps:
         """Return the module with smaller kernels."""
         return rewrite(mod, self._smaller)
 
-    def _smaller(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def _smaller(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if not is_channels_last(call):
             return None
-        weight, shapes = sweep.constant(call.args[1]), [static_shape(v) for v in (*call.args, call)]
+        weight, shapes = (
+            rewriter.constant(call.args[1]),
+            [static_shape(v) for v in (*call.args, call)],
+        )
         if weight is None or None in shapes:
             return None
         options = options_of(call)

@@ -38,23 +38,23 @@ _BACK = [0, 2, 1]
 class _Unfold:
     """The rule; ``uses`` and ``values`` are how often a variable is read, and what it is bound to.
 
-    It looks at the function as it was: ``sweep.visit_expr`` gives what stands for an operand now.
+    It looks at the function as it was; ``rewriter.visit_expr`` gives an operand's new value.
     """
 
     uses: dict[Any, int]
     values: dict[Any, Any]
 
-    def __call__(self, sweep: Rewriter, call: relax.Call) -> Any | None:
+    def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) != "permute_dims" or [int(a) for a in call.attrs.axes or ()] != _BACK:
             return None
         chain: list[tuple[relax.Call, int]] = []
-        operand = sweep.original.args[0]
+        operand = rewriter.original.args[0]
         while self.uses.get(operand) == 1:
             found: Any = self.values.get(operand)
             if op_name(found) == "nn.conv1d":
                 if not self._is_narrow(found):
                     return None
-                return _replayed(sweep, call, _product(sweep, found), chain[::-1])
+                return _replayed(rewriter, call, _product(rewriter, found), chain[::-1])
             place = _link(found)
             if place is None:
                 return None
@@ -90,48 +90,50 @@ def _link(found: Any) -> int | None:
     return others[0] if len(others) == 1 else None
 
 
-def _product(sweep: Rewriter, conv: relax.Call) -> Any:
+def _product(rewriter: Rewriter, conv: relax.Call) -> Any:
     """Emit ``conv`` as a product, channels first, and return it channels last."""
     weight, attrs = conv.args[1], conv.attrs
     value = array_of(weight)
-    x = _emitted(sweep, relax.op.permute_dims(sweep.visit_expr(conv.args[0]), _BACK), merged)
-    x = _padded(sweep, x, [int(p) for p in attrs.padding])
+    x = _emitted(rewriter, relax.op.permute_dims(rewriter.visit_expr(conv.args[0]), _BACK), merged)
+    x = _padded(rewriter, x, [int(p) for p in attrs.padding])
     count, step, apart = int(conv.ty.shape[1]), int(attrs.strides[0]), int(attrs.dilation[0])
     firsts = [tap * apart for tap in range(value.shape[1])]
     taps = [
-        sweep.emit(relax.op.strided_slice(x, [2], [f], [f + (count - 1) * step + 1], [step]))
+        rewriter.emit(relax.op.strided_slice(x, [2], [f], [f + (count - 1) * step + 1], [step]))
         for f in firsts
     ]
-    windows = sweep.emit(relax.op.concat(taps, axis=1)) if len(taps) > 1 else taps[0]
+    windows = rewriter.emit(relax.op.concat(taps, axis=1)) if len(taps) > 1 else taps[0]
     matrix = constant(np.ascontiguousarray(value.reshape(len(value), -1)), name_of(weight))
-    return sweep.emit(relax.op.permute_dims(sweep.emit(relax.op.matmul(matrix, windows)), _BACK))
+    return rewriter.emit(
+        relax.op.permute_dims(rewriter.emit(relax.op.matmul(matrix, windows)), _BACK)
+    )
 
 
-def _padded(sweep: Rewriter, x: Any, padding: list[int]) -> Any:
+def _padded(rewriter: Rewriter, x: Any, padding: list[int]) -> Any:
     """Return channels-first lines with zeros before and behind them."""
     batch, channels, _ = static_shape(x) or ()
     before, after = (
         [relax.const(np.zeros((batch, channels, width)), str(x.ty.dtype))] * (width > 0)
         for width in padding
     )
-    return sweep.emit(relax.op.concat([*before, x, *after], axis=2)) if before or after else x
+    return rewriter.emit(relax.op.concat([*before, x, *after], axis=2)) if before or after else x
 
 
 def _replayed(
-    sweep: Rewriter, call: relax.Call, value: Any, chain: list[tuple[relax.Call, int]]
+    rewriter: Rewriter, call: relax.Call, value: Any, chain: list[tuple[relax.Call, int]]
 ) -> Any:
     """Return ``call``, the transposition behind the links of ``chain``, for another first value."""
     for link, place in chain:
         operands = [value if i == place else a for i, a in enumerate(link.args)]
-        value = _emitted(sweep, relax.Call(link.op, operands, link.attrs, link.ty_args), sunk)
-    return _emitted(sweep, relax.op.permute_dims(value, call.attrs.axes), merged)
+        value = _emitted(rewriter, relax.Call(link.op, operands, link.attrs, link.ty_args), sunk)
+    return _emitted(rewriter, relax.op.permute_dims(value, call.attrs.axes), merged)
 
 
-def _emitted(sweep: Rewriter, call: relax.Call, rule: Callable[..., Any]) -> Any:
+def _emitted(rewriter: Rewriter, call: relax.Call, rule: Callable[..., Any]) -> Any:
     """Emit what ``rule`` makes of ``call``, or ``call`` itself."""
-    call = sweep.builder_.normalize(call)
-    found = rule(sweep, call)
-    return sweep.emit(call if found is None else found)
+    call = rewriter.builder_.normalize(call)
+    found = rule(rewriter, call)
+    return rewriter.emit(call if found is None else found)
 
 
 @tvm.transform.module_pass(opt_level=0, name="UnfoldLines")

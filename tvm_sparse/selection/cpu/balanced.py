@@ -1,4 +1,4 @@
-"""Which balanced storages fit a weight matrix, and what they would cost."""
+"""Which balanced formats fit a weight matrix, and what they would cost."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ LOOKUP_ROWS = 4
 def balanced_candidates(
     contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the balanced storage of a weight, rows sharing columns where they really do.
+    """Yield the balanced format of a weight, rows sharing columns where they really do.
 
     Of the sizes of banks that the target looks up, it has the one that is modelled faster. With
-    hardly any rows of input that is the smaller storage: weights are loaded longer than used.
+    hardly any rows of input that is the smaller format: weights are loaded longer than used.
     """
     c = contraction
     if c.depthwise:
@@ -51,7 +51,7 @@ def balanced_candidates(
         return
     try:
         found = [
-            _storage(scan.weight, bank, segments, engine.depth, _parts(c, engine, bank))
+            _format(scan.weight, bank, segments, engine.depth, _parts(c, engine, bank))
             for bank in banks
             if bank == banks[0] or bank <= c.columns
         ]
@@ -60,17 +60,17 @@ def balanced_candidates(
         return
     loaded = dict(costs_of(target).loaded) if c.rows < LOOKUP_ROWS else {}
 
-    def time(storage: BalancedFormat) -> float:
+    def time(format: BalancedFormat) -> float:
         if loaded:
-            return storage.nbytes() * loaded.get(engine.words(storage.bank), FROM_MEMORY)
-        return _work(storage) * _penalty(storage, engine, target)
+            return format.nbytes() * loaded.get(engine.words(format.bank), FROM_MEMORY)
+        return _work(format) * _penalty(format, engine, target)
 
-    storage = min(found, key=lambda s: (time(s), -s.bank))  # of equals, whole registers
+    format = min(found, key=lambda s: (time(s), -s.bank))  # of equals, whole registers
     narrow = narrowest(c, scan, target)
-    func = balanced(narrow, storage, target)
-    penalty = _penalty(storage, engine, target)
-    held = stored(storage, narrow, target)
-    yield Candidate("balanced", held, func, _work(storage), penalty)
+    func = balanced(narrow, format, target)
+    penalty = _penalty(format, engine, target)
+    held = stored(format, narrow, target)
+    yield Candidate("balanced", held, func, _work(format), penalty)
 
 
 def _parts(contraction: Contraction, engine: Engine, bank: int) -> int:
@@ -83,10 +83,8 @@ def _parts(contraction: Contraction, engine: Engine, bank: int) -> int:
     return max(1, bank // BANK) if parts else 1
 
 
-def _storage(
-    matrix: np.ndarray, bank: int, segments: int, depth: int, parts: int
-) -> BalancedFormat:
-    """Return the storage in banks of ``bank`` columns that most rows share without padding."""
+def _format(matrix: np.ndarray, bank: int, segments: int, depth: int, parts: int) -> BalancedFormat:
+    """Return the format in banks of ``bank`` columns that most rows share without padding."""
     make = partial(
         BalancedFormat.of, matrix, bank=bank, segments=segments, depth=depth, parts=parts
     )
@@ -95,11 +93,11 @@ def _storage(
     return next((s for s in shared if (s.keep, s.row_blocks) == size), alone)
 
 
-def _work(storage: BalancedFormat) -> float:
-    return storage.keep / storage.bank
+def _work(format: BalancedFormat) -> float:
+    return format.keep / format.bank
 
 
-def _penalty(storage: BalancedFormat, engine: Engine, target: Target) -> float:
+def _penalty(format: BalancedFormat, engine: Engine, target: Target) -> float:
     """Return the cost of a multiply-add; rows that share columns look up once."""
-    lookup = costs_of(target).of_lookup(engine.words(storage.bank), engine.numerics.bits)
-    return 1 + lookup / storage.share
+    lookup = costs_of(target).of_lookup(engine.words(format.bank), engine.numerics.bits)
+    return 1 + lookup / format.share

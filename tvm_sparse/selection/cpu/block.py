@@ -40,7 +40,7 @@ LATENCY = 4
 def block_candidates(
     contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the cheapest storage of a weight in which at least two weights share an index.
+    """Yield the cheapest format of a weight in which at least two weights share an index.
 
     Groups of whole lane vectors run with lanes along rows, smaller ones with lanes along the
     batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8. Where a
@@ -72,7 +72,7 @@ def block_candidates(
     if shared is not None and shared.cost < wide.fraction * penalty(c, wide, costs):
         yield shared
         return
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         scan.weight,
         group=wide.group,
         run=wide.run,
@@ -81,8 +81,8 @@ def block_candidates(
         depth=depth,
     )
     narrow = narrowest(c, scan, target)
-    func = block(narrow, storage, target)
-    held = stored(storage, narrow, target)
+    func = block(narrow, format, target)
+    held = stored(format, narrow, target)
     yield Candidate("block", held, func, wide.fraction, penalty(c, wide, costs))
 
 

@@ -46,7 +46,7 @@ COLUMNS = 1024
 def unstructured_candidates(
     contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the storage that keeps exactly the nonzeros of a weight."""
+    """Yield the format that keeps exactly the nonzeros of a weight."""
     c = contraction
     if c.depthwise:
         return
@@ -90,16 +90,16 @@ def compressed_candidate(
     """Return the candidate with lanes along the batch for runs and groups of ``cover``."""
     rows, columns = scan.weight.shape
     vectors = batch_vectors(contraction, cover, target)
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         scan.weight,
         group=cover.group,
         run=cover.run,
         tile_rows=min(FEATURES, LANES * math.ceil(rows / LANES)) if cover.group < 4 else LANES,
         tile_cols=min(tile_columns(cover, vectors, target), columns),
     )
-    func = compressed_rows(contraction, storage, target, vectors)
+    func = compressed_rows(contraction, format, target, vectors)
     penalty = rows_penalty(contraction, cover, vectors, target)
-    return Candidate(name, storage, func, cover.fraction, penalty, nest="lanes along the batch")
+    return Candidate(name, format, func, cover.fraction, penalty, nest="lanes along the batch")
 
 
 def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:

@@ -23,7 +23,7 @@ COLUMNS_GAIN = 1.8
 def depthwise_taps_candidates(
     contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the storage of the taps that neighbouring channels keep together.
+    """Yield the format of the taps that neighbouring channels keep together.
 
     The matrix of ``scan`` is ``(channels, taps)``.
     """
@@ -36,10 +36,10 @@ def depthwise_taps_candidates(
         return
     groups = tuple(lanes for lanes in sorted(costs) if c.features % lanes == 0)
     best = min(covers(scan, groups, (1,)), key=lambda k: k.fraction * costs[k.group])
-    storage = CompressedRowsFormat.of(
+    format = CompressedRowsFormat.of(
         scan.weight, group=best.group, tile_rows=best.group, tile_cols=scan.cols
     )
-    func = depthwise_taps(c, storage, target)
-    held = stored(storage, c, target)
+    func = depthwise_taps(c, format, target)
+    held = stored(format, c, target)
     gain = COLUMNS_GAIN if tap_columns_format(c, target) else 1.0
     yield Candidate("depthwise_taps", held, func, best.fraction, costs[best.group] * gain)

@@ -62,7 +62,7 @@ class _Option:
 def joint_candidates(
     contraction: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield the cheapest storage of a weight whose banks take as many entries as they need.
+    """Yield the cheapest format of a weight whose banks take as many entries as they need.
 
     It skips empty banks (a joint mask), and where some banks hold more than others (unstructured
     zeros) no bank is padded to the fullest of the matrix. The other ways to store a joint mask are
@@ -82,17 +82,17 @@ def joint_candidates(
     if kept > 1 - EMPTY and best.cost > GAIN * layer.padded():
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
-    storage = CompressedBanksFormat.of(
+    format = CompressedBanksFormat.of(
         scan.weight, keep=best.keep, bank=best.bank, span=c.columns, depth=layer.engine.depth
     )
     narrow = narrowest(c, scan, target)
-    func = joint(narrow, storage, target)
-    yield Candidate("joint", stored(storage, narrow, target), func, best.work, best.penalty)
+    func = joint(narrow, format, target)
+    yield Candidate("joint", stored(format, narrow, target), func, best.work, best.penalty)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """What the cost of a storage depends on."""
+    """What the cost of a format depends on."""
 
     contraction: Contraction
     scan: Scan
@@ -113,7 +113,7 @@ class _Layer:
 
     @property
     def uneven(self) -> bool:
-        """Whether this is the storage for zeros anywhere: no lanes along the batch for them."""
+        """Whether this is the format for zeros anywhere: no lanes along the batch for them."""
         return self.contraction.rows < LANES or self.engine.depth > 1
 
     @cached_property
@@ -160,7 +160,7 @@ class _Layer:
         """Return the mean entries of a block of rows, of a sample where banks slide.
 
         Banks side by side take at least as many. Their number will do where uneven zeros have a
-        better storage.
+        better format.
         """
         if not self.uneven:
             return float((-(-self.fullest[bank] // keep)).sum(1).mean())

@@ -51,11 +51,11 @@ def planes_candidate(
         tile_rows=next(r for r in range(min(each, FEATURES), 0, -1) if each % r == 0),
         tile_cols=min(_tile_columns(c, vectors, target), c.matrix_shape[1]),
     )
-    storage = ShiftedRowsFormat(inner, plane.step, plane.places)
+    format = ShiftedRowsFormat(inner, plane.step, plane.places)
     (cover,) = covers(scan, (1,), (1,))
     penalty = _penalty(c, plane, vectors, cover.fraction, skips_transpose) * costs_of(target).rows
-    func = planes(c, storage, target, vectors)
-    return Candidate("unstructured", storage, func, cover.fraction, penalty, planes=c)
+    func = planes(c, format, target, vectors)
+    return Candidate("unstructured", format, func, cover.fraction, penalty, planes=c)
 
 
 def _tile_columns(c: Contraction, vectors: int, target: Target) -> int:

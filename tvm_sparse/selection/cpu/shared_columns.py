@@ -28,7 +28,7 @@ GATHER = 0.05
 
 
 def shared_candidate(name: str, c: Contraction, scan: Scan, target: Target) -> Candidate | None:
-    """Return the storage in which groups of rows share columns, or ``None`` if none fits.
+    """Return the format in which groups of rows share columns, or ``None`` if none fits.
 
     It is for numbers of which a lane takes several columns: others share single columns as they do
     blocks. Registers hold the sums of 16 rows; larger groups would gather again for each 16.
@@ -38,11 +38,11 @@ def shared_candidate(name: str, c: Contraction, scan: Scan, target: Target) -> C
     if engine.depth == 1 or c.groups > 1 or c.guarded or small or not batch_in_lanes(c):
         return None
     (cover,) = covers(scan, (LANES,), (1,))
-    storage = SharedColumnsFormat.of(scan.weight, depth=engine.depth, taps=math.prod(c.taps))
-    func = shared_columns(c, storage, target)
-    work = storage.entries * storage.depth * storage.group / scan.cells
+    format = SharedColumnsFormat.of(scan.weight, depth=engine.depth, taps=math.prod(c.taps))
+    func = shared_columns(c, format, target)
+    work = format.entries * format.depth * format.group / scan.cells
     penalty = _penalty(c, cover.fraction / engine.depth)
-    return Candidate(name, stored(storage, c, target), func, work, penalty, nest="shared columns")
+    return Candidate(name, stored(format, c, target), func, work, penalty, nest="shared columns")
 
 
 def _penalty(c: Contraction, kept: float) -> float:

@@ -40,11 +40,11 @@ def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> C
     inner = CompressedRowsFormat.of(
         scan.weight, tile_rows=rows, tile_cols=min(COLUMNS, c.matrix_shape[1])
     )
-    storage = ShiftedRowsFormat(inner, plane.step, plane.places)
+    format = ShiftedRowsFormat(inner, plane.step, plane.places)
     (cover,) = covers(scan, (1,), (1,))
-    func = shifted_rows(c, storage, target, VECTORS)
+    func = shifted_rows(c, format, target, VECTORS)
     return Candidate(
-        "unstructured", storage, func, cover.fraction, _penalty(c, plane, cover.fraction, target)
+        "unstructured", format, func, cover.fraction, _penalty(c, plane, cover.fraction, target)
     )
 
 

@@ -45,11 +45,11 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
             return
     # A bank and what it keeps do not depend on how many rows a tile has.
     step, apart = model.choose_step(c.matrix_shape[1]), _apart(c)
-    storage = TileBanksFormat.of(scan.weight, lanes=model.FEATURES[0], step=step, apart=apart)
-    tile = model.choose_tile(c, staging_of(storage, c.dtype), on, step=step)
-    storage = replace(storage, lanes=tile.features)
-    weights, kernel = BalancedOperand(storage, tile), multiplier(c.numerics)
-    yield tile_option("balanced", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    format = TileBanksFormat.of(scan.weight, lanes=model.FEATURES[0], step=step, apart=apart)
+    tile = model.choose_tile(c, staging_of(format, c.dtype), on, step=step)
+    format = replace(format, lanes=tile.features)
+    weights, kernel = BalancedOperand(format, tile), multiplier(c.numerics)
+    yield tile_option("balanced", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
 
 
 def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -64,20 +64,20 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     for across in model.FEATURES:
         if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
             continue
-        storage = KeptTilesFormat.of(scan.weight, lanes=across, step=step, apart=_apart(c))
-        staging = staging_of(storage, c.dtype)
+        format = KeptTilesFormat.of(scan.weight, lanes=across, step=step, apart=_apart(c))
+        staging = staging_of(format, c.dtype)
         tile = model.choose_tile(c, staging, on, features=(across,), step=step)
-        time = seconds(stored_demand(c, storage, tile, on), on)
+        time = seconds(stored_demand(c, format, tile, on), on)
         if best is None or time < best[0]:
-            best = (time, storage, tile)
+            best = (time, format, tile)
     if best is None:
         yield "joint: no tiles of the matrix are empty in every block of rows"
         return
-    _, storage, tile = best
-    weights, kernel = JointOperand(storage, tile), multiplier(c.numerics)
-    work = storage.slots / storage.across
+    _, format, tile = best
+    weights, kernel = JointOperand(format, tile), multiplier(c.numerics)
+    work = format.slots / format.across
     yield tile_option(
-        "joint", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel), work=work
+        "joint", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel), work=work
     )
 
 

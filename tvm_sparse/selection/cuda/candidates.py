@@ -53,7 +53,7 @@ def joint_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Can
 def unstructured_candidates(
     c: Contraction, scan: Scan, target: Target
 ) -> Iterator[Candidate | str]:
-    """Yield why there is no storage of its own."""
+    """Yield why there is no format of its own."""
     return _candidates(c, scan, target, options.unstructured)
 
 
@@ -79,7 +79,7 @@ def _candidate(c: Contraction, option: Option, baseline: float, on: Chip) -> Can
     """Return ``option`` with its cost relative to ``baseline`` seconds of the dense one."""
     return Candidate(
         option.name,
-        option.storage,
+        option.format,
         option.build(),
         option.work,
         option.seconds / baseline / option.work,

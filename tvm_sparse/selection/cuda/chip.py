@@ -21,7 +21,7 @@ from tvm_sparse.base.targets import capability, gpu_of
 PLACE = Path(__file__).parent / "chips"
 
 MARGINS = {True: 1.1, False: 1.3}
-"""How many times faster than dense a storage must be modelled: on chips that were measured, and on
+"""How many times faster than dense a format must be modelled: on chips that were measured, and on
 others. A tie goes to dense."""
 
 
@@ -120,7 +120,7 @@ class Chip:
 
     @property
     def margin(self) -> float:
-        """How many times faster than dense a storage must be modelled."""
+        """How many times faster than dense a format must be modelled."""
         return MARGINS[self.measured]
 
 

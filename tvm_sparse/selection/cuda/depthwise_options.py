@@ -47,8 +47,8 @@ def dense(c: Contraction, target: Target) -> Option:
     """Return the dense direct kernel."""
     strip, on, (channels, taps) = choose_strip(c), chip(target), c.matrix_shape
     time = depthwise_seconds(c, strip_instructions(c) * on.costs.strip, on)
-    storage = DenseTapFormat(channels, taps)
-    return Option("dense", "strip", storage, 1.0, time, lambda: depthwise(c, strip))
+    format = DenseTapFormat(channels, taps)
+    return Option("dense", "strip", format, 1.0, time, lambda: depthwise(c, strip))
 
 
 def strip_instructions(c: Contraction) -> float:
@@ -74,8 +74,8 @@ def taps_instructions(c: Contraction, slots: int) -> float:
 
 def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the direct kernel that reads kept taps only."""
-    storage = DepthwiseTapsFormat.of(scan.weight, lanes=LANES, shared=False, limit=1)
-    tile, slots = choose_plane(c, LANES), storage.buckets.parts[0].slots
+    format = DepthwiseTapsFormat.of(scan.weight, lanes=LANES, shared=False, limit=1)
+    tile, slots = choose_plane(c, LANES), format.buckets.parts[0].slots
     taken = math.prod(window(c, (tile.height, tile.width)))
     if taken * LANES * 4 > int(target.attrs["max_shared_memory_per_block"]):
         yield f"depthwise_taps: a window of {taken} pixels does not fit shared memory"
@@ -84,7 +84,7 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
     time = depthwise_seconds(c, taps_instructions(c, slots) * on.costs.taps, on)
     kept = slots / scan.cols
     name, kernel = "depthwise_taps", "taps of lanes"
-    yield Option(name, kernel, storage, kept, time, lambda: depthwise_taps(c, storage, tile))
+    yield Option(name, kernel, format, kept, time, lambda: depthwise_taps(c, format, tile))
 
 
 def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
@@ -93,23 +93,23 @@ def rearranged(c: Contraction, matrix: np.ndarray, target: Target) -> Option:
     A row of a sub-GEMM has the taps of its channel and zeros elsewhere, so 31 of 32 products are
     redundant; a pruned tap removes a column, and its row of the unfolded input, which is gathered
     on chip (DR, DEPrune, section 3). Without zeros in ``matrix`` it is the unpruned baseline. Its
-    storage encodes ``matrix`` as :func:`diagonal`.
+    format encodes ``matrix`` as :func:`diagonal`.
     """
-    full, storage, tile = sub_gemms(c, matrix, target)
-    weights, work = BlockOperand(storage, tile), storage.buckets.parts[0].slots / matrix.shape[1]
+    full, format, tile = sub_gemms(c, matrix, target)
+    weights, work = BlockOperand(format, tile), format.buckets.parts[0].slots / matrix.shape[1]
     name, kernel, multiply = "rearranged", "sub-GEMM", multiplier(c.numerics)
     build = partial(tiled, full, weights, tile, multiply)
-    return tile_option(name, storage, tile, (c, chip(target)), build, work=work, kernel=kernel)
+    return tile_option(name, format, tile, (c, chip(target)), build, work=work, kernel=kernel)
 
 
 def sub_gemms(
     c: Contraction, matrix: np.ndarray, target: Target
 ) -> tuple[Contraction, BlockFormat, ThreadBlockTile]:
     """Return the convolution without groups, its kept columns of 32 channels, and a tile."""
-    storage = BlockFormat.of(diagonal(matrix), Block(GROUP, 1), limit=1)
-    staging = staging_of(storage, c.dtype)
+    format = BlockFormat.of(diagonal(matrix), Block(GROUP, 1), limit=1)
+    staging = staging_of(format, c.dtype)
     tile = model.choose_tile(c, staging, chip(target), features=(GROUP,))
-    return replace(c, depthwise=False), storage, tile
+    return replace(c, depthwise=False), format, tile
 
 
 def diagonal(matrix: np.ndarray) -> np.ndarray:

@@ -41,12 +41,12 @@ def product(c: Contraction, target: Target) -> Option | None:
         return None
     rows, (features, columns) = model.known_rows(c.lead), c.matrix_shape
     tile = model.choose_tile(c, Staging(columns), on)
-    storage = library.one_matrix(c, tile)
+    format = library.one_matrix(c, tile)
     nbytes = 2 * rows * features * model.item_bytes(c.dtype)
     behind = on.costs.launch + nbytes / on.bandwidth
     time = dense_seconds((rows, features, columns), c.dtype, on, on.library) + behind
-    build = partial(library.product, c, storage, tile)
-    return Option(CUBLASLT, CUBLASLT, storage, 1.0, time, build, tile=tile)
+    build = partial(library.product, c, format, tile)
+    return Option(CUBLASLT, CUBLASLT, format, 1.0, time, build, tile=tile)
 
 
 def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
@@ -55,7 +55,7 @@ def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidat
     told = f"{theirs}, ours {ours * 1e6:.1f} us"
     return Candidate(
         option.name,
-        option.storage,
+        option.format,
         option.build(),
         option.work,
         option.seconds / ours,

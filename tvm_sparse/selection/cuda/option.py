@@ -16,7 +16,7 @@ from tvm_sparse.selection.cuda.demand import Demand
 
 @dataclass(frozen=True)
 class Option:
-    """One storage with its operator ``func(X, *arrays, Y)``, made by :attr:`build` when asked for.
+    """One format with its operator ``func(X, *arrays, Y)``, made by :attr:`build` when asked for.
 
     ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
     time, ``kernel`` what the operator is called in reports. Of tiles and streams, ``demand`` is
@@ -26,7 +26,7 @@ class Option:
 
     name: str
     kernel: str
-    storage: Any
+    format: Any
     work: float
     seconds: float
     build: Callable[[], tirx.PrimFunc] = field(repr=False)

@@ -47,19 +47,19 @@ def dense(c: Contraction, target: Target) -> Option:
     if rows == 1 and plain(c):
         return _dense_row(c, on)
     tile = model.choose_tile(c, Staging(columns), on)
-    storage = DenseFormat(features, columns, lanes=tile.features)
-    weights, kernel = DenseOperand(storage, tile), multiplier(c.numerics)
-    return tile_option("dense", storage, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    format = DenseFormat(features, columns, lanes=tile.features)
+    weights, kernel = DenseOperand(format, tile), multiplier(c.numerics)
+    return tile_option("dense", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
 
 
 def _dense_row(c: Contraction, on: Chip) -> Option:
     """Return the product with a single row of activations."""
-    storage = DenseFormat(*c.matrix_shape, lanes=1)
+    format = DenseFormat(*c.matrix_shape, lanes=1)
     warps = stream.choose_warps(c.features, on.sms)
-    demand = dense_demand(c, storage, warps)
+    demand = dense_demand(c, format, warps)
     time, name, kernel = seconds(demand, on), "dense", "stream"
-    build = partial(stream.stream_dense, c, storage, warps)
-    return Option(name, kernel, storage, 1.0, time, build, demand)
+    build = partial(stream.stream_dense, c, format, warps)
+    return Option(name, kernel, format, 1.0, time, build, demand)
 
 
 def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -70,7 +70,7 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 
 
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
-    """Yield the block storage with the smallest modelled time, of all block edges and engines."""
+    """Yield the block format with the smallest modelled time, of all block edges and engines."""
     on, (features, columns) = chip(target), c.matrix_shape
     best: tuple[float, ThreadBlockTile, BlockFormat] | None = None
     for down, across in BLOCK_EDGES:
@@ -80,20 +80,20 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         slots, kept = max(1, int(counts.max())), int(counts.sum())
         buckets = Buckets((Bucket(math.ceil(features / down), slots),))
         counted = kept if mends.in_use().true_counts and kept < buckets.slots else 0
-        storage = BlockFormat(features, columns, down, across, buckets, counted)
-        tile = model.choose_tile(c, staging_of(storage, c.dtype), on, features=(down,))
-        time = seconds(stored_demand(c, storage, tile, on), on)
+        format = BlockFormat(features, columns, down, across, buckets, counted)
+        tile = model.choose_tile(c, staging_of(format, c.dtype), on, features=(down,))
+        time = seconds(stored_demand(c, format, tile, on), on)
         if best is None or time < best[0]:
-            best = (time, tile, storage)
+            best = (time, tile, format)
     if best is None:
         yield f"block needs at least 16 x 16, found {features} x {columns}"
         return
-    _, tile, storage = best
-    weights, kernel = BlockOperand(storage, tile), multiplier(c.numerics)
-    work = (storage.kept or storage.buckets.slots) * storage.block_rows * storage.block_cols
+    _, tile, format = best
+    weights, kernel = BlockOperand(format, tile), multiplier(c.numerics)
+    work = (format.kept or format.buckets.slots) * format.block_rows * format.block_cols
     own = tile_option(
         "block",
-        storage,
+        format,
         tile,
         (c, on),
         lambda: tiled(c, weights, tile, kernel),
@@ -106,7 +106,7 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:
-    """Yield why zeros anywhere have no storage of their own."""
+    """Yield why zeros anywhere have no format of their own."""
     yield "unstructured: GPUs store it in padded banks (balanced)"
 
 
@@ -127,11 +127,11 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
     )
     staging = staging_of(whole, c.dtype)
     tile = model.choose_tile(c, staging, on, features=QUAD_LANES, step=TWO_FOUR_STEP)
-    storage = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
-    weights, kernel = TwoFourOperand(storage, tile), SparseTensorCore()
+    format = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
+    weights, kernel = TwoFourOperand(format, tile), SparseTensorCore()
     yield tile_option(
         "two_four",
-        storage,
+        format,
         tile,
         (c, on),
         lambda: tiled(c, weights, tile, kernel),

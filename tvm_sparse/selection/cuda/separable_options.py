@@ -50,7 +50,7 @@ SUMS = {True: 64, False: 32}
 
 @dataclass(frozen=True)
 class SeparableChoice:
-    """A pair in one kernel: its tile, the storages of its weights, and its modelled time.
+    """A pair in one kernel: its tile, the formats of its weights, and its modelled time.
 
     ``saved`` are the bytes of the tensor between the two, which is neither written nor read.
     """
@@ -61,8 +61,8 @@ class SeparableChoice:
     seconds: float
 
     @property
-    def storages(self) -> tuple[DenseTapFormat, DenseFormat]:
-        """Storages of the taps and of the 1x1 weights."""
+    def formats(self) -> tuple[DenseTapFormat, DenseFormat]:
+        """Formats of the taps and of the 1x1 weights."""
         lanes = self.shape.tile.features
         return (
             DenseTapFormat(*self.first.matrix_shape),

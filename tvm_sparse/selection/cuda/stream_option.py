@@ -43,12 +43,12 @@ def streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Optio
             times[shape] = margin * seconds(banks_demand(c, *shape), on)
     if not times:
         return None
-    storage, warps = min(times, key=times.__getitem__)
-    demand = banks_demand(c, storage, warps)
-    work = s.rows * stream.LANES * storage.slots / math.prod(c.matrix_shape)
-    build = partial(stream.stream_balanced, c, storage, warps)
+    format, warps = min(times, key=times.__getitem__)
+    demand = banks_demand(c, format, warps)
+    work = s.rows * stream.LANES * format.slots / math.prod(c.matrix_shape)
+    build = partial(stream.stream_balanced, c, format, warps)
     return Option(
-        "balanced", "stream", storage, work, seconds(demand, on), build, demand, warps=warps
+        "balanced", "stream", format, work, seconds(demand, on), build, demand, warps=warps
     )
 
 
@@ -59,15 +59,15 @@ def _in_parts(c: Contraction, s: LaneBanksFormat) -> Iterator[Shape]:
     rows = stream.padded_rows(math.prod(c.lead))
     shorter = [replace(s, most=most) for most in CHUNKS]
     beside = mends.in_use().words_beside
-    for storage in dict.fromkeys(s.words_beside() if beside else s for s in shorter):
-        most = min(MOST_PARTS, storage.chunks)
-        even = [parts for parts in range(2, most + 1) if storage.chunks % parts == 0]
+    for format in dict.fromkeys(s.words_beside() if beside else s for s in shorter):
+        most = min(MOST_PARTS, format.chunks)
+        even = [parts for parts in range(2, most + 1) if format.chunks % parts == 0]
         for shape in itertools.product(COUNTS, ROWS, even):
             warps = Warps(*shape)
             if warps.count * stream.LANES * registers(rows, warps) <= SM_REGISTERS:
-                yield storage, warps
+                yield format, warps
 
 
-def _shared_bytes(c: Contraction, storage: LaneBanksFormat, warps: Warps) -> int:
+def _shared_bytes(c: Contraction, format: LaneBanksFormat, warps: Warps) -> int:
     """Return the shared memory of a thread block."""
-    return stream.staged_bytes(c, Cut(storage, warps)) + stream.result_bytes(c, warps)
+    return stream.staged_bytes(c, Cut(format, warps)) + stream.result_bytes(c, warps)

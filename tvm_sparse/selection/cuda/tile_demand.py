@@ -80,46 +80,46 @@ class Staging:
 
 
 @functools.singledispatch
-def staging_of(storage: Any, dtype: str) -> Staging:
-    """Return how the weights of ``storage``, of ``dtype``, get on chip."""
-    raise NotImplementedError(f"{type(storage).__name__}, {dtype}")
+def staging_of(format: Any, dtype: str) -> Staging:
+    """Return how the weights of ``format``, of ``dtype``, get on chip."""
+    raise NotImplementedError(f"{type(format).__name__}, {dtype}")
 
 
 @staging_of.register
-def _(storage: DenseFormat, dtype: str) -> Staging:
+def _(format: DenseFormat, dtype: str) -> Staging:
     del dtype
-    return Staging(storage.cols)
+    return Staging(format.cols)
 
 
 @staging_of.register
-def _(storage: TileBanksFormat, dtype: str) -> Staging:
+def _(format: TileBanksFormat, dtype: str) -> Staging:
     item = bits_of(dtype) // 8
-    row = storage.slots * item + storage.words * 4
-    share = row / (storage.step * item)
-    columns = storage.steps * storage.step
-    return Staging(columns, share, storage.bank, storage.keep, storage.apart)
+    row = format.slots * item + format.words * 4
+    share = row / (format.step * item)
+    columns = format.steps * format.step
+    return Staging(columns, share, format.bank, format.keep, format.apart)
 
 
 @staging_of.register
-def _(storage: KeptTilesFormat, dtype: str) -> Staging:
-    return replace(staging_of(storage.banks, dtype), run=storage.banks.step)
+def _(format: KeptTilesFormat, dtype: str) -> Staging:
+    return replace(staging_of(format.banks, dtype), run=format.banks.step)
 
 
 @staging_of.register
-def _(storage: BlockFormat, dtype: str) -> Staging:
-    (bucket,) = storage.buckets.parts
-    columns, across = bucket.slots * storage.block_cols, storage.block_cols
-    if not storage.kept:
+def _(format: BlockFormat, dtype: str) -> Staging:
+    (bucket,) = format.buckets.parts
+    columns, across = bucket.slots * format.block_cols, format.block_cols
+    if not format.kept:
         return Staging(columns, run=across)
-    block = storage.block_rows * across * bits_of(dtype) / 8
-    unread = (bucket.slots * storage.down - storage.kept) * block
-    return Staging(columns, run=across, mean=storage.kept * across / storage.down, unread=unread)
+    block = format.block_rows * across * bits_of(dtype) / 8
+    unread = (bucket.slots * format.down - format.kept) * block
+    return Staging(columns, run=across, mean=format.kept * across / format.down, unread=unread)
 
 
 @staging_of.register
-def _(storage: TwoFourFormat, dtype: str) -> Staging:
-    whole = storage.row_blocks * storage.lanes * storage.steps * storage.step * bits_of(dtype) / 8
-    return Staging(storage.cols, storage.nbytes(dtype) / whole, halves=True)
+def _(format: TwoFourFormat, dtype: str) -> Staging:
+    whole = format.row_blocks * format.lanes * format.steps * format.step * bits_of(dtype) / 8
+    return Staging(format.cols, format.nbytes(dtype) / whole, halves=True)
 
 
 def tile_demand(

@@ -1,4 +1,4 @@
-"""A tiled contraction as an option: its demand follows from storage and tile."""
+"""A tiled contraction as an option: its demand follows from format and tile."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.tile_demand import staging_of, tile_demand
 
 
-def stored_demand(c: Contraction, storage: Any, tile: ThreadBlockTile, on: Chip) -> Demand:
-    """Return the demand of ``c`` with weights in ``storage``, in tiles of ``tile``."""
-    rows, staging = tile_choice.known_rows(c.lead), staging_of(storage, c.dtype)
-    nbytes = storage.nbytes(c.dtype) - staging.unread + tile_choice.activation_bytes(c)
+def stored_demand(c: Contraction, format: Any, tile: ThreadBlockTile, on: Chip) -> Demand:
+    """Return the demand of ``c`` with weights in ``format``, in tiles of ``tile``."""
+    rows, staging = tile_choice.known_rows(c.lead), staging_of(format, c.dtype)
+    nbytes = format.nbytes(c.dtype) - staging.unread + tile_choice.activation_bytes(c)
     return tile_demand((rows, c.features), staging, tile, c.dtype, on, nbytes=nbytes)
 
 
 def tile_option(
     name: str,
-    storage: Any,
+    format: Any,
     tile: ThreadBlockTile,
     where: tuple[Contraction, Chip],
     build: Callable[[], tirx.PrimFunc],
@@ -35,5 +35,5 @@ def tile_option(
 ) -> Option:
     """Return the option ``name`` of a contraction on a chip, which ``build`` builds."""
     c, on = where
-    demand = stored_demand(c, storage, tile, on)
-    return Option(name, kernel, storage, work, seconds(demand, on), build, demand, tile)
+    demand = stored_demand(c, format, tile, on)
+    return Option(name, kernel, format, work, seconds(demand, on), build, demand, tile)

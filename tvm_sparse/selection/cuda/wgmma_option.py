@@ -51,16 +51,16 @@ def wgmma_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option
         if features > c.features or EDGE > c.columns:
             continue
         kept = int(np.count_nonzero(scan.block_counts(features, EDGE)))
-        storage = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
+        format = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
         tile = tile_of(rows, features, limit, item_bytes(c.out_dtype))
-        nbytes = storage.nbytes(c.dtype) + activation_bytes(c)
+        nbytes = format.nbytes(c.dtype) + activation_bytes(c)
         yield Option(
             "block",
             "wgmma",
-            storage,
-            storage.stored * features * EDGE / (c.features * c.columns),
-            UNMEASURED * seconds(rows, (storage.down, kept), tile, nbytes, on),
-            partial(wgmma_blocks, c, storage, tile),
+            format,
+            format.stored * features * EDGE / (c.features * c.columns),
+            UNMEASURED * seconds(rows, (format.down, kept), tile, nbytes, on),
+            partial(wgmma_blocks, c, format, tile),
         )
 
 

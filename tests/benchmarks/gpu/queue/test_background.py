@@ -19,7 +19,7 @@ class Kernel:
 
 def build(kernel, target, place, *, ptx):
     if kernel.name == "broken":
-        raise ValueError("no storage")
+        raise ValueError("no format")
     (place / "arrays").mkdir(parents=True, exist_ok=True)
     (place / "code").mkdir(exist_ok=True)
 
@@ -45,7 +45,7 @@ def test_kernels_are_there_when_they_were_waited_for(tmp_path, threads):
     beside.pack(kernels)
     beside.wait_for([kernels[2]])
     assert (tmp_path / "b" / "arrays").exists()
-    with pytest.raises(ValueError, match="no storage"):
+    with pytest.raises(ValueError, match="no format"):
         beside.wait_for(kernels)
     beside.finish()
 

@@ -1,4 +1,4 @@
-"""Other storages of a layer as tasks: the near ones, each once, with records that compile reads."""
+"""Other formats of a layer as tasks: the near ones, each once, with records that compile reads."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tvm_sparse.selection.candidates import sparse_candidates
 from tvm_sparse.selection.choose import Choice
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.tuning.database import Database
+from tvm_sparse.tuning.formats import format_tasks
 from tvm_sparse.tuning.recorded import recorded_rules
-from tvm_sparse.tuning.storages import storage_tasks
 from tvm_sparse.tuning.tuner import Settings, Tuner
 
 CONTRACTION = Contraction((64,), 64, 256)
@@ -38,14 +38,14 @@ def candidates():
 def choice(name="fc", contraction=CONTRACTION, **times):
     chosen = candidates()["balanced"]
     layer = Layer(name, "linear", contraction, MATRIX)
-    return layer, Choice(chosen, chosen.storage.encode(MATRIX), {**TIMES, **times})
+    return layer, Choice(chosen, chosen.format.encode(MATRIX), {**TIMES, **times})
 
 
 def names(choices, config=None):
-    return [t.name for t in storage_tasks(choices, host(), config or ts.Config())]
+    return [t.name for t in format_tasks(choices, host(), config or ts.Config())]
 
 
-def test_storages_near_to_the_chosen_one_are_tasks():
+def test_formats_near_to_the_chosen_one_are_tasks():
     assert names([choice()]) == ["fc as unstructured"]
     assert names([choice(block=13.0)]) == ["fc as block", "fc as unstructured"]
     assert names([choice(unstructured=14.0)]) == []
@@ -64,10 +64,10 @@ def test_a_layer_that_has_no_choice_has_none(contraction, config):
 
 
 def test_equal_layers_are_one_task_with_valid_arguments():
-    (task,) = storage_tasks([choice("a"), choice("b")], host(), ts.Config())
+    (task,) = format_tasks([choice("a"), choice("b")], host(), ts.Config())
     assert (task.layers, task.calls, task.instead_of) == (("a", "b"), 2, "balanced")
     assert len(task.func.params) == 1 + len(task.fixed) + task.outputs
-    stored = candidates()["unstructured"].storage.encode(MATRIX).values()
+    stored = candidates()["unstructured"].format.encode(MATRIX).values()
     assert all((task.fixed[i] == array).all() for i, array in enumerate(stored, start=1))
 
 
@@ -78,8 +78,8 @@ class Slow(FakeMeasurer):
         return 1.0 if values == default else 0.5
 
 
-def test_compile_measures_a_storage_as_its_record_says(tmp_path):
-    tasks = storage_tasks([choice()], host(), ts.Config())
+def test_compile_measures_a_format_as_its_record_says(tmp_path):
+    tasks = format_tasks([choice()], host(), ts.Config())
     database = Database(tmp_path)
     Tuner(Slow(host()), database, Settings(trials=4, batch=3, population=8)).run(tasks)
     func = candidates()["unstructured"].func
@@ -91,11 +91,11 @@ def test_compile_measures_a_storage_as_its_record_says(tmp_path):
 
 
 def test_the_model_s_own_tasks_come_first(monkeypatch):
-    monkeypatch.setattr("tvm_sparse.tuning.storages.WITHIN", 1e9)
+    monkeypatch.setattr("tvm_sparse.tuning.formats.WITHIN", 1e9)
     x = torch.from_numpy(integers(np.random.default_rng(5), (8, 64)))
     place = ts.load(network(0), (x,)), parse_target("cpu"), ts.Config(measure=False), (), {}
     own = [t.workload for t in tasks_of(*place)]
-    every = tasks_of(*place, storages=True)
+    every = tasks_of(*place, formats=True)
     assert [t.workload for t in every][: len(own)] == own
     assert all(t.instead_of for t in every[len(own) :])
     assert len(every) > len(own)

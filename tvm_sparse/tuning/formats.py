@@ -18,7 +18,7 @@ from tvm_sparse.tuning.workload import Workload, workload_of
 from tvm_sparse_runtime.libraries import CUBLASLT
 
 WITHIN = 1.3
-"""Time over the chosen storage's up to which another one may catch up when it is tuned."""
+"""Time over the chosen format's up to which another one may catch up when it is tuned."""
 
 
 class RememberingChooser(Chooser):
@@ -29,23 +29,23 @@ class RememberingChooser(Chooser):
         self.choices: list[tuple[Layer, Choice]] = []
 
     def choose(self, layer: Layer) -> Choice:
-        """Return the storage of ``layer`` and record the decision."""
+        """Return the format of ``layer`` and record the decision."""
         choice = super().choose(layer)
         self.choices.append((layer, choice))
         return choice
 
 
-def storage_tasks(
+def format_tasks(
     choices: list[tuple[Layer, Choice]],
     target: Target,
     config: Config,
     skipped: Callable[[str, str], None] = lambda name, why: None,
 ) -> list[Task]:
-    """Return a task for each storage that is at most :data:`WITHIN` slower than a layer's chosen.
+    """Return a task for each format that is at most :data:`WITHIN` slower than a layer's chosen.
 
     Its function is the operator alone, as the choice measures it: with a record, ``compile``
-    measures the tuned schedule of each storage and takes the fastest. Equal functions are one
-    task. Layers with a forced storage, or with a symbolic batch, have none.
+    measures the tuned schedule of each format and takes the fastest. Equal functions are one
+    task. Layers with a forced format, or with a symbolic batch, have none.
     """
     tasks: dict[Workload, Task] = {}
     for layer, choice in choices:
@@ -57,7 +57,7 @@ def storage_tasks(
             if workload in tasks:
                 tasks[workload] = tasks[workload].with_call((layer.name,))
                 continue
-            arrays = candidate.storage.encode(layer.matrix).values()
+            arrays = candidate.format.encode(layer.matrix).values()
             fixed = dict(enumerate(arrays, start=1))
             call = Call(name, (layer.name,), fixed, 1 + len(fixed))
             task = task_of(candidate.func, target, call, workload)
@@ -69,7 +69,7 @@ def storage_tasks(
 
 
 def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> list[Candidate]:
-    """Return the storages of ``layer`` that are near to the chosen one, as far as is known."""
+    """Return the formats of ``layer`` that are near to the chosen one, as far as is known."""
     fixed = not config.sparse or config.forced(layer.name) is not None
     static = all(isinstance(extent, int) for extent in layer.contraction.lead)
     if fixed or not static or not (layer.matrix == 0).any():
