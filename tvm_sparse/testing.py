@@ -148,10 +148,10 @@ def _check_format(kind: Kind, pattern: Pattern, format: Any, shape: tuple[int, i
                 sized = _sized(format, matrix, pattern)
             except SparseError:
                 continue
-            _check_format(kind, sized, matrix)
+            _check_round_trip(kind, sized, matrix)
 
 
-def _check_format(kind: Kind, sized: Any, matrix: np.ndarray) -> None:
+def _check_round_trip(kind: Kind, sized: Any, matrix: np.ndarray) -> None:
     name, before = f"{type(sized).__name__} {matrix.dtype} {matrix.shape}", matrix.copy()
     arrays = sized.encode(matrix)
     decoded = sized.decode(arrays)
@@ -183,7 +183,7 @@ def _check_operators(kind: Kind, pattern: Pattern, shape: tuple[int, int]) -> No
     for candidate in offered(contraction, Scan(matrix), target) if offered else ():
         if isinstance(candidate, str):
             continue
-        _check_format(kind, candidate.format, matrix)
+        _check_round_trip(kind, candidate.format, matrix)
         built = build_function(candidate.func, target, kind.schedules)
         out = tvm.runtime.tensor(np.full(contraction.output_shape, np.nan, np.float32))
         arrays = candidate.format.encode(matrix).values()
