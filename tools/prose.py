@@ -1,4 +1,4 @@
-"""Check the words of docstrings and pages: no sentence is too long to be read once.
+"""Check the words of docstrings, comments and pages: one word a thing, no sentence too long.
 
     python tools/prose.py
 
@@ -9,8 +9,11 @@ that scripts write.
 from __future__ import annotations
 
 import ast
+import inspect
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +27,8 @@ SOURCES = (
     "emulator",
     "tools",
     "benchmarks",
+    "tests",
+    "examples",
 )
 LEFT_OUT = (
     "performance",
@@ -37,12 +42,14 @@ LEFT_OUT = (
 
 MOST_WORDS = 30
 INSTEAD = {
-    "utilise": "use",
-    "utilize": "use",
+    "utili[sz]e": "use",
     "leverage": "use",
     "please": "nothing",
     "simply": "nothing",
+    "storages?": "format; layout, of a file's tensors",
+    "keep of bank": "n of m",
 }
+"""Expressions, each with what to write. They match whole words, in any case."""
 
 CODE = re.compile(r":[a-z]+:`[^`]*`|``+[^`]+``+|`[^`]+`")
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -76,16 +83,38 @@ def checked(text: str, file: str) -> Iterator[Finding]:
             if len(words) > MOST_WORDS:
                 yield Finding(file, f"{len(words)} words, {MOST_WORDS} at most", sentence)
             for word, better in INSTEAD.items():
-                if word in sentence.lower():
-                    yield Finding(file, f"'{word}': write '{better}'", sentence)
+                if found := re.search(rf"\b{word}\b", sentence, re.I):
+                    yield Finding(file, f"'{found[0]}': write '{better}'", sentence)
 
 
 def _in_sources() -> Iterator[Finding]:
     for file in sorted(f for root in SOURCES for f in (ROOT / root).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node) or ""
-                yield from checked(_prose(text), f"{file.relative_to(ROOT)}:{_line(node)}")
+        code = file.read_text(encoding="utf-8")
+        for line, text in (*_docstrings(code), *_comments(code)):
+            yield from checked(text, f"{file.relative_to(ROOT)}:{line}")
+
+
+def _docstrings(code: str) -> Iterator[tuple[int, str]]:
+    """Yield the prose of each docstring, those of constants and fields too, with its line."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                yield node.lineno, _prose(inspect.cleandoc(node.value.value))
+
+
+def _comments(code: str) -> Iterator[tuple[int, str]]:
+    """Yield each comment with its line; those of lines one below the other are one."""
+    found: list[tuple[int, str]] = []
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, text = token.start[0], token.string.lstrip("# ")
+        own = not token.line[: token.start[1]].strip()
+        if own and found and found[-1][0] + found[-1][1].count("\n") + 1 == line:
+            found[-1] = found[-1][0], f"{found[-1][1]}\n{text}"
+        else:
+            found.append((line, text))
+    yield from found
 
 
 def _in_pages() -> Iterator[Finding]:
@@ -98,12 +127,9 @@ def _in_pages() -> Iterator[Finding]:
 
 
 def _prose(docstring: str) -> str:
-    """Return a docstring without its indented blocks, which are code."""
-    return re.sub(r"(?:^|\n\n)(?:[ ]{4,}.*\n?|\n)+", "\n\n", docstring)
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 1)
+    """Return a docstring without its indented blocks, which are code, and names of parameters."""
+    text = re.sub(r"(?:^|\n\n)(?:[ ]{4,}.*\n?|\n)+", "\n\n", docstring)
+    return re.sub(r"^\w+(?:, \w+)*\n(?=    \S)", "\n", text, flags=re.M)
 
 
 if __name__ == "__main__":

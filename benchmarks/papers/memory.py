@@ -11,9 +11,9 @@ from tvm_sparse.passes.finish.assemble import seen
 
 
 def planned_bytes(library: Any, *inputs: Any) -> int:
-    """Return the bytes of all storages that one call allocates, outputs included.
+    """Return the bytes of all buffers that one call allocates, outputs included.
 
-    The compiler shares storages between activations that do not live at the same time, so their
+    The compiler shares buffers between activations that do not live at the same time, so their
     sum is the peak. Scratch of single kernels on the stack does not count.
     """
     machine = relax.VirtualMachine(library.executable, tvm.cpu())

@@ -12,6 +12,8 @@ from . import elf, fields, files, manifest, parsing, requirements, trust
 from .errors import RuntimeArtifactError, shown
 from .manifest import FileRecord, Manifest
 
+OWN = frozenset({manifest.FILE_NAME, trust.SIGNATURE_FILE})
+"""Files of an artifact that its manifest does not list."""
 _MANIFEST_LIMIT = 64 << 20
 
 
@@ -65,6 +67,25 @@ def opened(
         yield chosen, (names[0], names[-1])
 
 
+def intact(directory: Path) -> Manifest:
+    """Return the manifest of an artifact for any machine, all of whose files are as it says.
+
+    Raises
+    ------
+    RuntimeArtifactError
+        The first thing that is wrong.
+    """
+    loaded = read_manifest(directory)
+    try:
+        _check_names(loaded, directory)
+        for name, expected in loaded.files.items():
+            with files.opened(directory / name) as descriptor:
+                _check_file(directory / name, descriptor, expected, hashes=True)
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+    return loaded
+
+
 def read_manifest(directory: Path, keys: Sequence[Any] | None = None) -> Manifest:
     """Read and check ``manifest.json`` alone, and its signature where ``keys`` are given."""
     path = directory / manifest.FILE_NAME
@@ -98,8 +119,7 @@ def _signature(directory: Path) -> bytes | None:
 
 def _check_names(loaded: Manifest, directory: Path) -> None:
     """Refuse a directory whose files are not exactly those of the manifest."""
-    ours = {manifest.FILE_NAME, trust.SIGNATURE_FILE}
-    present = {path.name for path in directory.iterdir()} - ours
+    present = {path.name for path in directory.iterdir()} - OWN
     extra, missing = present - loaded.files.keys(), loaded.files.keys() - present
     if missing:
         raise RuntimeArtifactError(

@@ -39,6 +39,6 @@ PASS_CONFIG: dict[str, Any] = {
     "tirx.disable_storage_rewrite": True,
     "relax.backend.use_cuda_graph": True,
 }
-"""Copies to shared memory are asynchronous where a schedule says so. Storage rewriting would give
+"""Copies to shared memory are asynchronous where a schedule says so. `StorageRewrite` would give
 such buffers vector types, which the asynchronous copies do not understand; ptxas allocates
 registers itself. All kernels but those that touch inputs and outputs become one CUDA graph."""

@@ -34,6 +34,12 @@ def test_whole_runs_are_timed_with_their_kernels():
     assert total > 0
 
 
+def test_tensors_of_torch_may_be_bfloat16():
+    model, x = nn.Linear(32, 16).bfloat16().eval(), torch.randn(4, 32).bfloat16()
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    assert [k.us for k in library.profile(x, repeat=1)]
+
+
 def test_arguments_may_be_named():
     class Sum(nn.Module):
         def forward(self, first, second):

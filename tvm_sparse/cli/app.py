@@ -14,6 +14,7 @@ from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
 from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.explain import explain_command
+from tvm_sparse.cli.hub import pull_command, push_command
 from tvm_sparse.cli.inspect import inspect_command
 from tvm_sparse.cli.machine import machine_command
 from tvm_sparse.cli.passes import passes_command
@@ -40,6 +41,8 @@ app.command("tune")(tune_command)
 app.command("compile")(compile_command)
 app.command("refresh")(refresh_command)
 app.command("run")(run_command)
+app.command("push")(push_command)
+app.command("pull")(pull_command)
 app.command("bench")(bench_command)
 app.command("explain")(explain_command)
 app.command("passes")(passes_command)

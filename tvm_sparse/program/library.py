@@ -148,7 +148,7 @@ class Library:
 
     def profile(self, *inputs: Any, repeat: int = 10, **named: Any) -> list[Kernel]:
         """Run on this machine and return every kernel in call order with its median time."""
-        return profile(self, self._tensors(inputs, named), repeat)
+        return profile(self, self.arrays(*inputs, **named), repeat)
 
     def verdict(self) -> str:
         """Return in one phrase what was reached: sparse layers, their gain, bytes of weights.

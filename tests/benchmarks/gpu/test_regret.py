@@ -23,11 +23,10 @@ BEYOND = {
 }
 """Gains that the model does not see, so that dense is taken.
 
-Half a microsecond of a launch (4.7 us measured, dense 5.3). A dense kernel at 8 rows that the model
-takes for faster than it is (54.6 us measured, 42.8 modelled), beside a stream that it takes for
-slower (43.2 us, 49.9). Banks at 4096 rows, which the model takes for slower than they are: at 90 %
-zeros 1822 us measured and 2100 modelled, at 95 % 1735 and 2044, our dense kernel 2153 and 2169.
-There the dense library is faster than either."""
+Half a microsecond of a launch (4.7 us measured, dense 5.3). A dense kernel at 8 rows, 54.6 us
+measured and 42.8 modelled, beside a stream, 43.2 and 49.9. Banks at 4096 rows, which the
+model takes for slower than they are: at 90 % zeros 1822 us measured and 2100 modelled, at 95 % 1735
+and 2044, our dense kernel 2153 and 2169. There the dense library is faster than either."""
 
 
 def test_regret():

@@ -38,8 +38,8 @@ QUARTERS = 4
 """Passes of a warp's accesses of 16 bytes."""
 
 PLACE_PASSES, CHAIN_PASSES = 3.0, 0.2
-"""Passes of 32 values of a byte that are placed at random, and so many more for each value of a
-bank where it is loaded by itself (counted by the executor: benchmarks/gpu/modelled_grid.py)."""
+"""Passes of 32 bytes that are written at random; a value of a bank that is loaded alone takes
+so many more. The executor counted both (benchmarks/gpu/modelled_grid.py)."""
 
 COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 8.0, 40.0, 1.3
 """Instructions of a copy of 16 bytes, of a warp in a step, and of a product that tensor cores or
