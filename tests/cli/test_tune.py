@@ -42,3 +42,14 @@ def test_the_command_merges_lists_and_exports(call, tmp_path, monkeypatch):
 def test_wrong_usage(call, tmp_path, monkeypatch, arguments, status):
     monkeypatch.chdir(tmp_path)
     assert "Traceback" not in call("tune", *arguments, status=status).stderr
+
+
+def test_the_old_name_of_an_option_says_the_new_one(call, pt2, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("tvm_sparse.cli.tune._tune", lambda *given: asked.append(given[-1]))
+    monkeypatch.setattr("tvm_sparse.cli.tune._show", lambda *_: {})
+    monkeypatch.setattr("tvm_sparse.cli.tune.load_model", lambda *_, **__: None)
+    call("tune", pt2, "-d", tmp_path / "records", "--formats")
+    done = call("tune", pt2, "-d", tmp_path / "records", "--storages")
+    assert asked[0] == asked[1] and asked[1]["formats"]
+    assert "--formats" in done.stderr

@@ -105,3 +105,8 @@ def test_compiling_afterwards_gives_the_same_results(tuned):
 def test_what_cannot_be_measured_is_refused(tmp_path, options, word):
     with pytest.raises(InputError, match=word):
         ts.tune(network(0), (X,), database=tmp_path, config=CONFIG, **options)
+
+
+def test_the_old_name_of_an_option_warns():
+    with pytest.warns(FutureWarning, match="formats="), pytest.raises(InputError):
+        ts.tune(network(0), (X,), target="cpu:none", storages=True)
