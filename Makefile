@@ -39,7 +39,7 @@ quick: $(DEV)  ## Run the tests that compile little (a minute and a half on one 
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(QUICK) $(ARGS)
 
 test: $(DEV)  ## Run the tests, slow ones left out
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-slow: $(DEV)  ## Run the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(ARGS)

@@ -11,15 +11,19 @@ from tvm_sparse.base import targets
 LOW = 0
 """Code of this level computes the same, and is made in less than half of the time."""
 
-ROOMS = frozenset({"dynamo", "frontends"})
-"""Rooms that ask what is computed, not how. Their slow tests have the level that users have."""
+ROOMS = frozenset({"dynamo", "frontends", "passes", "planning", "quantization"})
+"""Rooms that ask what is computed, not how."""
+
+AS_USERS = ("optimised", "slow")
+"""Marks of their tests that have the level which users have, like all tests elsewhere."""
 
 _for_users = targets._llvm
 
 
 def set_level(item: pytest.Item) -> None:
     """Let this machine's targets have the level that ``item`` needs."""
-    low = item.nodeid.split("/")[1] in ROOMS and not item.get_closest_marker("slow")
+    marked = any(item.get_closest_marker(name) for name in AS_USERS)
+    low = item.nodeid.split("/")[1] in ROOMS and not marked
     targets._llvm = _low if low else _for_users
 
 

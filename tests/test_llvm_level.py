@@ -22,6 +22,7 @@ class Item:
         (Item("tests/frontends/onnx/test_model.py::test"), 0),
         (Item("tests/dynamo/test_backend.py::test[x/y]"), 0),
         (Item("tests/frontends/test_load.py::test", "slow"), None),
+        (Item("tests/passes/test_definitions.py::test", "optimised"), None),
         (Item("tests/ops/test_block.py::test"), None),
         (Item("tests/test_frontends.py::test"), None),
     ],

@@ -1,10 +1,12 @@
 """The demonstration itself, shortened, and what it refuses."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
+from tvm_sparse.demo import digits
 from tvm_sparse.demo import run as demo
 from tvm_sparse.errors import SparseError
 
@@ -13,7 +15,10 @@ from tvm_sparse.errors import SparseError
 def result(tmp_path_factory):
     told = []
     output = tmp_path_factory.mktemp("demo") / "digits.tvms"
-    found = demo.run(output, epochs=2, fine_tuning=1, progress=lambda *what: told.append(what))
+    small = partial(digits.build_model, (16, 32, 64, 64), (512, 256))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digits, "build_model", small)
+        found = demo.run(output, epochs=3, fine_tuning=1, progress=lambda *what: told.append(what))
     return found, output, told
 
 

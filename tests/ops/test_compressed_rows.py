@@ -77,7 +77,7 @@ def test_other_instruction_sets(cpu):
     assert_exact(Contraction((20,), 160, 16), 0.5, target=host(cpu))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     rows=st.integers(1, 80),
     features=st.integers(1, 70),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
@@ -47,6 +47,7 @@ def check(c):
     np.testing.assert_array_equal(sums(c, dense(c, plain, host()), plain, weight, x), expected)
 
 
+@settings(max_examples=10)
 @given(st.integers(1, 3), EXTENT, EXTENT, st.sampled_from(FEATURES), st.booleans())
 def test_every_image(batch, height, width, features, narrow):
     c = pointwise(batch, height, width, features=features)

@@ -117,7 +117,7 @@ def test_other_instruction_sets(cpu):
     assert_exact(c, target=host(cpu))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(
     wide=st.integers(1, 70),
     taps=st.integers(1, 4),

@@ -95,7 +95,7 @@ def test_other_instruction_sets(cpu):
     assert_exact(grouped(WINDOWS[1], 16, 32, 2), target=host(cpu))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     wide=st.integers(1, 40),
     columns=st.integers(16, 40),

@@ -32,7 +32,7 @@ def expected(x: np.ndarray, axis: int, count: int, descending: bool) -> np.ndarr
     return np.take(order, range(count), axis)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_places_are_those_of_a_stable_sort(data):
     shape = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))

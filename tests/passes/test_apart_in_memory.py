@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 import tvm_sparse as ts
 
 
+@pytest.mark.optimised
 def test_kernels_of_open_programs_do_not_share_memory():
     model, x = nn.Conv2d(16, 32, 3, padding=1), torch.rand(2, 16, 9, 9)
     dims = ({0: torch.export.Dim("batch", max=8)},)

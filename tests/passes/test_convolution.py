@@ -116,7 +116,7 @@ def test_every_format_of_groups(channels, features, groups, force):
     assert decision.sparsity == pytest.approx(float((layer.weight == 0).float().mean()))
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=5)
 @given(data=st.data())
 def test_any_shape(data):
     rank = data.draw(st.integers(1, 3))

@@ -178,6 +178,7 @@ def instructions(library: ts.Library, pattern: str) -> list[str]:
     return found
 
 
+@pytest.mark.optimised
 def test_clamps_behind_a_layer_are_two_instructions_a_vector_and_relu_is_one():
     x = torch.randn(1, 32, 8, 8)
     for function, wanted in ((F.relu, {"vmaxps"}), (F.relu6, {"vmaxps", "vminps"})):

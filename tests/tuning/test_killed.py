@@ -63,7 +63,7 @@ def killed(tmp_path):
     """Return the records of a session that was killed, and the processes that it had."""
     path = tmp_path / "records" / "records.jsonl"
     process = subprocess.Popen([sys.executable, "-c", SESSION, str(tmp_path)])
-    wait_for(lambda: len(lines(path)) >= 4 or process.poll() is not None)
+    wait_for(lambda: len(lines(path)) >= 2 or process.poll() is not None)
     processes = workers(process.pid)
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -75,7 +75,7 @@ def test_a_killed_session_goes_on_with_all_that_it_measured(killed, tmp_path):
     with path.open("ab") as file:
         file.write(lines(path)[-1][:60])  # what a kill in the middle of a write leaves
     before = [r.model_dump_json() for r in Database(path)]
-    assert len(before) >= 4
+    assert len(before) >= 2
     session, database = tuned(path, tmp_path / "others", len(before) + 3)
     after = [r.model_dump_json() for r in database]
     points = [r.point for r in database if not r.confirmed]

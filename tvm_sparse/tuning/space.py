@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import tvm
@@ -52,15 +53,19 @@ class Space:
         """
         return tvm.IRModule({"main": self.func})
 
-    @property
+    @cached_property
     def default(self) -> Point:
         """The rule's own choice."""
         return self.point(self.variants[0])
 
+    @cached_property
+    def _outlines(self) -> list[list[tuple[str, str]]]:
+        """The outline of each variant."""
+        return [_outline(variant) for variant in self.variants]
+
     def point(self, schedule: s_tir.Schedule) -> Point:
         """Return the decisions of a schedule of this space."""
-        outline = _outline(schedule)
-        variant = next(i for i, v in enumerate(self.variants) if _outline(v) == outline)
+        variant = self._outlines.index(_outline(schedule))
         decisions = schedule.trace.decisions
         values = (_value(i, decisions[i]) for i in schedule.trace.insts if i in decisions)
         return Point(variant, tuple(values))
