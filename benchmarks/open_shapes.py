@@ -2,12 +2,15 @@
 
     python -m benchmarks.open_shapes                       # one thread, dense and 75 % zeros
     python -m benchmarks.open_shapes --networks encoder --numbers float32 --sparsities 0.75
+    python -m benchmarks.open_shapes --threads 2 --peers   # beside onnxruntime and OpenVINO, too
 
 Writes ``results/open_shapes.json``: a row for each shape with the milliseconds of the closed
-program of that shape and of the one open program, in turns, and their ratio. Rows of networks,
-numbers and sparsities that are not asked for stay; each names its machine. Times are the
-processor's time of the calling thread: what else a shared machine does counts less than in time
-that passes. Every output is checked before anything is timed: floats against eager PyTorch, bytes
+program of that shape and of the one open program, in turns, and their ratio. ``--peers`` adds those
+of dense runtimes in the same numbers, with files of that shape and with one open file. Rows of
+networks, numbers, sparsities and threads that are not asked for stay; each names its machine and
+its clock. On one thread that is the processor's time of the caller: what else a shared machine does
+counts less in it. Where several threads or other runtimes compute, it is the time that passes.
+Every output is checked before anything is timed: floats against eager PyTorch, bytes of ours
 against the closed program.
 """
 
@@ -16,35 +19,44 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 TOLERANCE = {"float32": 1e-4, "int8": 5e-2}
 """Largest relative error. Of bytes, a rounding that falls to the other side is one step."""
 
+SECONDS = 0.04
+"""How long a program runs in each of its turns."""
+
+CLOCKS = {
+    "processor time of the thread": time.thread_time_ns,
+    "time that passes": time.perf_counter_ns,
+}
+"""By what rows call them."""
+
 
 def main() -> None:
     options = _arguments()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+        os.environ[name] = str(options.threads)
     import torch
 
     from benchmarks.harness.common import environment, load, save
 
-    torch.set_num_threads(1)
-    asked = (options.networks, options.numbers, options.sparsities)
+    torch.set_num_threads(options.threads)
+    asked = (options.networks, options.numbers, options.sparsities, [options.threads])
     rows = [row for row in load("open_shapes").get("rows", []) if not _is_asked(row, asked)]
-    here = environment(1)
+    here = environment(options.threads)
     machine = {"cpu": here["cpu"], "shared": options.shared}
     for name in options.networks:
         for numbers in options.numbers:
             for sparsity in options.sparsities:
                 for row in measure(name, numbers, sparsity, options):
                     rows.append(row | machine)
-                    about = here | {"clock": "processor time of the thread"}
-                    save("open_shapes", {"environment": about, "rows": rows})
+                    save("open_shapes", {"environment": here, "rows": rows})
                     print(json.dumps(row), flush=True)
 
 
@@ -57,6 +69,7 @@ def measure(
     import tvm_sparse as ts
     from benchmarks.cases.open_networks import NETWORKS
     from benchmarks.harness.common import relative_error
+    from benchmarks.peers.open_files import OpenFile
 
     network, config = NETWORKS[name], ts.Config(measure=options.measure)
     torch.manual_seed(0)
@@ -71,48 +84,40 @@ def measure(
 
     calibration = torch.randn(*network.example)
     opened = compiled(calibration, dynamic_shapes=(network.dims(),))
-    for shape in network.shapes:
-        x = torch.randn(*shape)
-        calibration = calibration if numbers == "float32" else x
-        closed = compiled(x)
-        expected = model(x) if numbers == "float32" else closed(x)
-        error = max(relative_error(program(x), expected) for program in (closed, opened))
-        if numbers == "float32" and error > TOLERANCE[numbers]:
-            raise SystemExit(f"{name} {shape}: error {error}")
-        one, other = in_turns(lambda c=closed, x=x: c(x), lambda x=x: opened(x), options.rounds)
-        yield {
-            "network": name,
-            "numbers": numbers,
-            "sparsity": sparsity,
-            "shape": list(shape),
-            "closed_ms": one * 1e3,
-            "open_ms": other * 1e3,
-            "ratio": other / one,
-            "error": error,
-        }
+    known = {"network": name, "numbers": numbers, "sparsity": sparsity, "threads": options.threads}
+    with tempfile.TemporaryDirectory() as folder:
+        given = (model, calibration, network.dims(), numbers, Path(folder))
+        peers = OpenFile(*given) if options.peers else None
+        for shape in network.shapes:
+            x = torch.randn(*shape)
+            calibration = calibration if numbers == "float32" else x
+            closed = compiled(x)
+            expected = model(x) if numbers == "float32" else closed(x)
+            programs = {"closed": lambda c=closed, x=x: c(x), "open": lambda x=x: opened(x)}
+            programs |= peers.programs(x, options.threads) if peers else {}
+            errors = {p: relative_error(run(), expected) for p, run in programs.items()}
+            if numbers == "float32" and max(errors.values()) > TOLERANCE[numbers]:
+                raise SystemExit(f"{name} {shape}: errors {errors}")
+            error = max(errors[which] for which in ("closed", "open"))
+            yield {**known, "shape": list(shape), **_timed(programs, options), "error": error}
 
 
-def _is_asked(row: dict[str, Any], asked: tuple[list[Any], ...]) -> bool:
-    values = (row["network"], row["numbers"], row["sparsity"])
+def _timed(programs: dict[str, Callable[[], Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the milliseconds of ours, of others, and the clock."""
+    from benchmarks.harness.common import PAUSE, interleaved
+
+    passes = options.peers or options.threads > 1
+    clock, pause = list(CLOCKS)[passes], PAUSE if options.threads > 1 else 0.0
+    taken = interleaved(programs, options.rounds, SECONDS, pause, CLOCKS[clock])
+    times = {name: found["median_us"] / 1e3 for name, found in taken.items()}
+    one, other = (times.pop(which) for which in ("closed", "open"))
+    own = {"closed_ms": one, "open_ms": other, "ratio": other / one, "clock": clock}
+    return own | ({"peers_ms": times} if times else {})
+
+
+def _is_asked(row: Mapping[str, Any], asked: tuple[list[Any], ...]) -> bool:
+    values = (row["network"], row["numbers"], row["sparsity"], row["threads"])
     return all(value in choices for value, choices in zip(values, asked, strict=True))
-
-
-def in_turns(
-    one: Callable[[], object], other: Callable[[], object], rounds: int, seconds: float = 0.04
-) -> tuple[float, float]:
-    """Return the median processor times in seconds of two programs that run in turns."""
-    found: tuple[list[float], list[float]] = ([], [])
-    begin = time.thread_time()
-    one()
-    calls = max(1, int(seconds / max(time.thread_time() - begin, 1e-6)))
-    for _ in range(rounds):
-        for program, times in zip((one, other), found, strict=True):
-            program()
-            for _ in range(calls):
-                begin = time.thread_time()
-                program()
-                times.append(time.thread_time() - begin)
-    return statistics.median(found[0]), statistics.median(found[1])
 
 
 def _arguments() -> argparse.Namespace:
@@ -123,6 +128,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--numbers", nargs="+", default=["float32", "int8"])
     parser.add_argument("--sparsities", type=float, nargs="+", default=[0.75, 0.0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peers", action="store_true", help="time onnxruntime and OpenVINO, too")
     parser.add_argument("--measure", action="store_true", help="measure formats when compiling")
     parser.add_argument("--shared", action="store_true", help="say that others used the machine")
     return parser.parse_args()

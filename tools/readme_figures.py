@@ -129,7 +129,7 @@ def runtime_size(record: dict[str, Any]) -> str:
 
 def open_shapes(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.open_shapes``."""
-    ratios = sorted(row["ratio"] for row in record["rows"])
+    ratios = sorted(row["ratio"] for row in record["rows"] if row["threads"] == 1)
     near = sum(ratio <= NEAR for ratio in ratios)
     return (
         f"One program with open extents takes {statistics.median(ratios):.2f} times in the median "

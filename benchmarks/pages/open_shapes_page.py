@@ -20,9 +20,9 @@ def write(pages: Path) -> None:
         (pages / "open_shapes.md").write_text(page(found), encoding="utf-8")
 
 
-def summary(found: Mapping[str, Any]) -> str:
-    """Return the median and the largest ratio, as README says it."""
-    ratios = [row["ratio"] for row in found["rows"]]
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the median and the largest ratio."""
+    ratios = [row["ratio"] for row in rows]
     within = sum(ratio <= MOST for ratio in ratios)
     return (
         f"{statistics.median(ratios):.2f} times in the median of {len(ratios)} networks and shapes,"
@@ -31,42 +31,85 @@ def summary(found: Mapping[str, Any]) -> str:
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """Return the page: a line for each network, numbers and shape."""
-    about = found["environment"]
+    """Return the page: a line for each network, numbers, threads and shape."""
+    rows = found["rows"]
     text = [
         "# Open extents beside closed ones",
         "",
         "Made by `python -m benchmarks.pages` from `benchmarks/results/open_shapes.json`, which",
         "`python -m benchmarks.open_shapes` writes: parts of networks, compiled once with open",
-        "extents, and once for each shape. Both run in turns on one thread; times are the",
-        f"{about['clock']}. Formats were chosen by the model.",
-        *_machines(found["rows"]),
+        "extents, and once for each shape. Both run in turns. Formats were chosen by the model.",
+        *_machines(rows),
         "",
-        f"**An open program takes {summary(found)}.**",
+        *_summaries(rows),
         f"The goal is {MEDIAN} in the median, and never above {MOST}.",
         "The error is relative to the largest output: of floats against PyTorch, of bytes against",
         "the closed program, whose roundings differ by single steps.",
         "",
-        "| open | numbers | zeros | shape | closed ms | open ms | ratio | error |",
-        "|---|---|---:|---|---:|---:|---:|---:|",
+        "| open | numbers | zeros | threads | shape | closed ms | open ms | ratio | error |",
+        "|---|---|---:|---:|---|---:|---:|---:|---:|",
     ]
-    text += ["| " + " | ".join(_cells(row)) + " |" for row in found["rows"]]
-    return "\n".join(text) + "\n"
+    text += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
+    beside = [row for row in rows if row.get("peers_ms")]
+    return "\n".join([*text, *(_beside_others(beside) if beside else [])]) + "\n"
+
+
+def _summaries(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each number of threads."""
+    counts = sorted({row["threads"] for row in rows})
+    return [
+        f"**On {count} thread{'s' * (count > 1)}, an open program takes "
+        f"{summary([row for row in rows if row['threads'] == count])}.**"
+        for count in counts
+    ]
 
 
 def _machines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each machine: the networks that it ran."""
-    networks: dict[tuple[str, bool], dict[str, None]] = {}
+    """Return a sentence for each machine and clock: the networks that it ran."""
+    networks: dict[tuple[str, bool, str], dict[str, None]] = {}
     for row in rows:
-        networks.setdefault((row["cpu"], row["shared"]), {})[row["network"]] = None
+        networks.setdefault((row["cpu"], row["shared"], row["clock"]), {})[row["network"]] = None
     return [
-        f"{cpu}{', which others used, too' if shared else ''}: {'; '.join(names)}."
-        for (cpu, shared), names in networks.items()
+        f"{cpu}{', which others used, too' if shared else ''}, {clock}: {'; '.join(names)}."
+        for (cpu, shared, clock), names in networks.items()
     ]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    shape = " x ".join(map(str, row["shape"]))
     times = [f"{row[name]:.3f}" for name in ("closed_ms", "open_ms")]
-    zeros, ratio = f"{row['sparsity']:.0%}", f"{row['ratio']:.3f}"
-    return [row["network"], row["numbers"], zeros, shape, *times, ratio, f"{row['error']:.1e}"]
+    return [*_known(row), *times, f"{row['ratio']:.3f}", f"{row['error']:.1e}"]
+
+
+def _known(row: Mapping[str, Any]) -> list[str]:
+    shape = " x ".join(map(str, row["shape"]))
+    return [row["network"], row["numbers"], f"{row['sparsity']:.0%}", str(row["threads"]), shape]
+
+
+def _beside_others(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of what dense runtimes take in the same numbers, and how ours compare."""
+    text = [
+        "",
+        "## Beside other runtimes",
+        "",
+        "Each reads a dense file of that shape (closed) and one with open extents. A ratio is what",
+        "ours takes of the fastest of them: closed of closed, open of open. Below 1 is faster.",
+        "",
+        "| open | numbers | zeros | threads | shape | fastest, closed ms | ours of it "
+        "| fastest, open ms | ours of it |",
+        "|---|---|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = _known(row)
+        for which in ("closed", "open"):
+            times = {
+                name.removesuffix(f", {which}"): ms
+                for name, ms in row["peers_ms"].items()
+                if name.endswith(f", {which}")
+            }
+            best = min(times, key=times.__getitem__, default="")
+            own = row[f"{which}_ms"]
+            cells += (
+                [f"{best} {times[best]:.3f}", f"{own / times[best]:.3f}"] if best else ["-"] * 2
+            )
+        text.append("| " + " | ".join(cells) + " |")
+    return text

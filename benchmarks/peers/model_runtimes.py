@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,20 @@ def _write_openvino(model: Any, x: torch.Tensor, file: Path) -> None:
     openvino.save_model(converted, file, compress_to_fp16=False)
 
 
-def _write_onnx(model: Any, x: torch.Tensor, file: Path) -> None:
-    torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(file)
+def write_onnx(
+    model: Any, x: torch.Tensor, file: Path, dims: Mapping[int, Any] | None = None
+) -> None:
+    """Write ``model``, with the open axes of ``x`` that ``dims`` names."""
+    shapes = {"dynamic_shapes": (dims,)} if dims else {}
+    torch.onnx.export(model, (x,), dynamo=True, verbose=False, **shapes).save(file)
 
 
-def write_quantised(model: Any, x: torch.Tensor, file: Path) -> None:
+def write_quantised(
+    model: Any, x: torch.Tensor, file: Path, dims: Mapping[int, Any] | None = None
+) -> None:
     """Write ``model`` in bytes, calibrated on ``x`` alone."""
     plain = file.with_suffix(".float.onnx")
-    _write_onnx(model, x, plain)
+    write_onnx(model, x, plain, dims)
     quantise(plain, file, [x.numpy()])
     plain.unlink()
 
@@ -79,7 +85,7 @@ def _open_onnx(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
 
 BASELINES: dict[str, tuple[Callable[[Any, torch.Tensor, Path], None], str, str]] = {
     "openvino": (_write_openvino, "openvino.xml", "openvino"),
-    "onnxruntime": (_write_onnx, "model.onnx", "onnxscript"),
+    "onnxruntime": (write_onnx, "model.onnx", "onnxscript"),
     "torch.compile": (_write_inductor, "inductor.pt2", "torch"),
     f"openvino{INT8}": (write_quantised, QUANTISED, "openvino"),
     f"onnxruntime{INT8}": (write_quantised, QUANTISED, "onnxscript"),
