@@ -35,10 +35,8 @@ ANOTHER_ORDER = {
     ("conv", "width"): {1},
     # Rows that are shorter than a vector are summed one by one, in vectors if they are open.
     ("attention", "length"): {TILE - 1},
-    # Closed planes are summed in vectors, those of open networks in lanes and parts of a row.
-    ("group norm", "batch"): set(EXTENTS),
+    # Planes of known extents are summed in vectors, and a rest; open ones row by row.
     ("group norm", "width"): set(EXTENTS),
-    ("mean of planes", "batch"): set(EXTENTS),
     ("mean of planes", "width"): set(EXTENTS),
 }
 """Where sums have another order, and results an error bound instead."""

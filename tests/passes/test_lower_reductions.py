@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tvm import relax
+from tvm import relax, tirx
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
@@ -47,6 +47,31 @@ def test_rows_and_columns_are_reduced_in_vectors(name, shape, axes, keepdims):
     x = np.random.default_rng(0).choice([-1.0, 1.0, 0.5, 2.0], shape).astype(np.float32)
     expected = theirs(x, axis=None if axes is None else tuple(axes), keepdims=keepdims)
     np.testing.assert_allclose(evaluate(after, x), expected, rtol=1e-6)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("name", [*REDUCTIONS, "variance"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((17,), [1]), ((4, 7, 7), [2, 3]), ((5, 65), [1]), ((3, 7, 65), [1, 2])]
+)
+def test_rows_and_columns_of_an_open_batch(name, shape, axes):
+    if name == "variance" and 1 + max(axes) <= len(shape):
+        pytest.skip("variances are those of rows alone")
+    ours, theirs = {**REDUCTIONS, "variance": (relax.op.variance, np.var)}[name]
+    n = tirx.Var("n", "int64")
+    after = LowerReductions()(module(lambda x: ours(x, axes), (n, *shape)))
+    assert operators(after).get(name, 0) == 0
+    for batch in (1, 2, 9):
+        x = np.random.default_rng(0).choice([-1.0, 1.0, 0.5, 2.0], (batch, *shape))
+        x = x.astype(np.float32)
+        np.testing.assert_allclose(evaluate(after, x), theirs(x, axis=tuple(axes)), rtol=1e-5)
+
+
+def test_open_rows_stay():
+    n = tirx.Var("n", "int64")
+    for shape, axes in (((4, n), [1]), ((n, 64), [0]), ((4, 5, n), [1])):
+        before = module(lambda x, axes=axes: relax.op.max(x, axes), shape)
+        assert operators(LowerReductions()(before)) == {"max": 1}
 
 
 @pytest.mark.parametrize(

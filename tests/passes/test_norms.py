@@ -57,6 +57,25 @@ def test_rows_of_neighbours(name):
 
 
 @pytest.mark.grid
+@pytest.mark.parametrize("name", ["groups of odd planes", "planes", "channels last, each its own"])
+def test_rows_of_neighbours_of_an_open_batch(name):
+    norm, (batch, *shape) = ROWS[name]
+    library = opened(norm.eval(), batch, shape)
+    assert "_moments" in " ".join(kernel.function for kernel in library.kernels)
+    for batch in (1, 2, 17):
+        x = torch.randn(batch, *shape) * 2 + 5
+        torch.testing.assert_close(library(x), norm(x), rtol=1e-5, atol=1e-5)
+
+
+def opened(module: nn.Module, batch: int, shape: list[int]) -> ts.Library:
+    """Return the library of ``module`` for any batch."""
+    dims = {0: torch.export.Dim("batch", min=1, max=20)}
+    config = ts.Config(measure=False, tuned=False)
+    x = torch.randn(batch, *shape)
+    return ts.compile(module, (x,), dynamic_shapes=(dims,), config=config)
+
+
+@pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_keep_their_definition(name):
     assert "_moments" not in kernels(*OTHERS[name])

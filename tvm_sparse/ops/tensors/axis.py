@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
 
 from tvm_sparse.ops.emit import lanes_from
 
@@ -50,6 +52,19 @@ def variable(dtype: str, lanes: int = 1) -> Any:
     Values that are used more than once are kept in one: expressions are written out at each use.
     """
     return T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
+
+
+def elements(shape: Sequence[Any]) -> Any:
+    """Return how many elements a tensor of ``shape`` has: a number if no extent is open."""
+    known = math.prod(int(e) for e in shape if isinstance(e, int | tirx.IntImm))
+    open_ones = [e for e in shape if not isinstance(e, int | tirx.IntImm)]
+    return topi.utils.prod(open_ones) * known if open_ones else known
+
+
+def rows_of(size: Any, width: int) -> Any:
+    """Return how many rows of ``width`` elements there are in ``size``, which may be open."""
+    rows = size // width
+    return rows if isinstance(size, int) else Analyzer().simplify(rows)
 
 
 def flat_view(buffer: tirx.Buffer, size: Any) -> Any:

@@ -14,8 +14,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.ieee import subtract
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.axis import flat_view, variable
-from tvm_sparse.ops.tensors.moments import MANY, NUMBERS, numbers_of
+from tvm_sparse.ops.tensors.moments import NUMBERS, loop_over, numbers_of
 
 _WIDEST = 4 * LANES
 """Channels side by side: additions of four vectors overlap, one would wait for itself."""
@@ -25,10 +26,10 @@ _WIDEST = 4 * LANES
 class Columns:
     """A tensor of ``(images, positions, channels)``, of which ``each`` neighbours are a group.
 
-    ``channels`` are whole vectors.
+    ``channels`` are whole vectors. The number of images may be open.
     """
 
-    images: int
+    images: Any
     positions: int
     channels: int
     each: int
@@ -51,17 +52,17 @@ def column_moments(x: te.Tensor, c: Columns, epsilon: float) -> te.Tensor:
     """
     bundles, count = c.channels // c.bundle, c.images * c.channels
     size = count * c.positions
-    loop = T.parallel if size >= MANY else T.serial
+    (tasks,), loop = int64((c.images * bundles,)), loop_over(size)
+    shape = int64((NUMBERS, count))
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(c.images * bundles, "int64")) as n:
+        with IRBuilder() as builder, loop(0, tasks) as n:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], count * NUMBERS)
             image, bundle = n // bundles, n % bundles
             first = image * (c.positions * c.channels) + bundle * c.bundle
             _Bundle(c, source, first).emit(result, n * c.bundle, epsilon)
         return builder.get()
 
-    shape = [tirx.const(NUMBERS, "int64"), tirx.const(count, "int64")]
     return te.extern([shape], [x], emit, name="column_moments", dtype=[FLOAT_SUMS])
 
 

@@ -14,6 +14,7 @@ from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, vector_type
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.bytes.quantise import Scale
 from tvm_sparse.ops.emit import first_column, lanes_from
+from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.axis import Lines, flat_view, power_of_two, variable
 from tvm_sparse.ops.tensors.permute import PARALLEL_POINTS
 from tvm_sparse.ops.tensors.row_pool import Pooling
@@ -39,17 +40,18 @@ def column_pool(
 ) -> te.Tensor:
     """Return the tensor of ``shape`` of what ``pooling`` makes of each of ``lines`` of ``x``.
 
-    ``lines`` are static, and at least ``LEAST`` of them are side by side. The last tile of columns
+    At least ``LEAST`` of the ``lines`` are side by side, and what is before them may be open. The
+    last tile of columns
     ends with them: it may overlap the one before. With a ``scale``, ``x`` are bytes and ``pooling``
     adds up what they mean: the sums are of whole numbers, at most :data:`MOST_BYTES` of them.
     Each of ``threads`` then adds up its part of the rows, which it wrote as its part of the layer
     before.
     """
-    before, extent, columns = (int(n) for n in (lines.before, lines.extent, lines.after))
-    size = before * extent * columns
-    shared = size >= PARALLEL_POINTS
-    parts = min(threads, extent) if scale and shared and before == 1 else 1
-    width = _width(columns, shared=shared and before == 1 and parts == 1)
+    before, extent, columns = lines.before, int(lines.extent), int(lines.after)
+    size, alone = before * extent * columns, isinstance(before, int) and before == 1
+    shared = not isinstance(size, int) or size >= PARALLEL_POINTS
+    parts = min(threads, extent) if scale and shared and alone else 1
+    width = _width(columns, shared=shared and alone and parts == 1)
     dtype, kind = (FLOAT_SUMS, INTEGER_SUMS) if scale else (str(x.dtype), str(x.dtype))
     tiles = _Tiles(pooling, columns, width, kind)
     loop, tasks = T.parallel if shared else T.serial, before * tiles.count
@@ -61,7 +63,7 @@ def column_pool(
         return pooling.finish(scale.meaning(total, extent) if scale else total, one, rows)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(tasks, "int64")) as task:
+        with IRBuilder() as builder, loop(0, *int64((tasks,))) as task:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], before * columns)
             if parts > 1:
                 sums = _sums_of_parts(tiles, source, extent, parts)

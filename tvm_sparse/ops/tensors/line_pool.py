@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.tensors.axis import flat_view, folded, variable
+from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, rows_of, variable
 from tvm_sparse.ops.tensors.permute import PARALLEL_POINTS
 from tvm_sparse.ops.tensors.row_pool import Pooling
 from tvm_sparse.ops.tensors.windows import Shares
@@ -36,14 +36,15 @@ def line_pool(
     A window's last vector ends with it: what the one before has already is left out. The lines
     are those of the last axis; if they are of several, ``shape`` is that of the results.
     """
-    size, count = math.prod(map(int, x.shape)), windows.count
-    lines, dtype = size // windows.extent, str(x.dtype)
+    size, count = elements(x.shape), windows.count
+    (results,), dtype = int64((rows_of(size, windows.extent) * count,)), str(x.dtype)
     lanes = _WIDEST if windows.extent // count >= _LONG else LANES
-    loop = T.parallel if size >= PARALLEL_POINTS else T.serial
+    serial = isinstance(size, int) and size < PARALLEL_POINTS
+    loop = T.serial if serial else T.parallel
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(lines * count, "int64")) as number:
-            source, result = flat_view(inputs[0], size), flat_view(outputs[0], lines * count)
+        with IRBuilder() as builder, loop(0, results) as number:
+            source, result = flat_view(inputs[0], size), flat_view(outputs[0], results)
             line, window = number // count * windows.extent, number % count
             first, end = (variable("int64") for _ in range(2))
             first[0], end[0] = line + windows.first(window), line + windows.end(window)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.ieee import subtract
-from tvm_sparse.ops.tensors.axis import flat_view, folded, power_of_two, variable
+from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, power_of_two, rows_of, variable
 
 _WIDEST = 4 * LANES
 """Sums side by side: additions of four vectors overlap, one would wait for itself."""
@@ -55,19 +55,23 @@ def _of_rows(
     x: te.Tensor, width: int, numbers: Callable[[Any, Any, Any], list[Any]], each: int, name: str
 ) -> te.Tensor:
     """Return ``each`` numbers of a row, made of its mean, shift and variance."""
-    size = math.prod(map(int, x.shape))
-    count, row = size // width, _Row(width)
-    loop = T.parallel if size >= MANY else T.serial
+    size, row = elements(x.shape), _Row(width)
+    extents = int64((rows_of(size, width), each))
+    count, loop = extents[0], loop_over(size)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
-        with IRBuilder() as builder, loop(0, tirx.const(count, "int64")) as number:
+        with IRBuilder() as builder, loop(0, count) as number:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], count * each)
             for place, value in enumerate(numbers(*row.emit(source, number * width))):
                 result[number * each + place] = value
         return builder.get()
 
-    shape = [tirx.const(count, "int64"), tirx.const(each, "int64")]
-    return te.extern([shape], [x], emit, name=name, dtype=[FLOAT_SUMS])
+    return te.extern([extents], [x], emit, name=name, dtype=[FLOAT_SUMS])
+
+
+def loop_over(size: Any) -> Any:
+    """Return the loop over ``size`` elements: threads share those of open extents, and many."""
+    return T.parallel if not isinstance(size, int) or size >= MANY else T.serial
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import flat, int64
+from tvm_sparse.ops.tensors.axis import elements
 from tvm_sparse.ops.tensors.column_moments import Columns
 from tvm_sparse.ops.tensors.moments import INVERSE, MEAN, SHIFT
 
@@ -49,10 +50,13 @@ class Statistics:
         return Statistics(x, tuple(sorted(int(a) % rank for a in axes)), axis % rank, grouped)
 
     def width(self) -> int | None:
-        """Return how many elements share a place, if they lie side by side in static fp32."""
+        """Return how many elements share a place, if they lie side by side in fp32.
+
+        Their number is static; that of the places may be open.
+        """
         shape = self._shape()
-        longer = [a for a, extent in enumerate(shape) if extent != 1]
-        whole = shape and self.grouped == shape[self.axis]
+        longer = _longer(shape)
+        whole = bool(shape) and self.grouped == shape[self.axis]
         inner = [a for a in longer if a in self.axes or (whole and a == self.axis)]
         kept = [a for a in longer if a not in inner]
         apart = self.grouped > 1 and not whole
@@ -63,19 +67,19 @@ class Statistics:
     def columns(self) -> Columns | None:
         """Return the same where groups of channels, in whole vectors, lie behind all positions."""
         shape = self._shape()
-        longer = [a for a, extent in enumerate(shape) if extent != 1]
+        longer = _longer(shape)
         inner = [a for a in longer if a in self.axes]
         kept = [a for a in longer if a not in inner and a != self.axis]
         if not inner or longer != [*kept, *inner, self.axis] or shape[self.axis] % LANES:
             return None
-        images, positions = (math.prod(shape[a] for a in axes) for axes in (kept, inner))
+        images, positions = elements([shape[a] for a in kept]), math.prod(shape[a] for a in inner)
         return Columns(images, positions, shape[self.axis], self.grouped)
 
-    def _shape(self) -> tuple[int, ...]:
-        """Return the extents if they are known, and of fp32."""
-        shape = self.x.shape
-        known = all(isinstance(n, int | tirx.IntImm) for n in shape)
-        return tuple(map(int, shape)) if known and str(self.x.dtype) == FLOAT_SUMS else ()
+    def _shape(self) -> tuple[Any, ...]:
+        """Return the extents, of fp32, if those of the axes and of the channels are known."""
+        shape = tuple(int(n) if isinstance(n, tirx.IntImm) else n for n in self.x.shape)
+        known = all(isinstance(shape[a], int) for a in (*self.axes, self.axis))
+        return shape if known and str(self.x.dtype) == FLOAT_SUMS else ()
 
     def place(self, index: Index) -> Index:
         """Return the index, in the statistics, of those of the element at ``index``."""
@@ -166,3 +170,8 @@ class Statistics:
         for axis in self.axes:
             count = count * self.x.shape[axis]
         return count
+
+
+def _longer(shape: Sequence[Any]) -> list[int]:
+    """Return the axes that are longer than one, or open."""
+    return [a for a, extent in enumerate(shape) if not (isinstance(extent, int) and extent == 1)]

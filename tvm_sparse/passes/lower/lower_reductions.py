@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.tensors.axis import Lines
+from tvm_sparse.ops.tensors.axis import Lines, elements
 from tvm_sparse.ops.tensors.column_pool import LEAST, MOST_BYTES, column_pool
 from tvm_sparse.ops.tensors.extrema import MIN, highest
 from tvm_sparse.ops.tensors.line_pool import fits, line_pool
@@ -20,7 +20,7 @@ from tvm_sparse.ops.tensors.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.tensors.windows import Shares
 from tvm_sparse.passes.bytes.quantisation import meaning_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, static_shape
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
 
 _MINIMUM = Pooling(highest, MIN.combine)
 _PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
@@ -35,8 +35,8 @@ _SIDE_BY_SIDE, _LONG = 2048, 8
 
 def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
     known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
-    shape = static_shape(call.args[0]) if known else None
-    if not shape or 0 in shape or str(call.ty.dtype) != FLOAT_SUMS:
+    shape = shape_of(call.args[0]) if known else None
+    if not shape or str(call.ty.dtype) != FLOAT_SUMS:
         return None
     lines = _lines(shape, call.attrs.axis)
     if lines is None:
@@ -107,20 +107,28 @@ def _fuses(rewriter: Rewriter, x: relax.Expr) -> bool:
     return op_name(rewriter.resolve(x)) in ELEMENTWISE
 
 
-def _lines(shape: tuple[int, ...], given: Any) -> Lines | None:
-    """Return what is reduced as lines along one axis, ``None`` if there are axes in between."""
+def _lines(shape: Sequence[Any], given: Any) -> Lines | None:
+    """Return what is reduced as lines along one axis, ``None`` if there are axes in between.
+
+    Also where extents of these axes, or of those behind them, are open, and where one is zero.
+    """
     rank = len(shape)
     axes = sorted({int(a) % rank for a in given}) if given is not None else list(range(rank))
     first, end = axes[0], axes[-1] + 1
-    if axes != list(range(first, end)):
+    open_ones = [a for a, extent in enumerate(shape) if not isinstance(extent, int)]
+    if axes != list(range(first, end)) or max(open_ones, default=-1) >= first:
         return None
-    return Lines(*(math.prod(shape[a:b]) for a, b in ((0, first), (first, end), (end, rank))))
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        return None
+    return Lines(*(elements(shape[a:b]) for a, b in ((0, first), (first, end), (end, rank))))
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerReductions")
 @dataclass(frozen=True)
 class LowerReductions:
     """Reduce neighbouring axes of fp32 tensors by several vectors of partial results.
+
+    Extents before these axes may be open.
 
     Other axes and types, short rows and few columns keep their definition. Sums of element-wise
     results do, too: they compute them on the fly. Columns of bytes are added up as whole numbers.

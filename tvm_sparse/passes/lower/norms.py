@@ -12,7 +12,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.tensors.column_moments import column_moments
 from tvm_sparse.ops.tensors.moments import moments
 from tvm_sparse.ops.tensors.standardise import Affine, Index, Statistics
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, static_shape
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
 
 NORMS = ("nn.group_norm", "nn.instance_norm", "nn.layer_norm")
 
@@ -58,7 +58,7 @@ def _affine(call: relax.Call, gamma: te.Tensor, beta: te.Tensor) -> Affine:
 
 
 def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
-    shape = static_shape(call) if op_name(call) in NORMS else None
+    shape = shape_of(call) if op_name(call) in NORMS else None
     if shape is None:
         return None
     statistics = _statistics(call, te.placeholder(shape, str(call.ty.dtype)))
@@ -88,7 +88,7 @@ def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
 class LowerNorms:
     """Find the statistics of norms whose elements, or whose channels, are whole vectors.
 
-    Others keep their definition.
+    Others keep their definition. How many of them there are may be open, not how many elements.
 
     before: ``group_norm(x: (n, c, h, w), gamma, beta, num_groups, channel_axis=1, axes=[2, 3])``
     after:  ``call_tir(group_norm, (x, call_tir(moments, x), gamma, beta))``
