@@ -128,7 +128,7 @@ def verified(
     """
     import numpy as np
 
-    from benchmarks.cases.model_programs import EXPECTED, QUANTISED_EXPECTED
+    from benchmarks.cases.model_programs import EXPECTED, QUANTIZED_EXPECTED
     from benchmarks.harness.common import relative_error
 
     outputs, folders = defaultdict(list), {}
@@ -142,8 +142,8 @@ def verified(
         errors[name], bound = relative_error(got, expected), TOLERANCE
         found = errors[name]
         if _in(name, "int8") or (name.startswith("ours") and precision == "int8"):
-            graph = folder if (folder / QUANTISED_EXPECTED).exists() else folder / "dense"
-            rounded = np.load(graph / QUANTISED_EXPECTED)
+            graph = folder if (folder / QUANTIZED_EXPECTED).exists() else folder / "dense"
+            rounded = np.load(graph / QUANTIZED_EXPECTED)
             found, bound = (float(np.linalg.norm(a - expected)) for a in (got, rounded))
             bound *= ROUNDED
         if not found < bound:

@@ -1,7 +1,7 @@
-"""A quantised ONNX file in exact arithmetic: who is nearer to it, a library or onnxruntime.
+"""A quantized ONNX file in exact arithmetic: who is nearer to it, a library or onnxruntime.
 
 A sum of another order moves a value over a border of rounding, and the layers behind it spread
-that step. So two right runs of a deep quantised network differ; their means from exact do not.
+that step. So two right runs of a deep quantized network differ; their means from exact do not.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import onnx
 from onnx import numpy_helper
 
 OPSET = 21
-"""The reference has quantising operators from this set of operators on; they mean the same."""
+"""The reference has quantizing operators from this set of operators on; they mean the same."""
 
 Arrays = Sequence[np.ndarray]
 
 
-def is_quantised(file: Path) -> bool:
+def is_quantized(file: Path) -> bool:
     nodes = onnx.load(file).graph.node
     return any(node.op_type in {"QuantizeLinear", "DynamicQuantizeLinear"} for node in nodes)
 

@@ -4,7 +4,7 @@
     python -m benchmarks.one_shot_latency --step time      # all in turns, one thread
 
 One sentence of 64 tokens. Weights are pruned by magnitude, because time depends on which are zero
-only. Balanced networks are quantised, too, with activations scaled row by row.
+only. Balanced networks are quantized, too, with activations scaled row by row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tvm_sparse_runtime import load
 
 NAME = "one_shot_latency"
 TOKENS = 64
-QUANTISED = "balanced, bank 16"
+QUANTIZED = "balanced, bank 16"
 MOST = {"float32": 1e-3, "int8": 0.2}
 """Largest error against the pruned network in PyTorch, over the largest value."""
 
@@ -58,7 +58,7 @@ def networks(dense: nn.Module) -> Iterator[tuple[str, float, str, nn.Module]]:
                 continue
             model = copy.deepcopy(dense)
             ts.prune.prune(model, replace(method, sparsity=level), include=sentences.LAYERS)  # type: ignore[call-arg]
-            for precision in MOST if pattern == QUANTISED else ("float32",):
+            for precision in MOST if pattern == QUANTIZED else ("float32",):
                 yield pattern, level, precision, model
 
 

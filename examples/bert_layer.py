@@ -1,4 +1,4 @@
-"""Prune the layers of a transformer to 90 % zeros, quantise them to 8 bits, compare the three."""
+"""Prune the layers of a transformer to 90 % zeros, quantize them to 8 bits, compare the three."""
 
 from __future__ import annotations
 

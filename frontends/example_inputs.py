@@ -136,7 +136,7 @@ def _unusual(tensor: torch.Tensor) -> Iterator[tuple[str, str]]:
     elif is_sparse(tensor):
         yield "is a sparse tensor", "pass x.to_dense(); only weights may be sparse"
     elif tensor.is_quantized:
-        yield "is a quantised tensor", "pass x.int_repr(), or x.dequantize()"
+        yield "is a quantized tensor", "pass x.int_repr(), or x.dequantize()"
     elif tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
         yield "has no values (it is on the meta device)", "pass torch.zeros_like(x, device='cpu')"
     elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):

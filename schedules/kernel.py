@@ -19,7 +19,7 @@ GENERIC = frozenset(rule.name for rule in (GenericRule(), *REST))
 """Schedule rules that take what no operator's own rule takes."""
 
 _CONVERSION = re.compile(
-    r"(fused_)?((multiply|divide|reshape|transpose)\d*_)*(quantised|dequantised)\d*|quantise_rows\d*"
+    r"(fused_)?((multiply|divide|reshape|transpose)\d*_)*(quantized|dequantized)\d*|quantize_rows\d*"
 )
 """Names of kernels that only convert: functions are called by their operators."""
 

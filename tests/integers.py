@@ -1,4 +1,4 @@
-"""Quantised layers on every machine that runs here, against NumPy's integers."""
+"""Quantized layers on every machine that runs here, against NumPy's integers."""
 
 from __future__ import annotations
 

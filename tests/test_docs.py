@@ -169,7 +169,7 @@ BEGINNINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "plan.md": planning,
     "pruning.md": pruning,
     "torch_compile.md": compiling,
-    "quantisation.md": calibrating,
+    "quantization.md": calibrating,
     "tuning.md": compiling,
 }
 """What the reader of each page has already."""

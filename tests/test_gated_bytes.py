@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tests.quantised_networks import by_onnxruntime
-from tvm_sparse.comparison.quantised import quantise
+from tests.quantized_networks import by_onnxruntime
+from tvm_sparse.comparison.quantized import quantize
 
 
 class Gated(nn.Module):
@@ -31,7 +31,7 @@ def test_a_gate_is_rounded_where_it_is_made(tmp_path):
     model, x = Gated().eval(), torch.randn(1, 16, 14, 14)
     plain, path = tmp_path / "plain.onnx", tmp_path / "bytes.onnx"
     torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(plain)
-    quantise(plain, path, [x.numpy()])
+    quantize(plain, path, [x.numpy()])
     library = ts.compile(path, config=ts.Config(measure=False))
     assert any("multiply_bytes" in kernel.function for kernel in library.kernels)
     expected = by_onnxruntime(path, x.numpy())

@@ -21,7 +21,7 @@ NEAR = 1e-3
 
 
 class Kept(torch.fx.Interpreter):
-    """Runs a quantised graph and keeps all bytes that it makes."""
+    """Runs a quantized graph and keeps all bytes that it makes."""
 
     def __init__(self, module):
         super().__init__(module)
@@ -36,7 +36,7 @@ class Kept(torch.fx.Interpreter):
 
 
 class WithBytes(nn.Module):
-    """A quantised graph that returns all bytes behind its result."""
+    """A quantized graph that returns all bytes behind its result."""
 
     def __init__(self, module):
         super().__init__()
@@ -48,7 +48,7 @@ class WithBytes(nn.Module):
 
 
 class Forced(torch.fx.Interpreter):
-    """Runs a quantised graph, checks the bytes that it is given, and goes on with these."""
+    """Runs a quantized graph, checks the bytes that it is given, and goes on with these."""
 
     def __init__(self, module, given):
         super().__init__(module)

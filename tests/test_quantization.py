@@ -173,7 +173,7 @@ def test_rows_are_rounded_once_and_weights_may_be_shared():
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
     for got, exact in zip(library(tokens), model(tokens), strict=True):
         assert (got - exact).abs().max() < 0.05 * exact.abs().max()
-    assert sum(k.function.startswith("quantise_rows") for k in library.kernels) == 3
+    assert sum(k.function.startswith("quantize_rows") for k in library.kernels) == 3
     kernels = {k.layer: k.function for k in library.kernels if k.layer}
     assert "rescaled_rows" in kernels["query"]
     assert "rescaled" not in kernels["key"]
@@ -203,7 +203,7 @@ def test_networks_trained_in_bytes():
     assert sum("uint8" in k.function for k in library.kernels if k.layer) == 3
 
 
-def test_what_cannot_be_quantised_is_refused(model):
+def test_what_cannot_be_quantized_is_refused(model):
     with pytest.raises(ts.InputError, match="no calibration data"):
         ts.quantize(model, [])
     with pytest.raises(ts.InputError, match="no module 'neck'"):

@@ -9,7 +9,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.kernels import host
-from tvm_sparse.comparison.quantised import quantise
+from tvm_sparse.comparison.quantized import quantize
 from tvm_sparse.comparison.reference import onnxruntime_session
 from tvm_sparse.machine.registry import machine_of
 
@@ -19,10 +19,10 @@ fuses = pytest.mark.skipif(
 
 
 def compiled(module, x, path):
-    """Return ``module``, quantised by onnxruntime, as a library, and what it should make of x."""
+    """Return ``module``, quantized by onnxruntime, as a library, and what it should make of x."""
     plain, file = path / "plain.onnx", path / "bytes.onnx"
     torch.onnx.export(module.eval(), (x,), dynamo=True, verbose=False).save(plain)
-    quantise(plain, file, [x.numpy()])
+    quantize(plain, file, [x.numpy()])
     expected = onnxruntime_session(str(file), [x.numpy()], 1, optimised=False)()[0]
     return ts.compile(file, config=ts.Config(measure=False)), expected
 

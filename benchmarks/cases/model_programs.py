@@ -22,7 +22,7 @@ import torch
 
 import tvm_sparse as ts
 from benchmarks.cases.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
-from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTISED, write_quantised
+from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTIZED, write_quantized
 from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison.profile import timed
@@ -30,7 +30,7 @@ from tvm_sparse.comparison.reference import onnxruntime_session
 from tvm_sparse.schedules.kernel import Kernel
 
 INPUTS, EXPECTED, FACTS, ARTIFACT = "inputs.npy", "expected.npy", "facts.json", "model.tvms"
-QUANTISED_EXPECTED = "expected_int8.npy"
+QUANTIZED_EXPECTED = "expected_int8.npy"
 VERIFIED = {"float32": 1, "int8": 8}
 """Inputs that outputs are verified on, by precision; the first one is timed.
 
@@ -141,12 +141,12 @@ def _source(model: Any, x: torch.Tensor, folder: Path, options: Options) -> tupl
     np.save(folder / EXPECTED, _expected(model, folder.parent))
     if options.precision == "float32":
         return model, (x,)
-    file = folder / QUANTISED
+    file = folder / QUANTIZED
     if not file.exists():
-        write_quantised(model, x, file)
+        write_quantized(model, x, file)
     inputs = np.load(folder.parent / INPUTS)
     programs = [onnxruntime_session(str(file), [x], 1, optimised=False) for x in inputs]
-    np.save(folder / QUANTISED_EXPECTED, np.stack([program()[0] for program in programs]))
+    np.save(folder / QUANTIZED_EXPECTED, np.stack([program()[0] for program in programs]))
     return (file,)
 
 

@@ -37,7 +37,7 @@ class TrainedFile:
 
     ``calls`` gives as many calls as asked for, from the file's path and a seed. ``score`` takes
     outputs, the outputs of the published file, and the label. ``calibration`` says how many other
-    inputs pruning and quantisation see.
+    inputs pruning and quantization see.
     """
 
     name: str

@@ -21,10 +21,10 @@ MUCH = 0.2
 def page(rows: list[Row]) -> str:
     """Return the page as Markdown."""
     lines = [
-        "# Whole quantised networks on a CPU",
+        "# Whole quantized networks on a CPU",
         "",
         "Made by `python -m benchmarks.pages` from `benchmarks/results/cpu_models.json`.",
-        "onnxruntime's quantiser made one ONNX file of each network and sparsity: unsigned",
+        "onnxruntime's quantizer made one ONNX file of each network and sparsity: unsigned",
         "activations, signed weights with a scale a feature. Other runtimes read the dense file,",
         "ours its own. All in turns. Over eight inputs, outputs are at most 1.25 times as",
         "far from PyTorch's floats as those of the same file, computed operator by operator.",

@@ -40,7 +40,7 @@ def page(found: Mapping[str, Any]) -> str:
         "The error is the largest one, relative to the largest value of the output, or to 5e-4",
         "where that is smaller; up to 2e-3 is right. An extent beyond its sizes is one clear error",
         "when the library runs.",
-        "A quantised file is `rounded` where its outputs differ from onnxruntime's and are as near",
+        "A quantized file is `rounded` where its outputs differ from onnxruntime's and are as near",
         "to exact arithmetic: sums of another order round some values to the next step, and later",
         "layers spread it. The mean errors to double precision are then given. It does not count",
         "as right.",

@@ -27,7 +27,7 @@ eager PyTorch. The machine had other work: compare the ratios, not the times.
   where they are whole banks; the smallest of the whole weight otherwise.
 * int8: what `ts.quantize` makes of the pruned network, compared with that program itself.
 * Right: the largest error is below 5e-4 of the largest value of eager. In bytes, ties are
-  rounded otherwise, which later layers enlarge: the mean difference is below 1.5 of what quantising
+  rounded otherwise, which later layers enlarge: the mean difference is below 1.5 of what quantizing
   costs (two independent roundings of one network differ by 1.4 of it).
 * Refused: an error of ours says what stands in the way. Failed: all else.
 * Speed: the time of eager PyTorch in float32 over ours.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvm_sparse.comparison.quantised import quantise
+from tvm_sparse.comparison.quantized import quantize
 from tvm_sparse.comparison.reference import onnxruntime_session
 
-QUANTISED = "int8.onnx"
+QUANTIZED = "int8.onnx"
 INT8 = " int8"
 """What the names of runtimes end with that read bytes."""
 
@@ -45,13 +45,13 @@ def write_onnx(
     torch.onnx.export(model, (x,), dynamo=True, verbose=False, **shapes).save(file)
 
 
-def write_quantised(
+def write_quantized(
     model: Any, x: torch.Tensor, file: Path, dims: Mapping[int, Any] | None = None
 ) -> None:
     """Write ``model`` in bytes, calibrated on ``x`` alone."""
     plain = file.with_suffix(".float.onnx")
     write_onnx(model, x, plain, dims)
-    quantise(plain, file, [x.numpy()])
+    quantize(plain, file, [x.numpy()])
     plain.unlink()
 
 
@@ -87,8 +87,8 @@ BASELINES: dict[str, tuple[Callable[[Any, torch.Tensor, Path], None], str, str]]
     "openvino": (_write_openvino, "openvino.xml", "openvino"),
     "onnxruntime": (write_onnx, "model.onnx", "onnxscript"),
     "torch.compile": (_write_inductor, "inductor.pt2", "torch"),
-    f"openvino{INT8}": (write_quantised, QUANTISED, "openvino"),
-    f"onnxruntime{INT8}": (write_quantised, QUANTISED, "onnxscript"),
+    f"openvino{INT8}": (write_quantized, QUANTIZED, "openvino"),
+    f"onnxruntime{INT8}": (write_quantized, QUANTIZED, "onnxscript"),
 }
 """How each dense runtime's model is written, to which file, and the package that it needs."""
 

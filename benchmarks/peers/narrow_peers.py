@@ -18,7 +18,7 @@ Program = Callable[[], Any]
 def bytes_peers(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> dict[str, Program]:
     """Return libraries that multiply unsigned by signed bytes; scales are one.
 
-    All give the sums, as integers or floats. OpenVINO multiplies bytes only in graphs that quantise
+    All give the sums, as integers or floats. OpenVINO multiplies bytes only in graphs that quantize
     their input themselves, by oneDNN.
     """
     torch_one = _torch_conv if case.contraction.taps else _torch_linear

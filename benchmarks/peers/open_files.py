@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.peers.model_runtimes import OPENERS, write_onnx, write_quantised
+from benchmarks.peers.model_runtimes import OPENERS, write_onnx, write_quantized
 
 RUNTIMES = ("onnxruntime", "openvino")
 """What reads ONNX files; one that is not installed is left out."""
@@ -27,7 +27,7 @@ class OpenFile:
         self, model: Any, example: torch.Tensor, dims: Mapping[int, Any], numbers: str, folder: Path
     ) -> None:
         self.model, self.folder = model, folder
-        self.write = write_onnx if numbers == "float32" else write_quantised
+        self.write = write_onnx if numbers == "float32" else write_quantized
         self.open = folder / "open.onnx"
         self.write(model, example, self.open, dims)
 

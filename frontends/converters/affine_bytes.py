@@ -22,7 +22,7 @@ def meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     return centred(x, zero).to(torch.float32) * scale
 
 
-def quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype) -> Tensor:
+def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Divide, round halves to even, add the zero point, saturate."""
     limits = torch.iinfo(dtype)
     q = torch.round(x / scale)
@@ -30,15 +30,15 @@ def quantised(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: torch.dtype)
     return q.clamp(limits.min, limits.max).to(dtype)
 
 
-def quantised_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def quantized_dynamically(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the bytes of ``x``, which reach from its least number to its most, scale and zero."""
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
     scale = (high - low) / 255
     safe = torch.where(scale == 0, torch.ones_like(scale), scale)
     zero = torch.round((-low / safe).clamp(0, 255)).to(torch.uint8)
-    return quantised(x, safe, zero, torch.uint8), scale, zero
+    return quantized(x, safe, zero, torch.uint8), scale, zero
 
 
 def rounded_dynamically(x: Tensor) -> Tensor:
     """Return what the bytes of ``x`` mean, with the scale that ``x`` itself has."""
-    return meant(*quantised_dynamically(x))
+    return meant(*quantized_dynamically(x))

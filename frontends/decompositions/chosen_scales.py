@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.decompositions.quantised import quantized
+from tvm_sparse.frontends.decompositions.quantized import quantized
 from tvm_sparse.frontends.decompositions.table import rule
 
 Parameters = tuple[Tensor, Tensor]

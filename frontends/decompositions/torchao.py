@@ -46,7 +46,7 @@ def _choose(  # noqa: PLR0917 (the operator's own signature)
     return scale.to(scale_dtype), zero.to(zero_dtype)
 
 
-def _quantise(  # noqa: PLR0917 (the operator's own signature)
+def _quantize(  # noqa: PLR0917 (the operator's own signature)
     x: Tensor,
     block_size: Sequence[int],
     scale: Tensor,
@@ -73,5 +73,5 @@ def _axes(block_size: Sequence[int], x: Tensor) -> list[int] | None:
 
 _RULES: dict[str, Callable[..., Any]] = {
     "choose_qparams_affine": _choose,
-    "quantize_affine": _quantise,
+    "quantize_affine": _quantize,
 }

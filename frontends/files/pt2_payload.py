@@ -41,7 +41,7 @@ def vetted_payload(config: dict[str, Any], sizes: Mapping[str, int], where: str)
                 "is stored as a pickled object",
                 "tensors in PyTorch's raw form",
                 "make sparse tensors dense before torch.export.export; save what torchao has "
-                "quantised by run_decompositions()",
+                "quantized by run_decompositions()",
             )
         meta = entry["tensor_meta"]
         if dtypes.setdefault(entry["path_name"], meta["dtype"]) != meta["dtype"]:

@@ -92,7 +92,7 @@ def is_sparse(tensor: torch.Tensor) -> bool:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return ``tensor`` with its zeros written out; what it means, if torchao has quantised it."""
+    """Return ``tensor`` with its zeros written out; what it means, if torchao has quantized it."""
     if is_traceable_wrapper_subclass(tensor) and hasattr(tensor, "qdata"):
         return tensor.dequantize()
     return tensor.to_dense() if is_sparse(tensor) else tensor

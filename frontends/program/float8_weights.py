@@ -56,7 +56,7 @@ def widen_float8_weights(program: torch.export.ExportedProgram) -> None:
                 layer_of(node),
                 f"has activations of type {dtype}",
                 "eight-bit floats in weights only",
-                "quantise the weights alone, or use bytes (int8) for activations",
+                "quantize the weights alone, or use bytes (int8) for activations",
             )
         wide.add(node)
     for node in wide:

@@ -1,4 +1,4 @@
-"""Which layers of a quantised program stay float, and why: kept in it, also in its file."""
+"""Which layers of a quantized program stay float, and why: kept in it, also in its file."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _refuse_torch(value: Any, torch: Any, where: str) -> None:
         found = f"a tensor of the layout {value.layout}"
         raise TensorError(where, found, "torch.strided", "call to_dense() first")
     if value.is_quantized:
-        raise TensorError(where, "a quantised tensor", "numbers", "call int_repr() or dequantize()")
+        raise TensorError(where, "a quantized tensor", "numbers", "call int_repr() or dequantize()")
     if value.is_meta:
         raise TensorError(where, "a tensor without values (meta)", "values in memory")
     if value.is_cpu and value.numel() and not address_of(value):

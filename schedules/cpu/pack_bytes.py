@@ -15,7 +15,7 @@ from tvm_sparse.machine.lookup import ByteTable
 from tvm_sparse.machine.pack import PARTS, Pack
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
 from tvm_sparse.ops.bytes.byte_table import Looked
-from tvm_sparse.ops.bytes.quantise import Parts
+from tvm_sparse.ops.bytes.quantize import Parts
 from tvm_sparse.schedules.blocks import (
     SERIAL,
     UNROLLED,
@@ -43,7 +43,7 @@ class PackBytes:
 
     Vectors of a register tile may be of several rows; each is stored where it belongs. Packs
     saturate, so that nothing has to be compared. For bounded steps of
-    :mod:`~tvm_sparse.ops.bytes.quantise`, and for entries of tables at their bytes
+    :mod:`~tvm_sparse.ops.bytes.quantize`, and for entries of tables at their bytes
     (:func:`~tvm_sparse.ops.bytes.byte_table.looked_up`), only.
     """
 

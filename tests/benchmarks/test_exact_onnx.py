@@ -1,4 +1,4 @@
-"""Quantised files in double precision."""
+"""Quantized files in double precision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_exact_outputs_and_distances(tmp_path):
     wide = np.float64(np.float32(0.1))
     steps = np.rint(x.astype(np.float64) @ np.full((3, 2), wide) / wide)
     (found,) = exact_onnx.exact(path, {"x": x})
-    assert exact_onnx.is_quantised(path) and found.dtype == np.float64
+    assert exact_onnx.is_quantized(path) and found.dtype == np.float64
     np.testing.assert_allclose(found, steps * wide, rtol=1e-12)
     distances = exact_onnx.distances(path, {"x": x}, [found + 0.12])
     assert np.isclose(distances["library"], 0.12 / found.max())

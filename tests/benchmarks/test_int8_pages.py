@@ -9,7 +9,7 @@ TIMES = {"openvino": 600.0, "openvino int8": 220.0, "onnxruntime int8": 230.0}
 ERRORS = {"openvino int8": 0.02, "onnxruntime int8": 0.03, "ours dense": 0.015}
 
 
-def quantised():
+def quantized():
     found = row(1, 200.0, 100.0)
     times = found["times"] | {name: {"median_us": us} for name, us in TIMES.items()}
     return found | {
@@ -22,27 +22,27 @@ def quantised():
 
 
 def test_page():
-    text = int8_pages.page([quantised()])
+    text = int8_pages.page([quantized()])
     assert "| net | openvino int8 0.22 | openvino 0.60 | 1.10 (3.0) |  | 2.20 (6.0) |  |" in text
     assert "| net | 2.0% | 3.0% | 1.5% |  |  |  |" in text
 
 
 def test_networks_of_which_every_runtime_loses_much_are_named():
-    lost = quantised() | {"network": "lost", "errors": dict.fromkeys(ERRORS, 0.4)}
-    text = int8_pages.page([quantised(), lost])
+    lost = quantized() | {"network": "lost", "errors": dict.fromkeys(ERRORS, 0.4)}
+    text = int8_pages.page([quantized(), lost])
     assert "Every runtime loses much of lost, whose weights are random" in text
-    assert "loses much" not in int8_pages.page([quantised()])
+    assert "loses much" not in int8_pages.page([quantized()])
 
 
 def test_what_a_second_thread_brings():
-    assert "second thread" not in int8_pages.page([quantised()])
-    text = int8_pages.page([quantised() | {"two_over_one": {"ours dense": 1.5, "ours 75 %": 2.0}}])
+    assert "second thread" not in int8_pages.page([quantized()])
+    text = int8_pages.page([quantized() | {"two_over_one": {"ours dense": 1.5, "ours 75 %": 2.0}}])
     assert "| net | 1 | 1.50x | 2.00x |  |  |" in text
 
 
 def test_runtimes_that_crash_are_named():
     crashed = {"onnxruntime int8": "SIGSEGV", "torch.compile": "SIGABRT"}
-    text = int8_pages.page([quantised() | {"crashed": crashed}])
+    text = int8_pages.page([quantized() | {"crashed": crashed}])
     assert "| net | openvino int8 0.22; onnxruntime int8: SIGSEGV | openvino 0.60 |" in text
 
 

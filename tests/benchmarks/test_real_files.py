@@ -44,7 +44,7 @@ def test_sizes_lie_in_their_range():
     assert real_files._size(448, 703, large=True) == 703
 
 
-def test_a_quantised_file_is_as_near_to_exact_as_onnxruntime():
+def test_a_quantized_file_is_as_near_to_exact_as_onnxruntime():
     near = {"library": 1e-4, "onnxruntime, plain": 2e-4, "onnxruntime, passes": 3e-4}
     assert real_files._judged(near)["state"] == "rounded"
     assert real_files._judged({**near, "library": 2.5e-4})["state"] == "wrong"

@@ -360,7 +360,7 @@ def _by_onnxruntime(path: Path, model: Any, inputs: list[np.ndarray]) -> list[np
 
 
 def _difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> str:
-    """Return ``right``, or how outputs differ; a step of quantisation or two is none."""
+    """Return ``right``, or how outputs differ; a step of quantization or two is none."""
     if len(found) != len(wanted):
         return f"wrong: {len(found)} outputs for {len(wanted)}"
     for a, b in zip(found, wanted, strict=True):

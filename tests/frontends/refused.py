@@ -289,7 +289,7 @@ def jagged(self, x):
 
 
 @refused()
-def quantised(self, x):
+def quantized(self, x):
     return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize()
 
 

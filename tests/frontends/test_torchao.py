@@ -20,7 +20,7 @@ X = torch.randn(2, 5, 64, generator=torch.Generator().manual_seed(0)) * 3
 ASYMMETRIC = primitives.MappingType.ASYMMETRIC
 
 
-def quantised(config, dtype=torch.float32):
+def quantized(config, dtype=torch.float32):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(64, 48), nn.GELU(), nn.Linear(48, 32, bias=False)).eval()
     prune_banks(module, 4)
@@ -35,7 +35,7 @@ def kernels(library):
 
 @pytest.fixture(scope="module")
 def dynamic():
-    return quantised(torchao.Int8DynamicActivationInt8WeightConfig())
+    return quantized(torchao.Int8DynamicActivationInt8WeightConfig())
 
 
 @pytest.mark.parametrize("exported", [True, False])
@@ -45,7 +45,7 @@ def test_rows_are_scaled_when_they_are_there_and_zeros_are_used(dynamic, exporte
     assert [d.layer for d in library.decisions] == ["0", "2"]
     assert all(d.chosen not in ("dense", "library") for d in library.decisions)
     names = kernels(library)
-    assert sum("quantise_rows" in name for name in names) == 2
+    assert sum("quantize_rows" in name for name in names) == 2
     assert sum("linear" in name and "int8" in name for name in names) == 2
     assert len(names) == 4  # rows and bytes of each layer: bias and GELU are fused behind it
     with torch.no_grad():
@@ -78,7 +78,7 @@ def test_torch_compile(dynamic):
     ],
 )
 def test_other_forms_are_right_with_kernels_of_their_own(config, dtype):
-    module = quantised(torchao.Int8DynamicActivationInt8WeightConfig(**config), dtype)
+    module = quantized(torchao.Int8DynamicActivationInt8WeightConfig(**config), dtype)
     x = X.to(dtype)
     library = ts.compile(module, (x,), config=CONFIG)
     assert all("int8" in name for name in kernels(library) if "linear" in name)
@@ -88,7 +88,7 @@ def test_other_forms_are_right_with_kernels_of_their_own(config, dtype):
 
 
 def test_bytes_for_weights_only_are_floats_when_they_run():
-    module = quantised(torchao.Int8WeightOnlyConfig())
+    module = quantized(torchao.Int8WeightOnlyConfig())
     library = ts.compile(module, (X,), config=CONFIG)
     assert not any("int8" in name for name in kernels(library))
     assert all(d.chosen != "dense" for d in library.decisions)
@@ -97,7 +97,7 @@ def test_bytes_for_weights_only_are_floats_when_they_run():
 
 
 def test_a_choice_that_is_not_read_is_named():
-    module = quantised(torchao.Int8DynamicActivationInt8WeightConfig())
+    module = quantized(torchao.Int8DynamicActivationInt8WeightConfig())
     program = torch.export.export(module, (X,))
     for node in program.graph.find_nodes(
         op="call_function", target=torch.ops.torchao.choose_qparams_affine.default

@@ -64,7 +64,7 @@ def far(model: torch.nn.Module, bound: float = BOUND) -> Wrong:
 
 @pytest.mark.grid
 def in_bytes(case: OpenCase) -> tuple[Any, Wrong]:
-    """Return the library of a quantised network, and what tells whether a result is wrong."""
+    """Return the library of a quantized network, and what tells whether a result is wrong."""
     inputs = [case.inputs(case.example, seed) for seed in range(3)]
     program = ts.quantize(case.model, inputs, dynamic_shapes=case.dynamic())
     module = program.module(check_guards=False)

@@ -9,7 +9,7 @@ from tvm import te
 from tests.integers import TARGETS
 from tests.kernels import host, run
 from tvm_sparse.base.numerics import samples
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
 from tvm_sparse.ops.contractions.pack_bytes import packed

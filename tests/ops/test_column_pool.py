@@ -7,7 +7,7 @@ import pytest
 from tvm import te
 
 from tests.kernels import host, run
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.tensors.axis import Lines
 from tvm_sparse.ops.tensors.column_pool import column_pool
 from tvm_sparse.ops.tensors.row_pool import mean

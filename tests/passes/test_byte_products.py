@@ -1,4 +1,4 @@
-"""Attention whose operands are quantised multiplies bytes, as onnxruntime's quantiser asks."""
+"""Attention whose operands are quantized multiplies bytes, as onnxruntime's quantizer asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
-from tests.quantised_networks import assert_near_onnxruntime, quantised_attention, typed
+from tests.quantized_networks import assert_near_onnxruntime, quantized_attention, typed
 
 FAST = ts.Config(measure=False)
 RNG = np.random.default_rng(3)
@@ -30,7 +30,7 @@ def kernels(library):
     ],
 )
 def test_attention_is_that_of_onnxruntime(tmp_path, activation, form):
-    path = quantised_attention(tmp_path, activation, form)
+    path = quantized_attention(tmp_path, activation, form)
     library = ts.compile(path, config=FAST)
     assert kernels(library).count("matmul_") == 2
     assert "pack_bytes" in kernels(library)
@@ -43,15 +43,15 @@ def numbers(zeros, types):
     return parts | {f"{n}_zero": np.array(z, t) for n, z, t in zip("ab", zeros, types, strict=True)}
 
 
-def product(folder, shapes, zeros, types, *, quantised="ab"):
-    """Write ``Y = A B``, of which the operands in ``quantised`` are."""
+def product(folder, shapes, zeros, types, *, quantized="ab"):
+    """Write ``Y = A B``, of which the operands in ``quantized`` are."""
     parts = numbers(zeros, types)
     nodes = []
-    for name in quantised:
+    for name in quantized:
         scale = f"{name}_scale {name}_zero"
         nodes.append(node("QuantizeLinear", f"{name} {scale}", f"{name}_q"))
         nodes.append(node("DequantizeLinear", f"{name}_q {scale}", f"{name}_d"))
-    operands = [f"{n}_d" if n in quantised else n for n in "ab"]
+    operands = [f"{n}_d" if n in quantized else n for n in "ab"]
     nodes.append(node("MatMul", " ".join(operands), "y"))
     model = graph(nodes, dict(zip("ab", shapes, strict=True)), ["y"], parts, opset=17)
     typed(model, len(shapes[0]))
@@ -105,18 +105,18 @@ def test_products_that_the_model_writes_with_bytes_are_exact(tmp_path, types, ze
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("shapes", "quantised"),
+    ("shapes", "quantized"),
     [
         (((2, 3, 5, 8), (2, 3, 8, 4)), "a"),
         (((2, 3, 5, 8), (8, 4)), "ab"),
         (((2, 3, 5, 8), (1, 3, 8, 4)), "ab"),
     ],
 )
-def test_other_products_stay_floats(tmp_path, shapes, quantised):
-    path = product(tmp_path, shapes, (3, 131), ("uint8", "uint8"), quantised=quantised)
+def test_other_products_stay_floats(tmp_path, shapes, quantized):
+    path = product(tmp_path, shapes, (3, 131), ("uint8", "uint8"), quantized=quantized)
     library = ts.compile(path, config=FAST)
     assert "pack_bytes" not in kernels(library)
     a, b = (RNG.uniform(-2, 2, shape).astype(np.float32) for shape in shapes)
     meant = [steps(x, n, z, "uint8") * SCALES[n] for x, n, z in ((a, "a", 3), (b, "b", 131))]
-    expected = meant[0] @ (meant[1] if "b" in quantised else b)
+    expected = meant[0] @ (meant[1] if "b" in quantized else b)
     np.testing.assert_allclose(library(a, b), expected, rtol=1e-4, atol=1e-4)

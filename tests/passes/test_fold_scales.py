@@ -8,9 +8,9 @@ import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.passes.bytes.fold_scales import FoldScales
-from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.passes.bytes.quantization import dequantize, quantize
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
 
 FEATURES = 24

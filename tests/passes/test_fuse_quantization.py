@@ -17,7 +17,7 @@ from tvm_sparse.passes.pipeline import canonicalise
 Q = torch.ops.quantized_decomposed
 
 
-def quantised(x, scale=0.02, zero=7, least=0, most=255, dtype=torch.uint8):
+def quantized(x, scale=0.02, zero=7, least=0, most=255, dtype=torch.uint8):
     return Q.quantize_per_tensor(x, scale, zero, least, most, dtype)
 
 
@@ -42,9 +42,9 @@ def lowered(model):
 
 def test_both_are_recognised():
     x = torch.randn(3, 40)
-    model, found = imported(lambda x: meant(quantised(x)), x)
+    model, found = imported(lambda x: meant(quantized(x)), x)
     assert found == {"multiply": 1, "quantize": 1, "dequantize": 1}
-    torch.testing.assert_close(torch.from_numpy(run(model, x)[0]), meant(quantised(x)))
+    torch.testing.assert_close(torch.from_numpy(run(model, x)[0]), meant(quantized(x)))
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_both_are_recognised():
 )
 def test_narrow_ranges_stay_narrow(limits):
     x = torch.linspace(-9, 9, 61)
-    model, found = imported(lambda x: quantised(x, 0.02, 7, *limits), x)
+    model, found = imported(lambda x: quantized(x, 0.02, 7, *limits), x)
     assert found["quantize"] == 1
-    np.testing.assert_array_equal(run(model, x)[0], quantised(x, 0.02, 7, *limits).numpy())
+    np.testing.assert_array_equal(run(model, x)[0], quantized(x, 0.02, 7, *limits).numpy())
 
 
 def test_bytes_move_instead_of_floats():
@@ -62,19 +62,19 @@ def test_bytes_move_instead_of_floats():
 
     def function(q):
         y = torch.nn.functional.max_pool2d(meant(q), 3, 2, 1)
-        return quantised(y.permute(0, 2, 3, 1).reshape(1, -1)[:, 8:200])
+        return quantized(y.permute(0, 2, 3, 1).reshape(1, -1)[:, 8:200])
 
     model, found = imported(function, x)
     assert not {"quantize", "dequantize", "multiply"} & set(found)
     np.testing.assert_array_equal(run(model, x)[0], function(x).numpy())
 
 
-def test_data_are_quantised_before_they_move():
+def test_data_are_quantized_before_they_move():
     x = torch.randn(1, 16, 8, 8)
 
     def function(x):
         y = torch.nn.functional.max_pool2d(torch.relu(x), 3, 2, 1)
-        return quantised(y.permute(0, 2, 3, 1))
+        return quantized(y.permute(0, 2, 3, 1))
 
     model, found = imported(function, x)
     assert {"quantize", "nn.max_pool2d", "permute_dims"} <= set(found)
@@ -85,12 +85,12 @@ def test_data_are_quantised_before_they_move():
     np.testing.assert_array_equal(run(model, x)[0], function(x).numpy())
 
 
-def test_floats_that_another_operator_reads_are_quantised_where_they_were():
+def test_floats_that_another_operator_reads_are_quantized_where_they_were():
     x = torch.randn(1, 16, 8, 8)
 
     def function(x):
         y = torch.nn.functional.max_pool2d(torch.relu(x), 2)
-        return quantised(y), y + 1
+        return quantized(y), y + 1
 
     model, found = imported(function, x)
     assert found["nn.max_pool2d"] == 1
@@ -101,11 +101,11 @@ def test_floats_that_another_operator_reads_are_quantised_where_they_were():
 
 def test_pieces_are_joined_where_they_mean_the_same():
     x = torch.randint(0, 256, (2, 8, 4), dtype=torch.uint8)
-    same = imported(lambda q: quantised(torch.cat([meant(q), meant(q)], 1)), x)
+    same = imported(lambda q: quantized(torch.cat([meant(q), meant(q)], 1)), x)
     assert set(same[1]) == {"concat"}
 
     def differ(q):
-        return quantised(torch.cat([meant(q), meant(q, 0.03)], 1))
+        return quantized(torch.cat([meant(q), meant(q, 0.03)], 1))
 
     model, found = imported(differ, x)
     assert found["quantize"] == 1
@@ -117,15 +117,15 @@ def test_pieces_are_joined_where_they_mean_the_same():
     assert np.abs(got - expected).max() <= 1
 
 
-def test_other_scales_and_zero_points_are_quantised_again():
+def test_other_scales_and_zero_points_are_quantized_again():
     x = torch.arange(256, dtype=torch.uint8)
     for scale, zero in ((0.03, 7), (0.02, 8)):
-        model, found = imported(lambda q: quantised(meant(q), scale, zero), x)
+        model, found = imported(lambda q: quantized(meant(q), scale, zero), x)
         assert found["quantize"] == 1
-        np.testing.assert_array_equal(run(model, x)[0], quantised(meant(x), scale, zero).numpy())
+        np.testing.assert_array_equal(run(model, x)[0], quantized(meant(x), scale, zero).numpy())
 
 
-def test_casts_that_do_not_saturate_are_no_quantisation():
+def test_casts_that_do_not_saturate_are_no_quantization():
     x = torch.randn(20) * 50
     model, found = imported(lambda x: torch.round(x).clamp(0, 200).to(torch.int32), x)
     assert "quantize" not in found

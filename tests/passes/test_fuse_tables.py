@@ -14,7 +14,7 @@ from tests.passes.modules import operators
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.marks import ELEMENT_WISE, LOOKED_UP, OUT_FUSABLE, TABLE
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps, FuseTables
-from tvm_sparse.passes.bytes.quantisation import quantize
+from tvm_sparse.passes.bytes.quantization import quantize
 from tvm_sparse.passes.bytes.tabulate_bytes import look_up
 
 MACHINE = replace(machine_of(host()), pack=lambda *a: None, table=lambda *a: None)

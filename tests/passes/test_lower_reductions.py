@@ -9,8 +9,8 @@ from tvm import relax, tirx
 
 import tvm_sparse as ts
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.bytes.quantise import Scale
-from tvm_sparse.passes.bytes.quantisation import dequantize
+from tvm_sparse.ops.bytes.quantize import Scale
+from tvm_sparse.passes.bytes.quantization import dequantize
 from tvm_sparse.passes.lower import lower_reductions
 from tvm_sparse.passes.lower.lower_reductions import LowerReductions
 

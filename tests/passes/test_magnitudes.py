@@ -12,11 +12,11 @@ from tvm import relax
 
 import tvm_sparse as ts
 from tests.passes.modules import module
-from tvm_sparse.ops.bytes import quantise as ops
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes import quantize as ops
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.passes.bytes import read_bytes
 from tvm_sparse.passes.bytes.magnitudes import Magnitudes
-from tvm_sparse.passes.bytes.quantisation import dequantize
+from tvm_sparse.passes.bytes.quantization import dequantize
 
 
 def largest(body, *shapes):
@@ -101,19 +101,19 @@ class Residual(nn.Module):
 def test_bounded_layers_have_the_bytes_of_others(size, monkeypatch):
     torch.manual_seed(0)
     model, x = Residual().eval(), torch.randn(1, 16, size, size)
-    quantised = ts.quantize(model, [(x,), (-x,)])
+    quantized = ts.quantize(model, [(x,), (-x,)])
     config, made = ts.Config(measure=False, tuned=False), []
 
     def counted(*args, **options):
         made.append(options["bound"])
-        return ops.quantised(*args, **options)
+        return ops.quantized(*args, **options)
 
-    monkeypatch.setattr(read_bytes, "quantised", counted)
-    fast = ts.compile(quantised, (x,), config=config)
+    monkeypatch.setattr(read_bytes, "quantized", counted)
+    fast = ts.compile(quantized, (x,), config=config)
     # One of them is a sum's; the last one's are floats.
     assert [bound < ops.BOUND for bound in made] == [True, True]
     monkeypatch.setattr(read_bytes.Magnitudes, "of", lambda *_: math.inf)
-    slow = ts.compile(quantised, (x,), config=config)
+    slow = ts.compile(quantized, (x,), config=config)
     assert len(made) == 2
     inputs = [x, -x, 100 * x, torch.full_like(x, torch.nan), torch.full_like(x, torch.inf)]
     for given in inputs:

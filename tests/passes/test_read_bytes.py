@@ -7,8 +7,8 @@ import tvm
 from tvm import relax
 
 from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.ops.bytes.quantise import Scale
-from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.ops.bytes.quantize import Scale
+from tvm_sparse.passes.bytes.quantization import dequantize, quantize
 from tvm_sparse.passes.bytes.read_bytes import ReadBytes
 from tvm_sparse.passes.graph.rewrite import op_name
 from tvm_sparse.passes.lower.definitions import DEFINITIONS

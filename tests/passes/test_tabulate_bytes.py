@@ -11,7 +11,7 @@ from torch.nn import functional as f
 from tests.frontends.running import run
 from tests.kernels import host
 from tests.passes.modules import operators
-from tests.passes.test_fuse_quantization import lowered, meant, quantised
+from tests.passes.test_fuse_quantization import lowered, meant, quantized
 from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.passes.bytes.tabulate_bytes import TabulateBytes
@@ -28,15 +28,15 @@ def tabulated(function, *inputs):
 
 
 def again(x, scale=0.004, zero=0):
-    return meant(quantised(x, scale, zero), scale, zero)
+    return meant(quantized(x, scale, zero), scale, zero)
 
 
 FUNCTIONS = {
-    "gelu": lambda q: quantised(f.gelu(meant(q) * 2)),
-    "sigmoid": lambda q: quantised(torch.sigmoid(meant(q)), 1 / 256, 0),
-    "to signed bytes": lambda q: quantised(torch.tanh(meant(q)), 0.01, -7, -128, 127, torch.int8),
-    "rounded twice": lambda q: quantised(again(torch.sigmoid(meant(q))) * 3 + 0.01),
-    "silu": lambda q: quantised(again(torch.sigmoid(meant(q))) * meant(q)),
+    "gelu": lambda q: quantized(f.gelu(meant(q) * 2)),
+    "sigmoid": lambda q: quantized(torch.sigmoid(meant(q)), 1 / 256, 0),
+    "to signed bytes": lambda q: quantized(torch.tanh(meant(q)), 0.01, -7, -128, 127, torch.int8),
+    "rounded twice": lambda q: quantized(again(torch.sigmoid(meant(q))) * 3 + 0.01),
+    "silu": lambda q: quantized(again(torch.sigmoid(meant(q))) * meant(q)),
 }
 
 
@@ -54,16 +54,16 @@ def test_functions_of_a_byte_are_tables(name):
 def _gated(q, y):
     """Make bytes of ``q`` and ``y``, and gate what ``q`` means by them: no function of these."""
     half = meant(q) * 0.5
-    return quantised(torch.sigmoid(again(half + y, 0.02, 7)) * half)
+    return quantized(torch.sigmoid(again(half + y, 0.02, 7)) * half)
 
 
 OTHERS = {
-    "cheap": (lambda q: quantised(torch.relu(meant(q)) * 0.3), (X,)),
-    "of two": (lambda q, r: quantised(torch.sigmoid(meant(q) + meant(r))), (X, X.flip(0))),
+    "cheap": (lambda q: quantized(torch.relu(meant(q)) * 0.3), (X,)),
+    "of two": (lambda q, r: quantized(torch.sigmoid(meant(q) + meant(r))), (X, X.flip(0))),
     "of its input and of another": (_gated, (X, torch.randn(3, 256))),
-    "small": (lambda q: quantised(torch.sigmoid(meant(q))), (X[:1, :40],)),
-    "broadcast": (lambda q: quantised(torch.sigmoid(meant(q)) + torch.zeros(2, 1, 1)), (X,)),
-    "of floats": (lambda x: quantised(torch.sigmoid(x)), (torch.randn(3, 256),)),
+    "small": (lambda q: quantized(torch.sigmoid(meant(q))), (X[:1, :40],)),
+    "broadcast": (lambda q: quantized(torch.sigmoid(meant(q)) + torch.zeros(2, 1, 1)), (X,)),
+    "of floats": (lambda x: quantized(torch.sigmoid(x)), (torch.randn(3, 256),)),
 }
 
 
@@ -79,7 +79,7 @@ def test_others_stay(name):
 
 
 def test_a_table_of_a_table_is_one_look_up():
-    """SiLU as exporters quantise it: the inner table is left with nothing to do."""
+    """SiLU as exporters quantize it: the inner table is left with nothing to do."""
     q = torch.randint(0, 256, (1, 16, 8, 8), dtype=torch.uint8)
     _, found = tabulated(FUNCTIONS["silu"], q)
     assert found["call_tir"] == 1

@@ -1,4 +1,4 @@
-"""Steps of weights: found exactly, whatever happened to the weights since they were quantised."""
+"""Steps of weights: found exactly, whatever happened to the weights since they were quantized."""
 
 from __future__ import annotations
 

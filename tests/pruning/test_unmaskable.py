@@ -150,13 +150,13 @@ def test_a_weight_shared_with_a_computed_one():
 
 
 def test_layers_of_other_sorts_are_told_too():
-    quantised = torch.ao.nn.quantized.dynamic.Linear(8, 8)
-    others = [nn.ConvTranspose2d(8, 8, 3), nn.LSTMCell(8, 8), quantised]
+    quantized = torch.ao.nn.quantized.dynamic.Linear(8, 8)
+    others = [nn.ConvTranspose2d(8, 8, 3), nn.LSTMCell(8, 8), quantized]
     skipped = ts.prune.balanced(nn.Sequential(*others, nn.Linear(8, 8)), bank=4).report.skipped
     assert skipped == {
         "0": "a transposed conv, which no method prunes",
         "1": "a recurrent cell, which no method prunes",
-        "2": "its weight is quantised",
+        "2": "its weight is quantized",
     }
 
 

@@ -1,4 +1,4 @@
-"""Products with a weight, however they are written, are quantised as linear layers are."""
+"""Products with a weight, however they are written, are quantized as linear layers are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.quantization.quantised import layers_in_bytes
+from tests.quantization.quantized import layers_in_bytes
 from tvm_sparse.quantization.tracing import traced
 
 pytest.importorskip("torchao")
@@ -40,6 +40,6 @@ def test_products_are_linear_layers():
     assert names.count(torch.ops.aten.addmm.default) == 1  # its weight is read elsewhere
 
 
-def test_products_are_quantised():
+def test_products_are_quantized():
     torch.manual_seed(0)
     assert layers_in_bytes(Products().eval(), torch.randn(5, 16)) == 3

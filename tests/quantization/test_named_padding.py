@@ -1,4 +1,4 @@
-"""Convolutions with ``padding="same"`` are quantised, with even and dilated kernels, too."""
+"""Convolutions with ``padding="same"`` are quantized, with even and dilated kernels, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.quantization.quantised import layers_in_bytes
+from tests.quantization.quantized import layers_in_bytes
 
 pytest.importorskip("torchao")
 

@@ -1,4 +1,4 @@
-"""Layers whose output gets a number added are quantised; integers stay what they are."""
+"""Layers whose output gets a number added are quantized; integers stay what they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.quantization.quantised import layers_in_bytes
+from tests.quantization.quantized import layers_in_bytes
 
 pytest.importorskip("torchao")
 

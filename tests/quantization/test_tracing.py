@@ -1,4 +1,4 @@
-"""Graphs that torchao's quantiser reads: each use of a module is told apart."""
+"""Graphs that torchao's quantizer reads: each use of a module is told apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.quantization.quantised import layers_in_bytes
+from tests.quantization.quantized import layers_in_bytes
 from tvm_sparse.errors import InputError
 from tvm_sparse.quantization.tracing import traced
 

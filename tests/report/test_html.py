@@ -60,7 +60,7 @@ def test_written_with_times_of_this_machine(compiled, tmp_path):
 def test_kernels_that_only_convert_are_listed_with_their_times(compiled):
     library, kernels = compiled
     assert "Between floats and bytes" not in render(library, kernels)
-    rounds = replace(kernels[0], function="quantise_rows", us=sum(k.us for k in kernels))
+    rounds = replace(kernels[0], function="quantize_rows", us=sum(k.us for k in kernels))
     page = render(library, [*kernels, rounds])
     assert "Between floats and bytes" in page and "50.0 % of the time" in page
 

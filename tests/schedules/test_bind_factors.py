@@ -60,7 +60,7 @@ STATISTICS = {
 }
 
 
-def quantised(source: str, result: str, domain: str):
+def quantized(source: str, result: str, domain: str):
     return [
         node("QuantizeLinear", f"{source} s z", f"{result}_q", domain=domain),
         node("DequantizeLinear", f"{result}_q s z", result, domain=domain),
@@ -68,19 +68,19 @@ def quantised(source: str, result: str, domain: str):
 
 
 def chain(name: str, domain: str):
-    """Return the nodes of a centred square and its mean, every step quantised."""
+    """Return the nodes of a centred square and its mean, every step quantized."""
     operator, more, attributes = STATISTICS[name]
     values = [f"{name}_{step}" for step in "abcdefgh"]
     a, b, c, d, e, f, g, h = values
     return [
         node(operator, f"start{more}", a, **attributes),
-        *quantised(a, b, domain),
+        *quantized(a, b, domain),
         node("Sub", f"start {b}", c),
-        *quantised(c, d, domain),
+        *quantized(c, d, domain),
         node("Mul", f"{d} {d}", e),
-        *quantised(e, f, domain),
+        *quantized(e, f, domain),
         node("ReduceMean", f, g, axes=[-1], keepdims=1),
-        *quantised(g, h, domain),
+        *quantized(g, h, domain),
     ]
 
 
@@ -88,9 +88,9 @@ def chain(name: str, domain: str):
     ("dtype", "scale", "zero"),
     [pytest.param("uint16", 2**-10, 30000, marks=pytest.mark.slow), ("int8", 0.04, 3)],
 )
-def test_statistics_of_quantised_tensors(tmp_path, dtype, scale, zero):
+def test_statistics_of_quantized_tensors(tmp_path, dtype, scale, zero):
     domain = "com.microsoft" if dtype.endswith("16") else ""
-    nodes_ = quantised("x", "start", domain)
+    nodes_ = quantized("x", "start", domain)
     for name in STATISTICS:
         nodes_ += chain(name, domain)
     weights = {

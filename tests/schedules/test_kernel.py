@@ -28,11 +28,11 @@ def test_general_rules_make_everything_but_contractions_ours(rule, contraction, 
 @pytest.mark.parametrize(
     ("function", "converts"),
     [
-        ("fused_multiply3_quantised", True),
-        ("dequantised1", True),
-        ("quantise_rows", True),
-        ("fused_add_multiply_quantised2", False),
-        ("fused_linear_dense_uint8_rescaled_quantised", False),
+        ("fused_multiply3_quantized", True),
+        ("dequantized1", True),
+        ("quantize_rows", True),
+        ("fused_add_multiply_quantized2", False),
+        ("fused_linear_dense_uint8_rescaled_quantized", False),
         ("multiply", False),
     ],
 )

@@ -14,7 +14,7 @@ from tvm_sparse.machine.pack import PARTS
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, VECTOR_BYTES
 from tvm_sparse.ops.bytes.byte_table import looked_up
-from tvm_sparse.ops.bytes.quantise import SMALL, Scale, quantised
+from tvm_sparse.ops.bytes.quantize import SMALL, Scale, quantized
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.schedules.cpu.pack_bytes import PackBytes
@@ -38,10 +38,10 @@ def epilogue(columns=128, scale=Scale("uint8", 1.0, 3), *, bound=1e6, vectors=PA
     def steps(i, j):
         return a[i, index(j) if index else j].astype("float32") * b[j] + c[i]
 
-    made = quantised(te.compute(shape, steps, "steps"), scale, bound=bound)
+    made = quantized(te.compute(shape, steps, "steps"), scale, bound=bound)
     sch = s_tir.Schedule(te.create_prim_func([a, b, c, made]))
     sch.compute_inline(sch.get_sblock("steps"))
-    _, column = sch.get_loops(sch.get_sblock("quantise"))
+    _, column = sch.get_loops(sch.get_sblock("quantize"))
     whole = columns == vectors * LANES
     *_, part, lane = sch.split(column, [vectors, LANES] if whole else [None, vectors, LANES])
     sch.unroll(part)
@@ -77,9 +77,9 @@ def test_vectors_that_are_left_are_packed_too(columns, vectors, stored):
 def in_rows(columns, rows, vectors):
     """Return :func:`epilogue` with a tile of several rows."""
     sch = s_tir.Schedule(epilogue(columns, vectors=vectors))
-    row, *_, part, _lane = sch.get_loops(sch.get_sblock("quantise"))
+    row, *_, part, _lane = sch.get_loops(sch.get_sblock("quantize"))
     _, inner = sch.split(row, [None, rows])
-    outer = sch.get_loops(sch.get_sblock("quantise"))[2:-2]
+    outer = sch.get_loops(sch.get_sblock("quantize"))[2:-2]
     sch.reorder(*outer, inner, part)
     sch.unroll(inner)
     return sch.mod
@@ -124,7 +124,7 @@ def test_others_stay_as_they_are(given):
 
 def test_bytes_that_are_no_neighbours_are_stored_apart():
     sch = s_tir.Schedule(epilogue())
-    block = sch.get_sblock("quantise")
+    block = sch.get_sblock("quantize")
     sch.transform_layout(block, ("write", 0), lambda i, j: (i, j // 32, j % 32))
     assert widths(PackBytes(fake_pack)(sch.mod)) == [2 * LANES, 2 * LANES]
     sch.transform_layout(block, ("write", 0), lambda i, j, k: (i, j, k // 8, k % 8))
@@ -151,9 +151,9 @@ def looking_up(columns, vectors, dtype, found):
     """Return :func:`epilogue` with a table of its bytes behind it."""
     shape = (5, columns)
     a, table = te.placeholder(shape, "float32", "A"), te.placeholder((256,), "uint8", "T")
-    made = quantised(a, Scale(dtype, 1.0, 3), bound=1e6)
+    made = quantized(a, Scale(dtype, 1.0, 3), bound=1e6)
     sch = s_tir.Schedule(te.create_prim_func([a, table, looked_up(made, table, found)]))
-    sch.compute_inline(sch.get_sblock("quantise"))
+    sch.compute_inline(sch.get_sblock("quantize"))
     _, column = sch.get_loops(sch.get_sblock("looked_up"))
     *_, part, lane = sch.split(column, [None, vectors, LANES])
     sch.unroll(part)

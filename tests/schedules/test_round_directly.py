@@ -11,7 +11,7 @@ from tvm import te, tirx
 
 from tests.kernels import host
 from tvm_sparse.machine.registry import MACHINES, machine_of
-from tvm_sparse.ops.bytes.quantise import BOUND, Scale, quantised, whole_steps
+from tvm_sparse.ops.bytes.quantize import BOUND, Scale, quantized, whole_steps
 from tvm_sparse.ops.bytes.rounding import Nearest, nearest
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.build import build_function
@@ -90,7 +90,7 @@ def test_code_has_the_instruction_in_vectors():
 
 
 def test_nothing_else_changes():
-    func = definition(lambda t: quantised(t, SCALES[1]))
+    func = definition(lambda t: quantized(t, SCALES[1]))
     assert changed(func).same_as(func)
     x = tirx.Var("x", "float32")
     whole = tirx.const(1.5 * 2.0**23, "float32")

@@ -46,7 +46,7 @@ def test_sums_are_exact_in_any_order():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_quantised_activations_and_weights_have_their_whole_range(dtype):
+def test_quantized_activations_and_weights_have_their_whole_range(dtype):
     x, w = te.placeholder((4096,), dtype, "X"), te.placeholder((4096,), "int8", "W")
     index = te.placeholder((4096,), "uint8", "I")
     y = te.compute((4096,), lambda i: x[i].astype("int32") * w[i] + index[i], "Y")

@@ -107,7 +107,7 @@ FLOAT32 = Numerics.uniform("float32")
 INTEGERS = tuple(
     Numerics(activation, "int8", INTEGER_SUMS, INTEGER_SUMS) for activation in ("uint8", "int8")
 )
-"""Quantised networks: sums are exact, and what follows scales and rounds them."""
+"""Quantized networks: sums are exact, and what follows scales and rounds them."""
 
 FLOAT64 = Numerics.uniform(DOUBLE)
 """Networks in double precision."""

@@ -29,7 +29,7 @@ def demo_command(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train a small network on real digits, prune, compile, check, quantise, export and load it."""
+    """Train a small network on real digits, prune, compile, check, quantize, export and load it."""
     with console.errors(debug):
         for extra in ("demo", "quantize"):  # the one brings the other
             require(extra, "tvm-sparse demo")

@@ -64,7 +64,7 @@ def quantize_command(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Quantise the layers of SOURCE and write a program, or an ONNX file, that `compile` takes.
+    """Quantize the layers of SOURCE and write a program, or an ONNX file, that `compile` takes.
 
     Scales of static activations come from the calibration data. Pruned zeros stay zeros.
     """
@@ -78,8 +78,8 @@ def quantize_command(
             "ignore": ignore or (),
             "tolerance": tolerance,
         }
-        quantise = _file if file else _program
-        left = quantise(source, weights, calibration, output, options)
+        quantize = _file if file else _program
+        left = quantize(source, weights, calibration, output, options)
         if json:
             what = "model" if file else "program"
             found = {what: str(output), "batches": len(calibration), "left_float": left}
@@ -95,7 +95,7 @@ def quantize_command(
 def _file(
     source: str, _: Path | None, calibration: list[Path], output: Path, options: dict[str, Any]
 ) -> Left:
-    """Quantise an ONNX file; return why layers stay float."""
+    """Quantize an ONNX file; return why layers stay float."""
     from tvm_sparse.quantization.onnx_models.function import quantize_onnx
 
     return dict(quantize_onnx(source, arrays(calibration), output=output, **options).left_float)
@@ -108,7 +108,7 @@ def _program(
     output: Path,
     options: dict[str, Any],
 ) -> Left:
-    """Quantise a module; return by how much bytes would change layers that stay float."""
+    """Quantize a module; return by how much bytes would change layers that stay float."""
     import torch
 
     from tvm_sparse.frontends.files.safetensors import load_factory

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.comparison.quantised import quantise
+from tvm_sparse.comparison.quantized import quantize
 from tvm_sparse.comparison.reference import (
     Program,
     arrays,
@@ -151,19 +151,19 @@ def _openvino_request(path: Path, given: Case) -> Program:
 
 
 def _onnxruntime_int8(given: Case, folder: Path) -> Program:
-    path = _quantised(given, folder)
+    path = _quantized(given, folder)
     return onnxruntime_session(str(path), given.inputs, given.threads)
 
 
 def _openvino_int8(given: Case, folder: Path) -> Program:
-    return _openvino_request(_quantised(given, folder), given)
+    return _openvino_request(_quantized(given, folder), given)
 
 
-def _quantised(given: Case, folder: Path) -> Path:
+def _quantized(given: Case, folder: Path) -> Path:
     """Return the model with 8-bit activations and weights, calibrated on the inputs alone."""
     result = folder / "int8.onnx"
     if not result.exists():
-        quantise(given.onnx_file(folder), result, given.inputs)
+        quantize(given.onnx_file(folder), result, given.inputs)
     return result
 
 

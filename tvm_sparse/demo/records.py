@@ -28,7 +28,7 @@ class Level:
         One image a call: ``sparse``, ``dense`` (the same pipeline, every layer dense and float) and
         ``pytorch`` (eager).
     numbers
-        What layers multiply. In bytes, outputs are compared with those of the quantised program.
+        What layers multiply. In bytes, outputs are compared with those of the quantized program.
     """
 
     wanted: float

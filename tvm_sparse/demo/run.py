@@ -133,7 +133,7 @@ def build_level(
 def build_bytes(
     step: StepResult, data: digits.Digits, dense: Any, progress: Progress | None = None
 ) -> tuple[Level, Any]:
-    """Quantise and compile the network of one step; compare, and time it beside ``dense`` floats.
+    """Quantize and compile the network of one step; compare, and time it beside ``dense`` floats.
 
     Returns
     -------
@@ -147,8 +147,8 @@ def build_bytes(
     report(1)
     library = ts.compile(program, target="cpu")
     report(2)
-    quantised, outputs = program.module(), predict(library, images, BATCH)
-    reference = predict(lambda x: quantised(torch.from_numpy(x)).detach(), images, BATCH)
+    quantized, outputs = program.module(), predict(library, images, BATCH)
+    reference = predict(lambda x: quantized(torch.from_numpy(x)).detach(), images, BATCH)
     error = require_same(outputs, reference, "build in bytes", "PyTorch", BYTES_TOLERANCE)
     level = Level(
         step.wanted,

@@ -93,7 +93,7 @@ def _bytes(tensor: torch.Tensor) -> Callable[[], bytes]:
 
 
 def _is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` has no memory of its own, as those of quantisers have none."""
+    """Whether ``tensor`` has no memory of its own, as those of quantizers have none."""
     return type(tensor) not in (torch.Tensor, nn.Parameter) or tensor.layout != torch.strided
 
 

@@ -17,7 +17,7 @@ from tvm_sparse.frontends.load import open_source
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.layers import LayerWeight, module_layers
 from tvm_sparse.frontends.modules.nncf import without_hooks
-from tvm_sparse.frontends.modules.quantised_layers import is_quantised, quantised_layers
+from tvm_sparse.frontends.modules.quantized_layers import is_quantized, quantized_layers
 from tvm_sparse.inspection.report import BYTES, FLOATS, Report, Row
 from tvm_sparse.passes.bytes.weight_steps import find_steps
 from tvm_sparse.patterns.detector import detect
@@ -78,8 +78,8 @@ def _layers(
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     name = "model" if isinstance(model, Model) else name
     opened = open_source(model, weights, part)
-    if is_quantised(opened):
-        return name, quantised_layers(opened), {}
+    if is_quantized(opened):
+        return name, quantized_layers(opened), {}
     if isinstance(opened, torch.nn.Module):
         return name, module_layers(without_hooks(opened)), {}
     imported = frontends.load(opened)

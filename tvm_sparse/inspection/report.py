@@ -49,9 +49,9 @@ class Row:
         Other layers that use the same weight.
     precision
         ``"int8"`` where all weights of each feature are whole multiples, up to 127, of a step, as
-        quantised ones are; else ``"float"``.
+        quantized ones are; else ``"float"``.
     note
-        What the model itself says of the layer, as why it was not quantised.
+        What the model itself says of the layer, as why it was not quantized.
     """
 
     layer: str

@@ -13,7 +13,7 @@ from tvm_sparse.onnx_files.names import label, layer_name, node_names
 from tvm_sparse.onnx_files.operators import (
     CONVOLUTION,
     PRODUCT,
-    QUANTISED,
+    QUANTIZED,
     RECURRENT,
     Place,
     places_of,
@@ -100,8 +100,8 @@ def _unweighted(node: Any) -> str:
     """Return why ``node`` has no weight to prune though it is a layer, ``""`` for no such."""
     if node.op_type == "ConvTranspose":
         return "a transposed conv, which no method prunes"
-    whole = node.op_type in QUANTISED and node.op_type != "DequantizeLinear"
-    return "its weight is quantised" if whole else ""
+    whole = node.op_type in QUANTIZED and node.op_type != "DequantizeLinear"
+    return "its weight is quantized" if whole else ""
 
 
 def _in_functions(scope: Scope, node: Any) -> Iterator[tuple[str, str]]:
@@ -131,8 +131,8 @@ def _read_by(
             yield place, *moved
         elif maker is not None and not any(found.values()):
             computed = f"its weight is computed ({maker.op_type}), not a tensor of the file"
-            whole = maker.op_type in QUANTISED
-            left.setdefault(label(node), "its weight is quantised" if whole else computed)
+            whole = maker.op_type in QUANTIZED
+            left.setdefault(label(node), "its weight is quantized" if whole else computed)
 
 
 def _reasons(weight: _Weight) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tvm_sparse.onnx_files.layout import Layout
 
 PRODUCT, CONVOLUTION, RECURRENT = "product", "convolution", "recurrent"
 
-QUANTISED = (
+QUANTIZED = (
     "ConvInteger",
     "DequantizeLinear",
     "DynamicQuantizeLSTM",

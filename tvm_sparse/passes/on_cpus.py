@@ -14,7 +14,7 @@ from tvm_sparse.passes.bytes.fold_scales import FoldScales
 from tvm_sparse.passes.bytes.fuse_quantization import FuseQuantization
 from tvm_sparse.passes.bytes.fuse_tables import FuseTables
 from tvm_sparse.passes.bytes.pad_first import PadFirst
-from tvm_sparse.passes.bytes.quantise_rows import QuantiseRows
+from tvm_sparse.passes.bytes.quantize_rows import QuantizeRows
 from tvm_sparse.passes.bytes.read_bytes import ReadBytes
 from tvm_sparse.passes.bytes.tabulate_bytes import TabulateBytes
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
@@ -81,7 +81,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         PadFirst(machine),
         FoldScales(),
         ReadBytes(),
-        QuantiseRows(),
+        QuantizeRows(),
         LowerRows(),
         LowerNorms(),
         LowerPools(),

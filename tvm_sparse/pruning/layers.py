@@ -210,7 +210,7 @@ def _other_layers(model: nn.Module, known: Container[str]) -> dict[str, str]:
         elif isinstance(module, nn.RNNCellBase):
             found[name] = "a recurrent cell, which no method prunes"
         elif inspect.ismethod(getattr(module, "weight", None)):
-            found[name] = "its weight is quantised"
+            found[name] = "its weight is quantized"
     return found
 
 

@@ -14,7 +14,7 @@ from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import Examples, arguments
 from tvm_sparse.frontends.modules.effective import inference_copy
-from tvm_sparse.frontends.modules.quantised_layers import traced_in
+from tvm_sparse.frontends.modules.quantized_layers import traced_in
 from tvm_sparse.frontends.modules.torch import exported, names_of
 from tvm_sparse.frontends.program.exported import OPEN_EXTENTS
 from tvm_sparse.frontends.program.left_float import keep_left_float
@@ -24,7 +24,7 @@ from tvm_sparse.quantization.losses import losses
 from tvm_sparse.quantization.modes import WHERE, check_options
 from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
-from tvm_sparse.quantization.rows import quantise_rows
+from tvm_sparse.quantization.rows import quantize_rows
 from tvm_sparse.quantization.tracing import traced
 
 _FROZEN = "_frozen_param"
@@ -43,7 +43,7 @@ def quantize(
     tolerance: float | None = None,
     dynamic_shapes: Any = None,
 ) -> torch.export.ExportedProgram:
-    """Return ``model`` with quantised layers, for :func:`tvm_sparse.compile`.
+    """Return ``model`` with quantized layers, for :func:`tvm_sparse.compile`.
 
     Activations become unsigned bytes with a scale and a zero point a tensor, from the ranges that
     the calibration data show. Weights become signed bytes with a scale a feature and without a zero
@@ -106,13 +106,13 @@ def quantize(
                 plain = traced(WHERE, whole, calls[0], dynamic_shapes)
                 prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             result = converted(prepared)
-        except Exception as error:  # of torchao, whose quantiser refuses some forms of a network
-            todo = "give each use of a module its own, or quantise with another tool"
+        except Exception as error:  # of torchao, whose quantizer refuses some forms of a network
+            todo = "give each use of a module its own, or quantize with another tool"
             reason = f"torchao refuses the model{aside(said(error))}"
             raise InputError(WHERE, reason, todo=todo) from error
         _name_weights(result)
         if dynamic:
-            quantise_rows(result, ignore)
+            quantize_rows(result, ignore)
         program = exported(result, calls[0], dynamic_shapes)
         program.graph_module.meta[OPEN_EXTENTS] = names_of(program, dynamic_shapes)
         keep_left_float(program, left, tolerance)
@@ -139,7 +139,7 @@ def _prepared(
 
 
 def _name_weights(program: torch.fx.GraphModule) -> None:
-    """Give quantised weights the names of the float ones that they replace."""
+    """Give quantized weights the names of the float ones that they replace."""
     for node in list(program.graph.nodes):
         if node.op != "get_attr" or not str(node.target).startswith(_FROZEN):
             continue

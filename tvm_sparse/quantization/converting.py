@@ -11,10 +11,10 @@ _BATCH_NORM = torch.ops.aten.batch_norm.default
 
 
 def converted(prepared: fx.GraphModule) -> fx.GraphModule:
-    """Return ``prepared``, which is changed, with the operators that quantise for its observers.
+    """Return ``prepared``, which is changed, with the operators that quantize for its observers.
 
     If batch norms are left, those behind no convolution, ``convert_pt2e`` traces 96 small networks
-    to look for layers as quantisation-aware training leaves them, of which there are none: one to
+    to look for layers as quantization-aware training leaves them, of which there are none: one to
     two minutes. Under another name it does not see them.
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e

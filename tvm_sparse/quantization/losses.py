@@ -11,7 +11,7 @@ import torch.ao.quantization.fx._decomposed
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
-from tvm_sparse.frontends.modules.quantised_layers import traced_in
+from tvm_sparse.frontends.modules.quantized_layers import traced_in
 from tvm_sparse.quantization.rows import row_meant, weight_meant
 
 _OBSERVER = "activation_post_process"

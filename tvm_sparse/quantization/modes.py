@@ -1,4 +1,4 @@
-"""Options that modules and ONNX files are quantised with."""
+"""Options that modules and ONNX files are quantized with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchao's quantiser for x86, which refuses no sum with a number and no product of integers."""
+"""torchao's quantizer for x86, which refuses no sum with a number and no product of integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import fx
 
 
 def x86_quantizer() -> Any:
-    """Return torchao's quantiser of layers, their sums and activations in bytes."""
+    """Return torchao's quantizer of layers, their sums and activations in bytes."""
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
     class Quantizer(x86.X86InductorQuantizer):

@@ -11,7 +11,7 @@ import torch.ao.quantization.fx._decomposed
 from torch import Tensor, fx
 
 from tvm_sparse.base.names import holder
-from tvm_sparse.frontends.modules.quantised_layers import modules_of
+from tvm_sparse.frontends.modules.quantized_layers import modules_of
 
 quantized = torch.ops.quantized_decomposed
 
@@ -19,7 +19,7 @@ _LIMITS = (-128, 127, torch.int8)
 _WEIGHT_LIMITS = (-127, 127, torch.int8)
 
 
-def quantise_rows(program: fx.GraphModule, ignore: Collection[str]) -> None:
+def quantize_rows(program: fx.GraphModule, ignore: Collection[str]) -> None:
     """Let linear layers of ``program`` multiply bytes, with a scale for each row of their input.
 
     Weights are signed bytes around zero with a scale a feature, rows have a zero point too. Layers

@@ -1,4 +1,4 @@
-"""Tracing of models as torchao's quantiser reads them."""
+"""Tracing of models as torchao's quantizer reads them."""
 
 from __future__ import annotations
 

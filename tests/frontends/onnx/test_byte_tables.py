@@ -1,4 +1,4 @@
-"""Tables of bytes that are looked up first and become floats then, as quantisers write them."""
+"""Tables of bytes that are looked up first and become floats then, as quantizers write them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import eager, expected, graph, node
-from tests.quantised_networks import typed
+from tests.quantized_networks import typed
 from tvm_sparse.frontends.onnx import load_onnx
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32)

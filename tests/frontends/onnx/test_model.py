@@ -1,4 +1,4 @@
-"""ONNX files compile to what they mean: quantised and recurrent networks, sparse kernels, names."""
+"""ONNX files compile to what they mean: quantized and recurrent networks, sparse kernels, names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _pruned(*shape):
 
 
 def _around(name, source, scale, zero):
-    """Quantise and dequantise ``source``, as exporters write around each operator."""
+    """Quantize and dequantize ``source``, as exporters write around each operator."""
     return [
         node("QuantizeLinear", f"{source} {scale} {zero}", f"{name}_q"),
         node("DequantizeLinear", f"{name}_q {scale} {zero}", name),

@@ -1,4 +1,4 @@
-"""Quantised files: right in onnxruntime and here, layers of integers, all else unchanged."""
+"""Quantized files: right in onnxruntime and here, layers of integers, all else unchanged."""
 
 from __future__ import annotations
 

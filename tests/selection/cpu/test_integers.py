@@ -1,4 +1,4 @@
-"""Candidates of quantised layers: what fits, how it is stored, and that each is exact."""
+"""Candidates of quantized layers: what fits, how it is stored, and that each is exact."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Between floats and narrow numbers: quantisation, tables of bytes, bfloat16."""
+"""Between floats and narrow numbers: quantization, tables of bytes, bfloat16."""

@@ -9,8 +9,8 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, Numerics, vector_type
-from tvm_sparse.ops.bytes.quantise import Scale
-from tvm_sparse.ops.bytes.quantise_rows import Hold, Row
+from tvm_sparse.ops.bytes.quantize import Scale
+from tvm_sparse.ops.bytes.quantize_rows import Hold, Row
 from tvm_sparse.ops.bytes.rounding import nearest
 from tvm_sparse.ops.contractions.contraction import Extent
 from tvm_sparse.ops.marks import int64
@@ -22,7 +22,7 @@ _BYTES = Scale("uint8", 1.0)
 class DynamicScale:
     """Step and zero point of ONNX's ``DynamicQuantizeLinear``: bytes reach from least to most.
 
-    Both are numbers of :mod:`~tvm_sparse.ops.bytes.quantise_rows`, of a whole tensor.
+    Both are numbers of :mod:`~tvm_sparse.ops.bytes.quantize_rows`, of a whole tensor.
     """
 
     extrema = ("min", "max")

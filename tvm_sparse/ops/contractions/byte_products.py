@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, INTEGERS, is_signed
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.dense import DenseWeights, dense_format
 from tvm_sparse.ops.contractions.loop_nest import loop_nest

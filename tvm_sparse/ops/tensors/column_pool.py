@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, vector_type
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.emit import first_column, lanes_from
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.axis import Lines, flat_view, power_of_two, variable

@@ -1,1 +1,1 @@
-"""Third: quantised networks compute with bytes."""
+"""Third: quantized networks compute with bytes."""

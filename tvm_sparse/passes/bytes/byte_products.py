@@ -1,4 +1,4 @@
-"""Products of two quantised activations multiply their bytes."""
+"""Products of two quantized activations multiply their bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tvm.target import Target
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
 from tvm_sparse.machine.engine.registry import supported
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
 from tvm_sparse.ops.contractions.pack_bytes import packed
 from tvm_sparse.passes.bytes.dynamic_meaning import centred_bytes
-from tvm_sparse.passes.bytes.quantisation import Meaning, meaning_of
+from tvm_sparse.passes.bytes.quantization import Meaning, meaning_of
 from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, static_shape
 from tvm_sparse.passes.graph.views import seen
 

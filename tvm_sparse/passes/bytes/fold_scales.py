@@ -13,7 +13,7 @@ from tvm.ir import GenericConst
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.passes.bytes.quantisation import (
+from tvm_sparse.passes.bytes.quantization import (
     Meaning,
     dequantize,
     is_whole,
@@ -61,7 +61,7 @@ class _FoldScalesRule:
     def _takes(self, rewriter: Rewriter, var: Any) -> bool:
         """Whether a factor of ``var`` can move into a constant that ``var`` is computed from.
 
-        Everything that ``var`` is computed from is an integer or a dequantised byte. So no value
+        Everything that ``var`` is computed from is an integer or a dequantized byte. So no value
         overflows on the way.
         """
         call = self.bound.get(var)
@@ -169,12 +169,12 @@ def _operands(call: relax.Call) -> list[Any]:
 @tvm.transform.module_pass(opt_level=0, name="FoldScales")
 @dataclass(frozen=True)
 class FoldScales:
-    """Count a quantised layer's result in steps of its bytes at once.
+    """Count a quantized layer's result in steps of its bytes at once.
 
     before: ``quantize(multiply(add(multiply(astype(sums), factors), bias), 1 / s))``
     after:  ``quantize(add(multiply(astype(sums), factors / s), bias / s))``
 
-    Concatenations of quantised tensors likewise; sums of two are counted in steps of the first:
+    Concatenations of quantized tensors likewise; sums of two are counted in steps of the first:
 
     before: ``quantize(multiply(add(dequantize(p, r), dequantize(q, t)), 1 / s))``
     after:  ``quantize(multiply(add(dequantize(p, 1), dequantize(q, t / r)), r / s))``

@@ -1,4 +1,4 @@
-"""Bytes flow between the layers of a quantised network: floats are what happens inside kernels."""
+"""Bytes flow between the layers of a quantized network: floats are what happens inside kernels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.ops.bytes.quantise import Scale
-from tvm_sparse.passes.bytes.quantisation import (
+from tvm_sparse.ops.bytes.quantize import Scale
+from tvm_sparse.passes.bytes.quantization import (
     BYTES,
     Meaning,
     dequantize,
@@ -56,10 +56,10 @@ def _meant(rewriter: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _moved(rewriter: Rewriter, call: relax.Call) -> Any | None:
-    """Move bytes instead of what they mean, quantise nothing twice, and divide by nothing."""
+    """Move bytes instead of what they mean, quantize nothing twice, and divide by nothing."""
     name = op_name(call)
     if name == "quantize":
-        return _requantised(rewriter, call)
+        return _requantized(rewriter, call)
     if name == "concat":
         return _joined(rewriter, call)
     meaning = meaning_of(rewriter, call.args[0]) if name in MOVES else None
@@ -89,8 +89,8 @@ def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     return dequantize(rewriter.emit(joined), found[0].scale)
 
 
-def _requantised(rewriter: Rewriter, call: relax.Call) -> Any | None:
-    """Return the bytes themselves where they are quantised as before, else a cheaper division."""
+def _requantized(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    """Return the bytes themselves where they are quantized as before, else a cheaper division."""
     scale, steps = scale_of(rewriter, call), rewriter.resolve(call.args[0])
     if scale is None:
         return None
@@ -113,7 +113,7 @@ def _same(meaning: Meaning, scale: Scale) -> bool:
 
 
 class _Early:
-    """The rule that quantises before data moves, where nothing else reads the floats between.
+    """The rule that quantizes before data moves, where nothing else reads the floats between.
 
     ``quantize(multiply(max_pool2d(x), c))`` --> ``max_pool2d(quantize(multiply(x, c)))``: the layer
     behind ``x`` stores bytes. Rounding keeps the order of numbers, so the largest stays so.
@@ -149,7 +149,7 @@ class _Early:
 @tvm.transform.module_pass(opt_level=0, name="FuseQuantization")
 @dataclass(frozen=True)
 class FuseQuantization:
-    """Find quantisation wherever it came from, and let operators that only move data move bytes.
+    """Find quantization wherever it came from, and let operators that only move data move bytes.
 
     before: ``astype(minimum(maximum(round(divide(x, s)), 0), 255), uint8)``, and
     ``max_pool2d(multiply(astype(q, float32), s))``

@@ -14,10 +14,10 @@ from tvm_sparse.base.numerics import INTEGER_SUMS
 from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.bytes.byte_table import BYTE, looked_up
-from tvm_sparse.ops.bytes.quantise import BOUND
+from tvm_sparse.ops.bytes.quantize import BOUND
 from tvm_sparse.ops.marks import ELEMENT_WISE, LOOKED_UP, OUT_FUSABLE, TABLE
 from tvm_sparse.passes.bytes.magnitudes import Magnitudes
-from tvm_sparse.passes.bytes.quantisation import zero_of
+from tvm_sparse.passes.bytes.quantization import zero_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,

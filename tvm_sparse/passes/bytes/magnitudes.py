@@ -1,4 +1,4 @@
-"""How large the numbers of a quantised network can be, whatever its inputs are."""
+"""How large the numbers of a quantized network can be, whatever its inputs are."""
 
 from __future__ import annotations
 

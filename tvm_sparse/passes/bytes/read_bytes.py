@@ -12,10 +12,10 @@ from tvm.ir import GenericConst
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.ops.bytes.quantise import BOUND, Scale, dequantised_at, quantised, whole_steps
+from tvm_sparse.ops.bytes.quantize import BOUND, Scale, dequantized_at, quantized, whole_steps
 from tvm_sparse.ops.tensors.concatenate import concatenate
 from tvm_sparse.passes.bytes.magnitudes import Magnitudes
-from tvm_sparse.passes.bytes.quantisation import meaning_of, zero_of
+from tvm_sparse.passes.bytes.quantization import meaning_of, zero_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -43,12 +43,12 @@ class _ReadBytesRule:
     def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         name = op_name(call)
         if name == "quantize" and (zero := zero_of(call)) is not None:
-            return self._quantised(rewriter, call, Scale(str(call.ty.dtype), 1.0, zero))
+            return self._quantized(rewriter, call, Scale(str(call.ty.dtype), 1.0, zero))
         if name == "dequantize" and str(call.args[0].ty.dtype) == FLOAT_SUMS:
             return call.args[0]
         return _combined(rewriter, call) if _adds(call) else _joined(rewriter, call)
 
-    def _quantised(self, rewriter: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
+    def _quantized(self, rewriter: Rewriter, call: relax.Call, scale: Scale) -> Any | None:
         """Return ``call``, of steps, as floats if its bytes are never made; faster if bounded."""
         size = self._unmade(rewriter.original)
         bound = self.magnitudes.of(rewriter.original.args[0])
@@ -63,9 +63,9 @@ class _ReadBytesRule:
         if bound >= BOUND:
             return None
         return rewriter.builder_.call_te(
-            lambda t: quantised(t, scale, bound=bound),
+            lambda t: quantized(t, scale, bound=bound),
             call.args[0],
-            primfunc_name_hint="quantised",
+            primfunc_name_hint="quantized",
         )
 
     def _unmade(self, call: relax.Call) -> Any | None:
@@ -154,13 +154,13 @@ def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
 
 
 def _value(tensor: te.Tensor, scale: Scale | None, index: tuple[Any, ...]) -> Any:
-    return tensor(*index) if scale is None else dequantised_at(tensor, scale, index)
+    return tensor(*index) if scale is None else dequantized_at(tensor, scale, index)
 
 
 @tvm.transform.module_pass(opt_level=0, name="ReadBytes")
 @dataclass(frozen=True)
 class ReadBytes:
-    """Let sums, products and concatenations of tensors read quantised operands themselves.
+    """Let sums, products and concatenations of tensors read quantized operands themselves.
 
     before: ``add(y, dequantize(q))`` --> after: ``call_tir(add_bytes, (y, q))``
 

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.passes.bytes.quantisation import quantize, with_number
+from tvm_sparse.passes.bytes.quantization import quantize, with_number
 from tvm_sparse.passes.bytes.row_numbers import number_in
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name
 

@@ -11,8 +11,8 @@ from tvm import relax
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.ops.bytes.quantise_rows import MAGNITUDE
-from tvm_sparse.passes.bytes.quantisation import zero_of
+from tvm_sparse.ops.bytes.quantize_rows import MAGNITUDE
+from tvm_sparse.passes.bytes.quantization import zero_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import op_name, shape_of
 
@@ -27,7 +27,7 @@ class Group:
     Parameters
     ----------
     x
-        What is quantised, of at least two axes.
+        What is quantized, of at least two axes.
     root
         The variable of the bytes.
     members

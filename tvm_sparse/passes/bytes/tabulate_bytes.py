@@ -17,7 +17,7 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.vector import VECTOR_BYTES
 from tvm_sparse.ops.bytes.byte_table import BYTE, byte_table
 from tvm_sparse.ops.marks import TABLE
-from tvm_sparse.passes.bytes.quantisation import BYTES, meaning_of, zero_of
+from tvm_sparse.passes.bytes.quantization import BYTES, meaning_of, zero_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant, op_name, rewrite, static_shape
 

@@ -1,4 +1,4 @@
-"""Weights of a quantised layer as integers: their values say so, like zeros say what is pruned."""
+"""Weights of a quantized layer as integers: their values say so, like zeros say what is pruned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find_steps(weight: np.ndarray) -> Steps | None:
         Features first. Each has a step of its own, such that all multiples are bytes less a zero
         point. A feature of zeros has the step one.
 
-    Front ends hand on what quantised weights mean. Batch norm, removed channels and layouts change
+    Front ends hand on what quantized weights mean. Batch norm, removed channels and layouts change
     it like any weight, and the integers are found again behind all that: exactly, whatever scale
     they had, by tensor or by feature.
     """

@@ -44,7 +44,7 @@ class ShareFunctions:
     before: ``y = call_tir(f, x); z = call_tir(g, y)``, where ``f`` stores ``2 x`` and ``g`` ``3 x``
     after:  ``y = call_tir(f, (x, [2])); z = call_tir(f, (y, [3]))``
 
-    Equal layers of a quantised network differ in their scales and zero points only. A number that
+    Equal layers of a quantized network differ in their scales and zero points only. A number that
     all of them have stays in the code, so what it simplifies stays simple.
     """
 

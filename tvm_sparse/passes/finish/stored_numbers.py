@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, is_float
 from tvm_sparse.ops.marks import OPERATOR
-from tvm_sparse.passes.bytes.quantisation import BYTES
+from tvm_sparse.passes.bytes.quantization import BYTES
 
 WORD = INTEGER_SUMS
 """The type that holds a number of any type."""

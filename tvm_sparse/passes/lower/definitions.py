@@ -18,7 +18,7 @@ from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.ops import ieee, integers
-from tvm_sparse.ops.bytes.quantise import Scale, dequantised, quantised
+from tvm_sparse.ops.bytes.quantize import Scale, dequantized, quantized
 from tvm_sparse.ops.marks import OPAQUE
 from tvm_sparse.ops.tensors.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.tensors.reshape import reshape
@@ -157,13 +157,13 @@ def _position(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     return builder.call_te(compute, call.args[0], primfunc_name_hint=name)
 
 
-def _quantise(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+def _quantize(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     """Define ``quantize`` of steps and ``dequantize``, by tensor, as our passes emit them."""
     x, *parameters = call.args
     size, zero = (float(array_of(p).reshape(())) for p in parameters)
     rounds = op_name(call) == "quantize"
     scale = Scale(str((call if rounds else x).ty.dtype), size, int(zero))
-    define = quantised if rounds else dequantised
+    define = quantized if rounds else dequantized
     return builder.call_te(lambda t: define(t, scale), x, primfunc_name_hint=define.__name__)
 
 
@@ -179,8 +179,8 @@ _ANGLES = ("tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")
 
 DEFINITIONS: dict[str, Definition] = {
     "relax.reshape": _reshape,
-    "relax.quantize": _quantise,
-    "relax.dequantize": _quantise,
+    "relax.quantize": _quantize,
+    "relax.dequantize": _quantize,
     "relax.add": _typed(booleans=tirx.bitwise_or),
     "relax.subtract": _typed(ieee.subtract),
     "relax.multiply": _typed(ieee.multiply, tirx.bitwise_and),

@@ -13,11 +13,11 @@ from tvm import relax
 from tvm_sparse.base.memory import array_of, give_back
 from tvm_sparse.base.numerics import FLOAT32, INTEGER_SUMS, INTEGERS, Numerics
 from tvm_sparse.machine.engine.registry import known, supported
-from tvm_sparse.ops.bytes.quantise import padded
+from tvm_sparse.ops.bytes.quantize import padded
 from tvm_sparse.ops.contractions.contraction import OPEN_ROWS, Contraction
 from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.ops.contractions.recurrence import recurrence
-from tvm_sparse.passes.bytes.quantised import (
+from tvm_sparse.passes.bytes.quantized import (
     Integers,
     integers_of,
     signed_bytes,
@@ -216,14 +216,14 @@ class _Lower:
     def _integers(
         self, rewriter: Rewriter, call: relax.Call, name: str, value: np.ndarray
     ) -> Integers | None:
-        """Return the operands of a quantised layer, ``None`` (and why) if it stays in floats."""
+        """Return the operands of a quantized layer, ``None`` (and why) if it stays in floats."""
         find = whole_integers_of if str(call.ty.dtype) == INTEGER_SUMS else integers_of
         by_row = op_name(call) == "matmul"
         found = find(rewriter, call.args[0], value, self.chooser.target, by_row=by_row)
         if isinstance(found, Integers):
             return found
         if found:
-            self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantised: {found}")
+            self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantized: {found}")
         return None
 
     def _emit(self, rewriter: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:

@@ -13,7 +13,7 @@ from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.ops.tensors.borders import Borders
 from tvm_sparse.ops.tensors.permute import Permutation, permute
 from tvm_sparse.ops.transpose import LANES
-from tvm_sparse.passes.bytes.quantisation import BYTES
+from tvm_sparse.passes.bytes.quantization import BYTES
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.padding import padding_of
 from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewrite, static_shape

@@ -18,7 +18,7 @@ from tvm_sparse.ops.tensors.line_pool import fits, line_pool
 from tvm_sparse.ops.tensors.moments import variances
 from tvm_sparse.ops.tensors.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.tensors.windows import Shares
-from tvm_sparse.passes.bytes.quantisation import meaning_of
+from tvm_sparse.passes.bytes.quantization import meaning_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
 

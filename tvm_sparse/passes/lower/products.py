@@ -79,7 +79,7 @@ class Products:
         return self.of_views(rewriter, call, (left, right), output, names)
 
     def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
-        """Lower a product of quantised activations; ``None`` if it is none."""
+        """Lower a product of quantized activations; ``None`` if it is none."""
         return byte_product(rewriter, call, self.target)
 
     def of_views(

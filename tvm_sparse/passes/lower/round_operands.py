@@ -16,7 +16,7 @@ from tvm_sparse.base.numerics import FLOAT32, FLOAT_SUMS, Numerics
 from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.bytes.halves import rounded
 from tvm_sparse.passes.bytes.dynamic_meaning import dynamic_meaning_of
-from tvm_sparse.passes.bytes.quantisation import meaning_of
+from tvm_sparse.passes.bytes.quantization import meaning_of
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, is_channels_last, numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,

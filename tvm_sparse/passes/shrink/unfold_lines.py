@@ -75,7 +75,7 @@ class _Unfold:
         while op_name(source) in ("reshape", "permute_dims"):
             source = self.values.get(source.args[0])
         columns = math.prod((static_shape(kernel) or (0,))[1:])
-        # What is quantised stays a layer of bytes.
+        # What is quantized stays a layer of bytes.
         return (
             columns <= MOST_COLUMNS and min(shape[1:]) >= LANES and op_name(source) != "dequantize"
         )

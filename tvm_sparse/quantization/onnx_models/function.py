@@ -27,7 +27,7 @@ _SCALES_OF_FEATURES = 13
 
 @dataclass(frozen=True)
 class QuantizedOnnx:
-    """A quantised model: ``layers`` are those in bytes, ``left_float`` has reasons for the others.
+    """A quantized model: ``layers`` are those in bytes, ``left_float`` has reasons for the others.
 
     ``losses`` has, with a tolerance, by how much bytes change the output of each layer.
     """
@@ -57,13 +57,13 @@ def quantize_onnx(
     tolerance: float | None = None,
     output: str | Path | None = None,
 ) -> QuantizedOnnx:
-    """Quantise the layers of an ONNX file; nothing else of it changes.
+    """Quantize the layers of an ONNX file; nothing else of it changes.
 
     Inputs of layers go through ``QuantizeLinear`` and ``DequantizeLinear``, which onnxruntime,
     OpenVINO and :func:`tvm_sparse.compile` read as layers of integers: unsigned bytes with a scale
     and a zero point a tensor, from the ranges that calibration data show. Weights become signed
     bytes with a scale a feature and no zero point, so pruned zeros stay zeros. Convolutions, Gemm
-    and MatMul with a weight in the file are quantised; recurrent layers stay float.
+    and MatMul with a weight in the file are quantized; recurrent layers stay float.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Operators of onnxruntime's own domain, which its optimiser and its quantiser write into files."""
+"""Operators of onnxruntime's own domain, which its optimiser and its quantizer write into files."""
 
 from __future__ import annotations
 

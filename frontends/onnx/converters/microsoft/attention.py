@@ -99,7 +99,7 @@ def _attention(  # noqa: PLR0917 (as many as the operator has)
 
 
 @converter("QAttention", domain=DOMAIN, reads=(*_COMMON, "do_rotary", "past_present_share_buffer"))
-def _quantised_attention(  # noqa: PLR0917 (as many as the operator has)
+def _quantized_attention(  # noqa: PLR0917 (as many as the operator has)
     x: Tensor,
     weight: Tensor,
     bias: Tensor,

@@ -1,4 +1,4 @@
-"""Files that onnxruntime's optimisers and quantisers write, against onnxruntime."""
+"""Files that onnxruntime's optimisers and quantizers write, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import eager, graph, node
 from tests.frontends.onnx.microsoft.running import by_onnxruntime, normal
-from tests.quantised_networks import typed
+from tests.quantized_networks import typed
 
 HEADS, SIZE, HIDDEN, LENGTH = 2, 16, 32, 5
 CONFIG = ts.Config(measure=False, tuned=False)

@@ -1,4 +1,4 @@
-"""Pruned and quantised ONNX files as SparseML wrote them, through the engine."""
+"""Pruned and quantized ONNX files as SparseML wrote them, through the engine."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def held() -> dict[str, np.ndarray]:
     }
 
 
-def fake_quantised() -> list:
-    """Convolution and product in floating point, between pairs of quantise and dequantise."""
+def fake_quantized() -> list:
+    """Convolution and product in floating point, between pairs of quantize and dequantize."""
     return [
         node("QuantizeLinear", "x sx zx", "xq"),
         node("DequantizeLinear", "xq sx zx", "xd"),
@@ -74,7 +74,7 @@ def integers() -> list:
     ]
 
 
-@pytest.fixture(params=[fake_quantised, integers])
+@pytest.fixture(params=[fake_quantized, integers])
 def file(request, tmp_path):
     weights = held()
     weights["fct"] = weights["fc"].T.copy()
@@ -89,7 +89,7 @@ def file(request, tmp_path):
     return tmp_path / "model.onnx"
 
 
-def test_pruned_and_quantised_files(file):
+def test_pruned_and_quantized_files(file):
     engine = Engine(file, batch_size=3, num_cores=1, config=Config(measure=False))
     x = np.random.default_rng(1).standard_normal((3, 16, 8, 8)).astype("float32")
     (found,) = engine.run([x])

@@ -9,9 +9,9 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from tvm_sparse.ops.bytes.quantise import Scale
-from tvm_sparse.ops.bytes.quantise_rows import Hold, quantise_rows
-from tvm_sparse.passes.bytes.quantisation import zero_of
+from tvm_sparse.ops.bytes.quantize import Scale
+from tvm_sparse.ops.bytes.quantize_rows import Hold, quantize_rows
+from tvm_sparse.passes.bytes.quantization import zero_of
 from tvm_sparse.passes.bytes.row_numbers import Bound, Group, find_groups, number_in, statistic_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite
@@ -67,7 +67,7 @@ class _Numbers:
         return compute(*operands) if compute else tirx.Cast(str(var.ty.dtype), *operands)
 
 
-class _QuantiseRowsRule:
+class _QuantizeRowsRule:
     """The rule: what a group makes is there from the first extremum of its rows on."""
 
     def __init__(self, func: relax.Function) -> None:
@@ -89,9 +89,9 @@ class _QuantiseRowsRule:
         numbers = _Numbers(group, self.bound)
         written = rewriter.emit(
             rewriter.builder_.call_te(
-                lambda x: quantise_rows(x, scale, numbers),
+                lambda x: quantize_rows(x, scale, numbers),
                 rewriter.visit_expr(group.x),
-                primfunc_name_hint="quantise_rows",
+                primfunc_name_hint="quantize_rows",
             )
         )
         results = (group.root, *group.results)
@@ -100,15 +100,15 @@ class _QuantiseRowsRule:
             self.made.append((self.bound[var], item))
 
 
-@tvm.transform.module_pass(opt_level=0, name="QuantiseRows")
+@tvm.transform.module_pass(opt_level=0, name="QuantizeRows")
 @dataclass(frozen=True)
-class QuantiseRows:
+class QuantizeRows:
     """Find the scale of each row and round the row in one function.
 
     before: ``quantize(multiply(x, 127 / max(abs(x))))`` and ``max(abs(x)) / 127``
-    after: ``call_tir(quantise_rows, (x,))``, which returns both
+    after: ``call_tir(quantize_rows, (x,))``, which returns both
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the lowered module."""
-        return rewrite(mod, _QuantiseRowsRule(mod["main"]))
+        return rewrite(mod, _QuantizeRowsRule(mod["main"]))

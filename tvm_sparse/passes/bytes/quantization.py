@@ -1,4 +1,4 @@
-"""Quantisation in a graph: what it looks like, and what it means."""
+"""Quantization in a graph: what it looks like, and what it means."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tvm import relax
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name
 
 BYTES = ("uint8", "int8")
-"""The types of quantised activations."""
+"""The types of quantized activations."""
 
 
 @dataclass(frozen=True)

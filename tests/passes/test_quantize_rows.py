@@ -68,7 +68,7 @@ def test_bytes_and_results(choice, shape):
     torch.manual_seed(0)
     model, x = Rows(choice, shape[-1]), torch.randn(shape) * 3 + 1
     library = compiled(model, x)
-    assert sum(k.function.startswith("quantise_rows") for k in library.kernels) == 1
+    assert sum(k.function.startswith("quantize_rows") for k in library.kernels) == 1
     assert len(library.kernels) == 2
     result, q, size = (t.numpy() for t in library(x))
     sizes, zeros = (t.numpy() for t in model.choose(x, torch.int8))

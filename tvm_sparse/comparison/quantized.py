@@ -1,4 +1,4 @@
-"""A float ONNX file in bytes, by onnxruntime's own quantiser: what its users would have."""
+"""A float ONNX file in bytes, by onnxruntime's own quantizer: what its users would have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 
-def quantise(source: Path, result: Path, inputs: Sequence[np.ndarray]) -> None:
+def quantize(source: Path, result: Path, inputs: Sequence[np.ndarray]) -> None:
     """Write the model in ``source`` with bytes around its operators to ``result``.
 
     Activations are unsigned with a scale and a zero point a tensor, weights signed with a scale a

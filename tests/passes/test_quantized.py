@@ -1,4 +1,4 @@
-"""Quantised layers in a module: one kernel each, and the values of NumPy or onnxruntime."""
+"""Quantized layers in a module: one kernel each, and the values of NumPy or onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tvm import relax, tirx
 import tvm_sparse as ts
 from tests.integers import as_integers, bytes_of, sparse_bytes
 from tests.kernels import host
-from tests.quantised_networks import (
+from tests.quantized_networks import (
     assert_near_onnxruntime,
     by_onnxruntime,
-    quantised_by_onnxruntime,
-    quantised_dynamically,
+    quantized_by_onnxruntime,
+    quantized_dynamically,
     with_float_weights,
     with_unsigned_weights,
 )
 from tvm_sparse.base.config import Config
 from tvm_sparse.base.memory import argument_of
-from tvm_sparse.ops.bytes.quantise import Scale
+from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
-from tvm_sparse.passes.bytes.quantisation import dequantize, quantize
+from tvm_sparse.passes.bytes.quantization import dequantize, quantize
 from tvm_sparse.passes.graph.rewrite import constant
 from tvm_sparse.passes.pipeline import finalise, lower, schedule
 from tvm_sparse.schedules.build import build_context
@@ -180,7 +180,7 @@ def test_any_number_of_rows():
     ],
 )
 def test_networks_of_onnxruntime(tmp_path, activation, form):
-    path = quantised_by_onnxruntime(tmp_path, activation, form)
+    path = quantized_by_onnxruntime(tmp_path, activation, form)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     x = RNG.standard_normal((1, 3, 24, 24), np.float32)
     assert_near_onnxruntime(path, library, x)
@@ -192,7 +192,7 @@ def test_networks_of_onnxruntime(tmp_path, activation, form):
 
 
 def test_networks_whose_scales_onnxruntime_finds_when_they_run(tmp_path):
-    path = quantised_dynamically(tmp_path)
+    path = quantized_dynamically(tmp_path)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
     x = RNG.standard_normal((1, 3, 24, 24), np.float32)
     np.testing.assert_allclose(library(x), by_onnxruntime(path, x), rtol=1e-5, atol=1e-5)
@@ -201,7 +201,7 @@ def test_networks_whose_scales_onnxruntime_finds_when_they_run(tmp_path):
     assert all("uint8" in k.function for k in layers)
 
 
-def test_weights_that_the_graph_quantises_are_integers(tmp_path):
+def test_weights_that_the_graph_quantizes_are_integers(tmp_path):
     path = tmp_path / "float_weights.onnx"
     onnx.save(with_float_weights(), path)
     library = ts.compile(path, config=ts.Config(measure=False, tuned=False))
@@ -248,18 +248,18 @@ def test_sums_that_are_no_bytes_stay_as_the_model_has_them():
 
 def test_layers_between_floats_stay_float():
     torch.manual_seed(0)
-    program = torch.export.export(HalfQuantised().eval(), (torch.randn(4, 32),))
+    program = torch.export.export(HalfQuantized().eval(), (torch.randn(4, 32),))
     library = ts.compile(program, config=ts.Config(measure=False, tuned=False))
     reasons = {d.layer: d.reason for d in library.decisions}
     assert list(reasons) == ["a", "b", "c"]
     assert "whole multiples" in reasons["a"]
-    assert "quantised" not in reasons["b"] + reasons["c"]
+    assert "quantized" not in reasons["b"] + reasons["c"]
     x = torch.randn(4, 32)
     torch.testing.assert_close(library(x), program.module()(x), rtol=1e-5, atol=1e-6)
 
 
-class HalfQuantised(nn.Module):
-    """A quantised input of float weights, a float layer, and a weight that alone is quantised."""
+class HalfQuantized(nn.Module):
+    """A quantized input of float weights, a float layer, and a weight that alone is quantized."""
 
     def __init__(self):
         super().__init__()

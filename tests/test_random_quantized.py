@@ -1,4 +1,4 @@
-"""Random quantised layers: scales of tensors, features, rows; zero points, windows, epilogues."""
+"""Random quantized layers: scales of tensors, features, rows; zero points, windows, epilogues."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DRAWN = st.builds(
 
 
 class Layer(nn.Module):
-    """One layer between quantisation and, if it rounds, quantisation."""
+    """One layer between quantization and, if it rounds, quantization."""
 
     def __init__(self, drawn: Drawn) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def check(drawn: Drawn) -> None:
     program = torch.export.export(model, (x,))
     library = ts.compile(program, config=ts.Config(measure=False, tuned=False))
     assert any("int8" in kernel.function for kernel in library.kernels)
-    assert not any("quantised" in d.reason for d in library.decisions)
+    assert not any("quantized" in d.reason for d in library.decisions)
     got = library(x)
     exact = FUNCTIONS[drawn.function](model.floats(model.meant(x)))
     bound = 1e-5 * max(1.0, float(exact.abs().max()))

@@ -1,4 +1,4 @@
-"""Quantised tensors of PyTorch's export flow (PT2E): integers with scales and zero points."""
+"""Quantized tensors of PyTorch's export flow (PT2E): integers with scales and zero points."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ quantized = torch.ops.quantized_decomposed
 
 
 @rule(quantized.quantize_per_tensor.default)
-def _quantise(x: Tensor, scale: float, zero: int, *limits: Any) -> Tensor:
+def _quantize(x: Tensor, scale: float, zero: int, *limits: Any) -> Tensor:
     return _rounded(x.float() * (1.0 / scale), float(zero), *limits)
 
 
 @rule(quantized.quantize_per_tensor.tensor)
-def _quantise_by_tensors(x: Tensor, scale: Tensor, zero: Tensor, *limits: Any) -> Tensor:
+def _quantize_by_tensors(x: Tensor, scale: Tensor, zero: Tensor, *limits: Any) -> Tensor:
     steps = x.float() * (1.0 / scale.reshape(())).float()
     return _rounded(steps, zero.reshape(()).float(), *limits)
 
 
 @rule(quantized.quantize_per_channel.default)
-def _quantise_by_channel(
+def _quantize_by_channel(
     x: Tensor, scales: Tensor, zeros: Tensor, axis: int, *limits: Any
 ) -> Tensor:
     steps = x.float() * (1.0 / _along(scales, x, axis)).float()
@@ -33,7 +33,7 @@ def _quantise_by_channel(
 
 
 @rule(quantized.quantize_per_token.default)
-def _quantise_by_token(x: Tensor, scales: Tensor, zeros: Tensor, *limits: Any) -> Tensor:
+def _quantize_by_token(x: Tensor, scales: Tensor, zeros: Tensor, *limits: Any) -> Tensor:
     """Add the zero point before rounding, other than by tensor."""
     steps = x.float() * (1.0 / _by_row(scales, x)).float() + _by_row(zeros, x).float()
     return _rounded(steps, 0.0, *limits)
@@ -44,21 +44,21 @@ def _rounded(steps: Tensor, zero: Any, least: int, most: int, dtype: torch.dtype
 
 
 @rule(quantized.dequantize_per_tensor.default)
-def _dequantise(
+def _dequantize(
     x: Tensor, scale: float, zero: int, *_: Any, out_dtype: torch.dtype | None = None
 ) -> Tensor:
     return _meant(x, scale, zero, out_dtype)
 
 
 @rule(quantized.dequantize_per_tensor.tensor)
-def _dequantise_by_tensors(
+def _dequantize_by_tensors(
     x: Tensor, scale: Tensor, zero: Tensor, *_: Any, out_dtype: torch.dtype | None = None
 ) -> Tensor:
     return _meant(x, scale.reshape(()).float(), zero.reshape(()), out_dtype)
 
 
 @rule(quantized.dequantize_per_channel.default)
-def _dequantise_by_channel(
+def _dequantize_by_channel(
     x: Tensor,
     scales: Tensor,
     zeros: Tensor | None,
@@ -71,7 +71,7 @@ def _dequantise_by_channel(
 
 
 @rule(quantized.dequantize_per_token.default)
-def _dequantise_by_token(
+def _dequantize_by_token(
     x: Tensor, scales: Tensor, zeros: Tensor, *limits: Any, output_dtype: Any = None
 ) -> Tensor:
     dtype = limits[3] if len(limits) > 3 else output_dtype

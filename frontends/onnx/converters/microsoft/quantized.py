@@ -1,4 +1,4 @@
-"""Operators of onnxruntime's domain that quantised files of the format QOperator have."""
+"""Operators of onnxruntime's domain that quantized files of the format QOperator have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.converters.affine_bytes import centred, meant, quantised
+from tvm_sparse.frontends.converters.affine_bytes import centred, meant, quantized
 from tvm_sparse.frontends.onnx.converters.activations import of_matrix, softmax
 from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, average_pool
@@ -22,7 +22,7 @@ def _meant(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
 def _stored(y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor) -> Tensor:
     """Return ``y`` as bytes, of the type of ``like`` where no zero point says another."""
     dtype = like.dtype if zero is None else zero.dtype
-    return quantised(y, scale.reshape(()), None if zero is None else zero.reshape(()), dtype)
+    return quantized(y, scale.reshape(()), None if zero is None else zero.reshape(()), dtype)
 
 
 def _of_two(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:

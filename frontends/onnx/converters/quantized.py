@@ -1,4 +1,4 @@
-"""Quantised numbers: integers with a scale and a zero point."""
+"""Quantized numbers: integers with a scale and a zero point."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from tvm_sparse.frontends.converters.affine_bytes import (
     centred,
     meant,
-    quantised,
-    quantised_dynamically,
+    quantized,
+    quantized_dynamically,
     typed,
 )
 from tvm_sparse.frontends.onnx.converters.convolutions import convolution
@@ -33,7 +33,7 @@ def _placed(x: Tensor, parameter: Tensor, axis: int, block_size: int) -> Tensor:
 
 
 @converter("QuantizeLinear", since=10)
-def quantise(
+def quantize(
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
@@ -50,16 +50,16 @@ def quantise(
     if output_dtype:
         dtype = dtype_of(output_dtype, node.place)
     if dtype.is_floating_point:
-        raise node.unsound(f"quantises to {dtype}", "integers")
+        raise node.unsound(f"quantizes to {dtype}", "integers")
     divided = dtype_of(precision, node.place) if precision else scale.dtype
     x = typed(x, divided if x.is_floating_point() else torch.float32)
     scale = typed(_placed(x, scale, axis, block_size), x.dtype)
     zero = None if zero is None else _placed(x, zero, axis, block_size)
-    return quantised(x, scale, zero, dtype)
+    return quantized(x, scale, zero, dtype)
 
 
 @converter("DequantizeLinear", since=10)
-def dequantise(
+def dequantize(
     x: Tensor,
     scale: Tensor,
     zero: Tensor | None = None,
@@ -76,7 +76,7 @@ def dequantise(
     return typed(meant(x, placed, zero), dtype)
 
 
-converter("DynamicQuantizeLinear")(quantised_dynamically)
+converter("DynamicQuantizeLinear")(quantized_dynamically)
 
 
 def _by_rows(parameter: Tensor | None, rank: int) -> Tensor | None:
@@ -94,7 +94,7 @@ def _multiply(
 
 
 @converter("QLinearMatMul", since=10)
-def _quantised_product(  # noqa: PLR0917 (as many as the operator has)
+def _quantized_product(  # noqa: PLR0917 (as many as the operator has)
     a: Tensor,
     a_scale: Tensor,
     a_zero: Tensor,
@@ -139,7 +139,7 @@ def _convolve(
 
 
 @converter("QLinearConv", reads=ATTRIBUTES)
-def quantised_convolution(  # noqa: PLR0917 (as many as the operator has)
+def quantized_convolution(  # noqa: PLR0917 (as many as the operator has)
     x: Tensor,
     x_scale: Tensor,
     x_zero: Tensor,

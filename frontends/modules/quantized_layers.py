@@ -14,7 +14,7 @@ from tvm_sparse.frontends.modules.effective import to_numpy
 from tvm_sparse.frontends.modules.layer_types import conv_type, linear_type
 from tvm_sparse.frontends.modules.layers import LayerWeight, outputs_first
 
-QUANTISED = ("quantized_decomposed", "torchao")
+QUANTIZED = ("quantized_decomposed", "torchao")
 """Namespaces of the operators between floats and integers."""
 
 _TRANSPOSED = "conv_transpose"
@@ -22,14 +22,14 @@ _PRODUCT = "_int_mm"
 """What torchao makes of a linear layer: its right operand has features last."""
 
 
-def is_quantised(module: Any) -> bool:
+def is_quantized(module: Any) -> bool:
     """Whether ``module`` is a graph with operators between floats and integers."""
     if not isinstance(module, fx.GraphModule):
         return False
-    return any(getattr(n.target, "namespace", "") in QUANTISED for n in module.graph.nodes)
+    return any(getattr(n.target, "namespace", "") in QUANTIZED for n in module.graph.nodes)
 
 
-def quantised_layers(module: fx.GraphModule) -> list[LayerWeight]:
+def quantized_layers(module: fx.GraphModule) -> list[LayerWeight]:
     """Return the layers of ``module`` in the order of the graph; nothing is computed yet.
 
     A layer has the name of its weight, or of the module that it was traced in where an exporter

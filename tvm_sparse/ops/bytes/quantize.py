@@ -100,17 +100,17 @@ def _of_row(number: te.Tensor, index: tuple[Any, ...]) -> Any:
     return number(*[first if isinstance(n, tirx.IntImm) and int(n) == 1 else i for i, n in places])
 
 
-def dequantised(x: te.Tensor, scale: Scale) -> te.Tensor:
+def dequantized(x: te.Tensor, scale: Scale) -> te.Tensor:
     """Return what the bytes ``x`` mean."""
-    return te.compute(x.shape, lambda *i: dequantised_at(x, scale, i), "dequantise")
+    return te.compute(x.shape, lambda *i: dequantized_at(x, scale, i), "dequantize")
 
 
-def dequantised_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
+def dequantized_at(x: te.Tensor, scale: Scale, index: tuple[Any, ...]) -> Any:
     """Return what the byte at ``index`` means."""
     return scale.meaning(tirx.Cast(INTEGER_SUMS, x(*index)))
 
 
-def quantised(
+def quantized(
     x: te.Tensor, scale: Scale, *, divide: bool = False, bound: float = math.inf
 ) -> te.Tensor:
     """Return the bytes next to the floats ``x``: half to even; what is out of range saturates.
@@ -130,7 +130,7 @@ def quantised(
         steps = number / tirx.const(float(step), FLOAT_SUMS) if divide else number * inverse
         return byte_of(steps, scale, bound)
 
-    return te.compute(x.shape, value, "quantise")
+    return te.compute(x.shape, value, "quantize")
 
 
 def whole_steps(x: te.Tensor, scale: Scale, bound: float = math.inf) -> te.Tensor:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tvm_sparse.frontends.converters.affine_bytes import centred, quantised_dynamically
+from tvm_sparse.frontends.converters.affine_bytes import centred, quantized_dynamically
 from tvm_sparse.frontends.onnx.converters.microsoft import DOMAIN
 from tvm_sparse.frontends.onnx.converters.pooling import WINDOWS, max_pool
-from tvm_sparse.frontends.onnx.converters.quantised import (
-    dequantise,
-    quantise,
-    quantised_convolution,
+from tvm_sparse.frontends.onnx.converters.quantized import (
+    dequantize,
+    quantize,
+    quantized_convolution,
 )
 from tvm_sparse.frontends.onnx.converters.windows import ATTRIBUTES
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
-converter("QuantizeLinear", domain=DOMAIN)(quantise)
-converter("DequantizeLinear", domain=DOMAIN)(dequantise)
+converter("QuantizeLinear", domain=DOMAIN)(quantize)
+converter("DequantizeLinear", domain=DOMAIN)(dequantize)
 
 
 @converter("MatMulIntegerToFloat", domain=DOMAIN)
@@ -55,7 +55,7 @@ def _product_of_floats(
     node: Node,
 ) -> Tensor:
     """Round the left operand to bytes of its own range first."""
-    rows, scale, zero = quantised_dynamically(a)
+    rows, scale, zero = quantized_dynamically(a)
     return _product(rows, b, scale, b_scale, zero, b_zero, bias, node=node)
 
 
@@ -79,7 +79,7 @@ def _convolution(  # noqa: PLR0917 (as many as the operator has)
     """Convolve as ONNX's operator does; activations, not weights, may have channels last."""
     x = x.movedim(-1, 1) if channels_last else x
     scales = (x_scale, x_zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias)
-    y = quantised_convolution(x, *scales, kernel_shape=kernel_shape, group=group, node=node)
+    y = quantized_convolution(x, *scales, kernel_shape=kernel_shape, group=group, node=node)
     return y.movedim(1, -1) if channels_last else y
 
 

@@ -1,4 +1,4 @@
-"""Layers of a quantised network as contractions of integers."""
+"""Layers of a quantized network as contractions of integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS, INTEGERS
 from tvm_sparse.formats.offsets import MOST_MAGNITUDE
 from tvm_sparse.machine.engine.registry import supported
-from tvm_sparse.ops.bytes.quantise import less_zero, rescaled_rows
+from tvm_sparse.ops.bytes.quantize import less_zero, rescaled_rows
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.passes.bytes.dynamic_meaning import (
     DynamicMeaning,
@@ -21,7 +21,7 @@ from tvm_sparse.passes.bytes.dynamic_meaning import (
     dynamic_meaning_of,
     is_one,
 )
-from tvm_sparse.passes.bytes.quantisation import meaning_of
+from tvm_sparse.passes.bytes.quantization import meaning_of
 from tvm_sparse.passes.bytes.weight_steps import LARGEST, Steps, find_steps
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant
 

@@ -14,13 +14,13 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers opera
 from tvm import te, tirx
 
 from tests.kernels import host, run
-from tvm_sparse.ops.bytes.quantise import (
+from tvm_sparse.ops.bytes.quantize import (
     BOUND,
     SMALL,
     Parts,
     Scale,
-    dequantised,
-    quantised,
+    dequantized,
+    quantized,
     whole_steps,
 )
 from tvm_sparse.schedules.blocks import nodes
@@ -49,7 +49,7 @@ def test_bytes_are_those_of_pytorch(scale):
     limits = scale.zero_point, *scale.limits, getattr(torch, scale.dtype)
     op = torch.ops.quantized_decomposed.quantize_per_tensor
     expected = op(torch.from_numpy(x), scale.scale, *limits).numpy()
-    got = result(lambda t: quantised(t, scale), x, scale.dtype)
+    got = result(lambda t: quantized(t, scale), x, scale.dtype)
     known = ~np.isnan(x)
     np.testing.assert_array_equal(got[known], expected[known])
     assert (got[~known] == scale.limits[0]).all()
@@ -60,7 +60,7 @@ def test_bytes_of_quotients(scale):
     x = np.nan_to_num(floats(), nan=1.0)
     with np.errstate(over="ignore"):
         steps = np.rint(x / np.float32(scale.scale)).astype(np.float64) + scale.zero_point
-    got = result(lambda t: quantised(t, scale, divide=True), x, scale.dtype)
+    got = result(lambda t: quantized(t, scale, divide=True), x, scale.dtype)
     np.testing.assert_array_equal(got, np.clip(steps, *scale.limits).astype(scale.dtype))
 
 
@@ -75,7 +75,7 @@ def test_bounded_floats_are_rounded_as_others(scale, size, bound):
     low, high = scale.limits
     expected = np.clip(np.rint(x) + scale.zero_point, low, high)
     below = np.nextafter(bound, 0)
-    got = result(lambda t: quantised(t, step, bound=below), x, scale.dtype)
+    got = result(lambda t: quantized(t, step, bound=below), x, scale.dtype)
     np.testing.assert_array_equal(got, expected.astype(scale.dtype))
     floats = result(lambda t: whole_steps(t, step, below), x, "float32")
     np.testing.assert_array_equal(floats, expected - scale.zero_point)
@@ -86,7 +86,7 @@ def test_bounded_floats_are_rounded_as_others(scale, size, bound):
 def test_bounded_bytes_are_taken_apart(scale, bound):
     step = dataclasses.replace(scale, scale=1.0)
     x = te.placeholder((16,), "float32", "X")
-    func = te.create_prim_func([x, quantised(x, step, bound=bound)])
+    func = te.create_prim_func([x, quantized(x, step, bound=bound)])
     (store,) = nodes(func.body, tirx.BufferStore)
     found = Parts.of(store.value)
     assert (found is not None) == (bound < BOUND)
@@ -101,7 +101,7 @@ def test_extrema_of_places_are_none_of_bytes(dtype):
     rows, x = te.placeholder((8,), "int64", "R"), te.placeholder((8, 16), "float32", "X")
     taken = te.compute((8, 16), lambda i, j: table[tirx.min(tirx.max(0, rows[i]), 49), j], "taken")
     steps = te.compute((8, 16), lambda i, j: x[tirx.min(tirx.max(0, rows[i]), 7), j], "steps")
-    rounded = quantised(steps, Scale(dtype, 1.0, 3), bound=1e6)
+    rounded = quantized(steps, Scale(dtype, 1.0, 3), bound=1e6)
     for tensors, bytes_ in (([table, rows, taken], False), ([x, rows, rounded], True)):
         stores = nodes(te.create_prim_func(tensors).body, tirx.BufferStore)
         assert (Parts.of(stores[-1].value) is not None) == bytes_
@@ -110,7 +110,7 @@ def test_extrema_of_places_are_none_of_bytes(dtype):
 def test_others_are_not():
     x = te.placeholder((16,), "float32", "X")
     inner = whole_steps(x, Scale("int8", 1.0, 3), 1e6)
-    func = te.create_prim_func([x, quantised(inner, Scale("uint8", 1.0, 9), bound=1e6)])
+    func = te.create_prim_func([x, quantized(inner, Scale("uint8", 1.0, 9), bound=1e6)])
     found = [Parts.of(store.value) for store in nodes(func.body, tirx.BufferStore)]
     assert [f and int(f.zero_point) for f in found] == [None, 9]
     assert Parts.of(tirx.const(3, "uint8")) is None
@@ -120,7 +120,7 @@ def test_others_are_not():
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_zero_point_of_a_shared_function_is_read(dtype):
     x, zero = te.placeholder((16,), "float32", "X"), tirx.Var("zero", "int32")
-    func = te.create_prim_func([x, quantised(x, Scale(dtype, 1.0, 77), bound=1e6)])
+    func = te.create_prim_func([x, quantized(x, Scale(dtype, 1.0, 77), bound=1e6)])
     (store,) = nodes(func.body, tirx.BufferStore)
 
     def read(number):
@@ -134,7 +134,7 @@ def test_the_zero_point_of_a_shared_function_is_read(dtype):
 def test_bytes_mean_numbers(scale):
     low, high = scale.limits
     every = np.arange(low, high + 1).astype(scale.dtype)
-    got = result(lambda t: dequantised(t, scale), every, "float32")
+    got = result(lambda t: dequantized(t, scale), every, "float32")
     expected = (every.astype(np.int32) - scale.zero_point).astype(np.float32)
     np.testing.assert_array_equal(got, expected * np.float32(scale.scale))
 
@@ -143,7 +143,7 @@ def test_bytes_mean_numbers(scale):
 def test_whole_steps_are_those_of_the_bytes(scale):
     x = floats()
     steps = dataclasses.replace(scale, scale=1.0)
-    made = result(lambda t: quantised(t, steps), x, scale.dtype).astype(np.float32)
+    made = result(lambda t: quantized(t, steps), x, scale.dtype).astype(np.float32)
     got = result(lambda t: whole_steps(t, steps), x, "float32")
     np.testing.assert_array_equal(got, made - scale.zero_point)
 
@@ -151,7 +151,7 @@ def test_whole_steps_are_those_of_the_bytes(scale):
 def test_rounding_stays_in_vectors():
     """TVM takes a loop over lanes apart where it calls what it does not know."""
     tensor = te.placeholder((4096,), "float32", "X")
-    func = te.create_prim_func([tensor, quantised(tensor, SCALES[0])])
+    func = te.create_prim_func([tensor, quantized(tensor, SCALES[0])])
     schedule = GenericRule().apply(func.with_attr("global_symbol", "main"), host(), False)
     code = tvm.compile(schedule.mod, host()).mod.inspect_source("ll")
     assert "store <16 x i8>" in code

@@ -1,4 +1,4 @@
-"""A model that is quantised, compiled, and compared with itself at each step."""
+"""A model that is quantized, compiled, and compared with itself at each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def layers_in_bytes(model: torch.nn.Module, x: torch.Tensor) -> int:
     program: Any = ts.quantize(model, [x])
     library = ts.compile(program, config=ts.Config(measure=False))
     with torch.no_grad():
-        expected, quantised = model(x), program.module()(x)
-    assert (quantised - expected).abs().max() < 0.03 * expected.abs().max()
-    assert (library(x) - quantised).abs().max() < 1e-5
+        expected, quantized = model(x), program.module()(x)
+    assert (quantized - expected).abs().max() < 0.03 * expected.abs().max()
+    assert (library(x) - quantized).abs().max() < 1e-5
     return sum("uint8" in k.function for k in library.kernels if k.layer)

@@ -1,4 +1,4 @@
-"""Networks quantised by onnxruntime's own quantiser, and its answers."""
+"""Networks quantized by onnxruntime's own quantizer, and its answers."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def small_network() -> onnx.ModelProto:
     return graph(nodes, {"x": (1, 3, 24, 24)}, ["y"], weights, opset=17)
 
 
-def quantised_by_onnxruntime(folder: Path, activation: str, form: str = "QDQ") -> Path:
+def quantized_by_onnxruntime(folder: Path, activation: str, form: str = "QDQ") -> Path:
     """Write the small network with ``QuantizeLinear`` and ``DequantizeLinear`` around its nodes.
 
     With the form ``"QOperator"`` each node is one on bytes instead.
     """
-    plain, path = folder / "float.onnx", folder / "quantised.onnx"
+    plain, path = folder / "float.onnx", folder / "quantized.onnx"
     onnx.save(small_network(), plain)
     quantize_static(
         plain,
@@ -94,8 +94,8 @@ def quantised_by_onnxruntime(folder: Path, activation: str, form: str = "QDQ") -
     return path
 
 
-def quantised_attention(folder: Path, activation: str, form: str = "QDQ") -> Path:
-    """Write attention of 19 tokens and 3 heads of 8, whose products onnxruntime quantises, too.
+def quantized_attention(folder: Path, activation: str, form: str = "QDQ") -> Path:
+    """Write attention of 19 tokens and 3 heads of 8, whose products onnxruntime quantizes, too.
 
     With the form ``"QOperator"`` each product is one of bytes, whole weights have one scale.
     """
@@ -128,7 +128,7 @@ def quantised_attention(folder: Path, activation: str, form: str = "QDQ") -> Pat
     return path
 
 
-def quantised_dynamically(folder: Path) -> Path:
+def quantized_dynamically(folder: Path) -> Path:
     """Write the small network with scales that are found when it runs."""
     plain, path = folder / "float.onnx", folder / "dynamic.onnx"
     onnx.save(small_network(), plain)
@@ -137,7 +137,7 @@ def quantised_dynamically(folder: Path) -> Path:
 
 
 def with_float_weights() -> onnx.ModelProto:
-    """Return two layers whose weights are floats that the graph quantises, a scale a tensor."""
+    """Return two layers whose weights are floats that the graph quantizes, a scale a tensor."""
     weights = {"w0": _weight(32, 16, 3, 3, sparsity=0.75), "w1": _weight(10, 32, sparsity=0.75)}
     parts = {**weights, "x_scale": np.float32(0.03), "x_zero": np.uint8(120)}
     parts |= {"y_scale": np.float32(0.02), "y_zero": np.uint8(10), "w_zero": np.int8(0)}

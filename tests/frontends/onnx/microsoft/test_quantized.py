@@ -11,7 +11,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
-from tests.quantised_networks import by_onnxruntime, typed
+from tests.quantized_networks import by_onnxruntime, typed
 
 DOMAIN = "com.microsoft"
 PARTS = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.modules.quantised_layers import is_quantised
+from tvm_sparse.frontends.modules.quantized_layers import is_quantized
 
 
 class Several(nn.Module):
@@ -26,7 +26,7 @@ class Several(nn.Module):
 
 @pytest.fixture(scope="module")
 def converted():
-    quantise = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
+    quantize = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
     x86 = pytest.importorskip("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
     torch.manual_seed(0)
     model, x = Several().eval(), torch.randn(1, 4, 8, 8)
@@ -34,9 +34,9 @@ def converted():
         model.head.weight[:, ::2] = 0
     quantizer = x86.X86InductorQuantizer()
     quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
-    prepared = quantise.prepare_pt2e(torch.export.export(model, (x,)).module(), quantizer)
+    prepared = quantize.prepare_pt2e(torch.export.export(model, (x,)).module(), quantizer)
     prepared(x)
-    return model, quantise.convert_pt2e(prepared)
+    return model, quantize.convert_pt2e(prepared)
 
 
 def test_layers_have_names_kinds_and_precisions(converted):
@@ -68,7 +68,7 @@ def test_an_exported_program_has_the_same_layers(converted):
 
 def test_modules_of_floats_are_no_such(converted):
     model, module = converted
-    assert is_quantised(module)
-    assert not is_quantised(model)
-    assert not is_quantised(torch.export.export(model, (torch.randn(1, 4, 8, 8),)).module())
+    assert is_quantized(module)
+    assert not is_quantized(model)
+    assert not is_quantized(torch.export.export(model, (torch.randn(1, 4, 8, 8),)).module())
     assert {row.precision for row in ts.inspect(model).rows} == {"float"}

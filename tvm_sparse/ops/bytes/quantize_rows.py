@@ -12,7 +12,7 @@ from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.bytes.quantise import Scale, byte_of
+from tvm_sparse.ops.bytes.quantize import Scale, byte_of
 from tvm_sparse.ops.tensors.axis import flat_view, folded, power_of_two, variable
 
 MAGNITUDE = "magnitude"
@@ -46,7 +46,7 @@ class Numbers(Protocol):
         """Return the steps of an element, with the numbers that were settled last."""
 
 
-def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tensor]:
+def quantize_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tensor]:
     """Return the bytes next to the steps of each element, and the results, a number a row.
 
     These have the shape of ``x`` with a last axis of one. Two passes over a row: its extrema, then
@@ -65,7 +65,7 @@ def quantise_rows(x: te.Tensor, scale: Scale, numbers: Numbers) -> list[te.Tenso
         return builder.get()
 
     shapes = [list(x.shape), *([*lead, tirx.const(1, "int64")] for _ in numbers.dtypes)]
-    made = te.extern(shapes, [x], emit, name="quantise_rows", dtype=[scale.dtype, *numbers.dtypes])
+    made = te.extern(shapes, [x], emit, name="quantize_rows", dtype=[scale.dtype, *numbers.dtypes])
     return made if isinstance(made, list) else [made]
 
 
