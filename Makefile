@@ -35,7 +35,7 @@ help:  ## Show this list
 demo: $(BASE)  ## Train, prune, compile, check and export a small network (under 3 minutes)
 	$(BIN)/tvm-sparse demo $(ARGS)
 
-quick: $(DEV)  ## Run the tests that compile little (a minute and a half on one core)
+quick: $(DEV)  ## Run the tests that compile little (two minutes on one core)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(QUICK) $(ARGS)
 
 test: $(DEV)  ## Run the tests, slow ones left out

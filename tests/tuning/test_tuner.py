@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,19 @@ def tuned(network, path, trials=40, measurer=None, notify=lambda s: None, stop=N
     return tuner.run(network), database
 
 
+@pytest.fixture(scope="module")
+def finished(network, tmp_path_factory):
+    """A session of forty trials, and the folder of its records, which nobody writes to."""
+    folder = tmp_path_factory.mktemp("finished")
+    return tuned(network, folder)[0], folder
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """A folder with the records of the session."""
+    return shutil.copytree(finished[1], tmp_path / "copied")
+
+
 def test_the_default_is_the_first_trial(network, tmp_path):
     session, database = tuned(network, tmp_path, trials=len(network))
     assert [r.ratio for r in database] == [1.0] * len(network)
@@ -40,8 +54,8 @@ def test_the_default_is_the_first_trial(network, tmp_path):
     assert all(database.best(s.task.workload, s.task.space) is None for s in session.states)
 
 
-def test_faster_schedules_are_found_and_confirmed(network, tmp_path):
-    session, database = tuned(network, tmp_path)
+def test_faster_schedules_are_found_and_confirmed(finished):
+    session, database = finished[0], Database(finished[1])
     for state in session.states:
         best = database.best(state.task.workload, state.task.space)
         assert best.confirmed
@@ -50,8 +64,8 @@ def test_faster_schedules_are_found_and_confirmed(network, tmp_path):
     assert session.trials == 40
 
 
-def test_hints_are_tried_first(network, tmp_path):
-    _, known = tuned(network, tmp_path / "known")
+def test_hints_are_tried_first(network, finished, tmp_path):
+    known = Database(finished[1])
     settings = Settings(trials=2 * len(network), per_task=2, batch=1, population=12)
     own = Database(tmp_path / "own")
     session = Tuner(FakeMeasurer(host()), own, settings, hints=known).run(network)
@@ -66,7 +80,7 @@ def test_hints_are_tried_first(network, tmp_path):
 
 def test_no_schedule_is_measured_twice(network, tmp_path):
     measurer = FakeMeasurer(host())
-    session, database = tuned(network, tmp_path, 60, measurer)
+    session, database = tuned(network, tmp_path, 40, measurer)
     tried = [(r.function, r.values) for r in database if not r.confirmed]
     assert len(tried) == len(set(tried)) == session.trials
 
@@ -80,17 +94,15 @@ def test_a_session_goes_on_where_another_ended(network, tmp_path):
     assert sum(count for _, count in measurer.batches) == 16
 
 
-def test_a_finished_session_measures_nothing_more(network, tmp_path):
-    tuned(network, tmp_path)
+def test_a_finished_session_measures_nothing_more(network, copied):
     measurer = FakeMeasurer(host())
-    tuned(network, tmp_path, 40, measurer)
+    tuned(network, copied, 40, measurer)
     assert measurer.measured == []
 
 
-def test_the_best_can_be_confirmed_again(network, tmp_path):
-    tuned(network, tmp_path)
+def test_the_best_can_be_confirmed_again(network, copied):
     measurer = FakeMeasurer(host())
-    session, database = tuned(network, tmp_path, 40, measurer, reconfirm=True)
+    session, database = tuned(network, copied, 40, measurer, reconfirm=True)
     assert {name for name, _ in measurer.measured} == {task.name for task in network}
     assert session.trials == 40
     assert all(database.best(t.workload, t.space).values[0] == 8 for t in network)
