@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 import tvm_sparse_runtime as rt
 from tests.runtime import native
 from tvm_sparse_runtime import config
+from tvm_sparse_runtime.trace import trace
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "cpp"
 X = np.arange(128, dtype="float32").reshape(2, 64)
@@ -51,6 +53,28 @@ def test_the_program_describes_runs_and_writes(linear_artifact, tmp_path):
     assert re.search(rb"3 runs after warm-up: median [0-9.]+ ms", done.stdout)
     for name, wanted in zip("yz", rt.load(linear_artifact, threads=1)(X), strict=True):
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), wanted)
+
+
+def test_the_program_traces_each_kernel(linear_artifact, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    files = ["--input", "x.npy", "--trace", "t.json"]
+    done = run(config.place("program"), linear_artifact, *files, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    expected = trace(rt.load(linear_artifact, threads=1), [X])["traceEvents"]
+    assert [(e["name"], e["cat"]) for e in events] == [(e["name"], e["cat"]) for e in expected]
+    assert events[0]["ts"] == 0 and all(e["dur"] >= 0 for e in events)
+    calls = [e for e in events if e["cat"] == "call"]
+    ends = [e["ts"] + e["dur"] for e in calls]
+    assert all(any(c["ts"] <= e["ts"] <= end for c, end in zip(calls, ends)) for e in events)
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(linear_artifact, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    files = ["--input", "x.npy", "--trace", "none/t.json"]
+    done = run(config.place("program"), linear_artifact, *files, folder=tmp_path)
+    assert done.returncode == 1
+    assert b"error: none/t.json: cannot be written (No such file or directory)" in done.stderr
 
 
 def test_the_program_says_what_is_wrong(linear_artifact, tmp_path):

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: tvm_sparse_run ARTIFACT [--input X.npy]... [--output Y.npy]... [--repeat N]\n"
-    "                      [--threads N] [--no-verify]\n"
+    "                      [--threads N] [--trace T.json] [--no-verify]\n"
     "       tvm_sparse_run --version\n"
     "Without --input, print what the artifact takes and gives.\n";
 
@@ -24,7 +24,7 @@ struct Wrong {
 };
 
 struct Options {
-  std::string artifact;
+  std::string artifact, trace;
   std::vector<std::string> inputs, outputs;
   int repeat = 1;
   tvm_sparse_options open = tvm_sparse_default_options();
@@ -54,6 +54,8 @@ Options parsed(const std::vector<std::string>& words) {
       options.repeat = positive(word, next());
     } else if (word == "--threads") {
       options.open.threads = positive(word, next());
+    } else if (word == "--trace") {
+      options.trace = next();
     } else if (word == "--no-verify") {
       options.open.verify = 0;
     } else if (word.empty() || word[0] == '-') {
@@ -67,6 +69,9 @@ Options parsed(const std::vector<std::string>& words) {
   if (options.artifact.empty()) throw Wrong{"which artifact?"};
   if (!options.outputs.empty() && options.inputs.empty()) {
     throw Wrong{"--output without --input: there is nothing to run on"};
+  }
+  if (!options.trace.empty() && options.inputs.empty()) {
+    throw Wrong{"--trace without --input: there is nothing to run on"};
   }
   return options;
 }
@@ -113,6 +118,7 @@ void run(tvm_sparse::Library& library, const Options& options) {
   std::sort(times.begin(), times.end());
   std::printf("  %zu runs after warm-up: median %.3f ms, p99 %.3f ms\n", times.size(),
               percentile(times, 0.5), percentile(times, 0.99));
+  if (!options.trace.empty()) library.trace(inputs, options.trace);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "session.h"
 #include "threads.h"
+#include "trace.h"
 #include "tvm_sparse/runtime.h"
 
 namespace {
@@ -187,6 +188,19 @@ tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, void* stream,
       throw Error(TVM_SPARSE_BAD_ARGUMENT, "stream", "given to a program for CPUs", "null");
     }
     *outputs = new tvm_sparse_outputs(library->session.run(inputs, count, stream));
+  });
+}
+
+tvm_sparse_status tvm_sparse_trace(const tvm_sparse_library* library,
+                                   const tvm_sparse_tensor* inputs, size_t count, int calls,
+                                   const char* path) {
+  return guarded([&] {
+    require(library != nullptr, "library");
+    require(inputs != nullptr || count == 0, "inputs");
+    require(calls > 0, "calls");
+    require(path != nullptr, "path");
+    const Session& session = library->session;
+    tvm_sparse::write_trace(session.program(), session.threads(), inputs, count, calls, path);
   });
 }
 

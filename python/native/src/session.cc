@@ -34,13 +34,23 @@ ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& argu
   return tensor;
 }
 
+// The function to call. Native code of all steps is `main`; instruments see the one that is not.
+ffi::Function main_of(const ffi::Module& machine, bool seen) {
+  auto stepped = seen ? machine->GetFunction("stepped") : ffi::Optional<ffi::Function>();
+  return stepped.has_value() ? stepped.value() : machine->GetFunction("main").value();
+}
+
 }  // namespace
 
-Session::Session(std::shared_ptr<const Program> program, int threads)
+Session::Session(std::shared_ptr<const Program> program, int threads,
+                 ffi::Optional<ffi::Function> instrument)
     : program_(std::move(program)),
       threads_(threads),
       machine_(new_machine(program_->module, program_->manifest.on_gpu())),
-      main_(together(machine_->GetFunction("main").value())) {
+      main_(together(main_of(machine_, instrument.has_value()))) {
+  if (instrument.has_value()) {
+    apart(machine_->GetFunction("set_instrument").value())(apart(instrument.value()));
+  }
   size_t given = program_->manifest.inputs.size() + program_->weights.size();
   auto arities = apart(machine_->GetFunction("get_function_arity").value());
   auto arity = arities("main").cast<int64_t>();

@@ -22,7 +22,9 @@ struct Program {
 class Session {
  public:
   // threads: that share a call; 0 is the process's own number.
-  Session(std::shared_ptr<const Program> program, int threads);
+  // instrument: what the virtual machine calls before and after each step, if anything.
+  Session(std::shared_ptr<const Program> program, int threads,
+          tvm::ffi::Optional<tvm::ffi::Function> instrument = {});
 
   const std::shared_ptr<const Program>& program() const { return program_; }
   int threads() const { return threads_; }

@@ -154,6 +154,18 @@ TVM_SPARSE_API tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, 
                                                    const tvm_sparse_tensor* inputs, size_t count,
                                                    tvm_sparse_outputs** outputs);
 
+/*!
+ * \brief Run the program some times, after once that warms up, and write when each kernel ran.
+ *
+ * The file is JSON of the Trace Event Format, for ui.perfetto.dev and chrome://tracing. Timing a
+ * step takes about a microsecond, so traced calls are longer than others. Programs for CPUs only.
+ * \param calls How many calls are traced, 1 or more.
+ * \param path The file to write.
+ */
+TVM_SPARSE_API tvm_sparse_status tvm_sparse_trace(const tvm_sparse_library* library,
+                                                  const tvm_sparse_tensor* inputs, size_t count,
+                                                  int calls, const char* path);
+
 TVM_SPARSE_API size_t tvm_sparse_outputs_count(const tvm_sparse_outputs* outputs);
 /*! \brief Return an output, null if there are not as many. It lives as long as \p outputs. */
 TVM_SPARSE_API const tvm_sparse_tensor* tvm_sparse_outputs_get(const tvm_sparse_outputs* outputs,

@@ -104,15 +104,22 @@ class Library {
    * \throws RuntimeError if an input does not fit or the program fails.
    */
   Outputs operator()(const std::vector<TensorView>& inputs, void* stream = nullptr) {
-    std::vector<tvm_sparse_tensor> tensors;
-    for (const TensorView& input : inputs) {
-      tensors.push_back({input.dtype.c_str(), static_cast<int32_t>(input.shape.size()),
-                         input.shape.data(), input.data, input.device});
-    }
+    std::vector<tvm_sparse_tensor> tensors = plain(inputs);
     tvm_sparse_outputs* outputs = nullptr;
     detail::check(
         tvm_sparse_run_on(handle_.get(), stream, tensors.data(), tensors.size(), &outputs));
     return Outputs(outputs);
+  }
+
+  /*!
+   * \brief Run some times, after once that warms up, and write when each kernel ran to `path`, for
+   * ui.perfetto.dev.
+   * \throws RuntimeError as a call, or if the file cannot be written.
+   */
+  void trace(const std::vector<TensorView>& inputs, const std::string& path, int calls = 3) const {
+    std::vector<tvm_sparse_tensor> tensors = plain(inputs);
+    detail::check(
+        tvm_sparse_trace(handle_.get(), tensors.data(), tensors.size(), calls, path.c_str()));
   }
 
   size_t num_inputs() const { return tvm_sparse_num_inputs(handle_.get()); }
@@ -123,6 +130,15 @@ class Library {
   const tvm_sparse_spec* output(size_t i) const { return tvm_sparse_output(handle_.get(), i); }
 
  private:
+  static std::vector<tvm_sparse_tensor> plain(const std::vector<TensorView>& inputs) {
+    std::vector<tvm_sparse_tensor> tensors;
+    for (const TensorView& input : inputs) {
+      tensors.push_back({input.dtype.c_str(), static_cast<int32_t>(input.shape.size()),
+                         input.shape.data(), input.data, input.device});
+    }
+    return tensors;
+  }
+
   explicit Library(tvm_sparse_library* handle) : handle_(handle) {}
 
   detail::Owned<tvm_sparse_library, tvm_sparse_close> handle_;
