@@ -49,12 +49,12 @@ def main() -> None:
         place = unpacked(case.package, options.folder)
         if place is None:
             continue
-        row = measured(case, place, options)
+        row = measured(case, place, options) | {"cpu": common.environment(1)["cpu"]}
+        row["shared"] = options.shared
         print(row, flush=True)
         rows[case.name] = row
         ordered = [rows[one.name] for one in FILES if one.name in rows]
-        about = common.environment(1) | {"shared machine": options.shared}
-        common.save(NAME, {"environment": about, "rows": ordered})
+        common.save(NAME, {"environment": common.environment(1), "rows": ordered})
 
 
 def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dict[str, Any]:

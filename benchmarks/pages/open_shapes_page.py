@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.common import load
+from benchmarks.pages.machines import machines
 
 MEDIAN, MOST = 1.10, 1.25
 """What an open program may take of its closed one: in the median, and at most."""
@@ -39,7 +40,7 @@ def page(found: Mapping[str, Any]) -> str:
         "Made by `python -m benchmarks.pages` from `benchmarks/results/open_shapes.json`, which",
         "`python -m benchmarks.open_shapes` writes: parts of networks, compiled once with open",
         "extents, and once for each shape. Both run in turns. Formats were chosen by the model.",
-        *_machines(rows),
+        *machines(rows, "network"),
         "",
         *_summaries(rows),
         f"The goal is {MEDIAN} in the median, and never above {MOST}.",
@@ -61,17 +62,6 @@ def _summaries(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"**On {count} thread{'s' * (count > 1)}, an open program takes "
         f"{summary([row for row in rows if row['threads'] == count])}.**"
         for count in counts
-    ]
-
-
-def _machines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each machine and clock: the networks that it ran."""
-    networks: dict[tuple[str, bool, str], dict[str, None]] = {}
-    for row in rows:
-        networks.setdefault((row["cpu"], row["shared"], row["clock"]), {})[row["network"]] = None
-    return [
-        f"{cpu}{', which others used, too' if shared else ''}, {clock}: {'; '.join(names)}."
-        for (cpu, shared, clock), names in networks.items()
     ]
 
 

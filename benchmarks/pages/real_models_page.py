@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.common import load
+from benchmarks.pages.machines import machines
 
 FLOATS = ("published", "50 % zeros", "75 % zeros")
 BYTES = ("int8", "75 % zeros, int8")
@@ -52,7 +53,6 @@ def page(found: Mapping[str, Any]) -> str:
     """Return the page: how fast, how good, and what was refused."""
     rows, about = found["rows"], found["environment"]
     versions = about["versions"]
-    shared = " The machine was shared." if about.get("shared machine") else ""
     text = [
         "# Trained models, as they are and pruned",
         "",
@@ -66,8 +66,9 @@ def page(found: Mapping[str, Any]) -> str:
         "and put into int8 by `ts.quantize_onnx`. The other runtimes run the published file, or",
         "the same int8 file. They do not gain from zeros.",
         "",
-        f"One input a call, one thread, in turns, medians; {about['cpu']}, onnxruntime "
-        f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}.{shared}",
+        f"One input a call, one thread, in turns, medians; onnxruntime "
+        f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}.",
+        *machines(rows, "model"),
         "",
         "## How fast",
         "",

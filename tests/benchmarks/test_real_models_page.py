@@ -12,14 +12,16 @@ ROW = {
     },
     "scores": {"onnxruntime, published": 0.5, "ours, published": 0.5, "ours, 75 % zeros": 0.25},
     "refused": {"ours, 50 % zeros": "no such layer"},
+    **{"cpu": "a CPU", "shared": True},
 }
-FOUND = {"environment": {"cpu": "a CPU", "versions": {"openvino": "1.0"}}, "rows": [ROW]}
+FOUND = {"environment": {"versions": {"openvino": "1.0"}}, "rows": [ROW]}
 
 
 def test_rows_are_lines():
     text = real_models_page.page(FOUND)
     assert "| net | 1x8 | openvino 3 ms | 1.50x |  | 3.00x | openvino 1.5 ms | 1.50x |  |" in text
     assert "| net | share | 0.500 | 0.500 |  | 0.250 |  |  |" in text
+    assert "a CPU, which others used, too: net." in text
     assert "* net, ours, 50 % zeros: no such layer" in text
 
 
