@@ -30,30 +30,61 @@ def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
 
 
 @converter("max_pool2d.default", "max_pool2d_with_indices.default")
-def _rounded_up(importer: Any, node: torch.fx.Node) -> Any | None:
+def _maxima_rounded_up(importer: Any, node: torch.fx.Node) -> Any | None:
     """Pool open planes, whose number of windows is rounded up, with borders that are so much wider.
 
-    TVM counts the windows by a condition, with which it fuses nothing. None is left out where a
-    window is as large as a step and the border.
+    TVM counts the windows by a condition, with which it fuses nothing.
     """
     arguments: list[Any] = list(importer.retrieve_args(node))
     x, kernel, *rest = arguments
     stride, padding, dilation, ceil = filled(rest[:4], ([], 0, 1, False))
     planes = node.meta["val"] if isinstance(node.meta["val"], torch.Tensor) else node.meta["val"][0]
     places = not isinstance(node.meta["val"], torch.Tensor) and _reads_places(node)
-    if not ceil or places or len(planes.shape) != 4 or _static(planes.shape[-2:]):
+    if not ceil or places:
         return None
     sizes = [for_each_axis(value, 2) for value in (kernel, stride or kernel, padding, dilation)]
-    if any((k - 1) * d + 1 < s + p for k, s, p, d in zip(*sizes, strict=True)):
+    if (border := _wider_border(planes.shape, *sizes)) is None:
         return None
-    size, step, first, wide = sizes
-    border = [*first, *(p + s - 1 for p, s in zip(first, step, strict=True))]
+    size, step, _, wide = sizes
     pooled = emit(importer, relax.op.nn.max_pool2d(x, size, step, border, wide))
     return pooled if isinstance(node.meta["val"], torch.Tensor) else (pooled,)
 
 
-def _static(extents: Any) -> bool:
-    return all(isinstance(extent, int) for extent in extents)
+@converter("avg_pool1d.default", "avg_pool2d.default")
+def _means_rounded_up(importer: Any, node: torch.fx.Node) -> Any | None:
+    """Pool open lines or planes in the same way: what lies beyond the border counts in no mean."""
+    arguments: list[Any] = list(importer.retrieve_args(node))
+    x, kernel, *rest = arguments
+    stride, padding, ceil, counts, divisor = filled(rest[:5], ([], 0, False, True, None))
+    rank, shape = 1 if "1d" in str(node.target) else 2, node.meta["val"].shape
+    if not ceil or divisor is not None:
+        return None
+    size, step, first = (
+        for_each_axis(value, rank) for value in (kernel, stride or kernel, padding)
+    )
+    if (border := _wider_border(shape, size, step, first, [1] * rank)) is None:
+        return None
+    if counts and any(first):
+        x = emit(importer, relax.op.nn.pad(x, [0] * 4 + [p for p in first for _ in range(2)]))
+        border = [0] * rank + [wide - p for wide, p in zip(border[rank:], first, strict=True)]
+    pool = {1: relax.op.nn.avg_pool1d, 2: relax.op.nn.avg_pool2d}[rank]
+    return emit(importer, pool(x, size, step, border, count_include_pad=False))
+
+
+def _wider_border(
+    shape: Any, size: list[int], step: list[int], first: list[int], wide: list[int]
+) -> list[int] | None:
+    """Return the border before and behind each axis with which no number of windows is rounded.
+
+    ``shape`` is the result's; None where its last axes are known, or where a window is smaller than
+    a step and the border: PyTorch leaves out one that begins behind the last element.
+    """
+    rank = len(size)
+    if len(shape) != rank + 2 or all(isinstance(extent, int) for extent in shape[-rank:]):
+        return None
+    if any((k - 1) * d + 1 < s + p for k, s, p, d in zip(size, step, first, wide, strict=True)):
+        return None
+    return [*first, *(p + s - 1 for p, s in zip(first, step, strict=True))]
 
 
 def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:

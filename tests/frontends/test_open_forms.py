@@ -62,6 +62,10 @@ LINES = [
     nn.MaxPool1d(2),
     nn.MaxPool1d(3, 2, 1),
     nn.MaxPool1d((2,), dilation=2, ceil_mode=True),
+    nn.AvgPool1d(3, 3, ceil_mode=True),
+    nn.AvgPool1d(4, 2, 1, ceil_mode=True),
+    nn.AvgPool1d(4, 2, 1, ceil_mode=True, count_include_pad=False),
+    nn.Sequential(*[nn.AvgPool1d(3, 2, ceil_mode=True)] * 2),
 ]
 
 
@@ -81,6 +85,8 @@ PLANES = [
     (nn.MaxPool2d(2, 2, ceil_mode=True), nn.Upsample(scale_factor=1.5)),
     (nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Identity()),
     (nn.MaxPool2d((3, 2), (1, 2), (1, 0), ceil_mode=True), nn.Identity()),
+    (nn.AvgPool2d(2, ceil_mode=True), nn.AvgPool2d(3, 2, 1, ceil_mode=True)),
+    (nn.AvgPool2d((4, 2), (1, 2), (1, 0), True, False), nn.AvgPool2d(3, 2, ceil_mode=True)),
 ]
 
 
