@@ -15,6 +15,7 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS, SUM_BITS
 from tvm_sparse.ops.contractions.batch_matmul import PACK, UNSEEN
 from tvm_sparse.ops.contractions.contraction import OPEN_ROWS
+from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -23,7 +24,7 @@ from tvm_sparse.schedules.cpu.nest import Nest
 from tvm_sparse.schedules.cpu.order import whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
-from tvm_sparse.schedules.cpu.versions import versions
+from tvm_sparse.schedules.cpu.versions import Made, versions
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -59,18 +60,24 @@ class ContractionRule(ScheduleRule):
         anchor = b.marked(sch, ("dense", "balanced", "matmul"))
         if anchor is None:
             return None
-        least = [] if tunable else _open_tile(sch, anchor, machine_of(target))
-        if not least:
+        tiles = [] if tunable else _open_tiles(sch, anchor, machine_of(target))
+        if not tiles:
             return self._scheduled(sch, anchor, target, tunable)
 
         name = sch.get(anchor).name_hint
 
-        def made(func: tirx.PrimFunc, rows: int) -> s_tir.Schedule:
-            own = s_tir.Schedule(func)
-            own_anchor = own.get_sblock(name)
-            return self._scheduled(own, own_anchor, target, tunable=False, open_rows=rows)
+        def made(axis: int, rows: int) -> Made:
+            def schedule(func: tirx.PrimFunc) -> s_tir.Schedule:
+                own = s_tir.Schedule(func)
+                own_anchor = own.get_sblock(name)
+                own.unannotate(own_anchor, ROWS)
+                own.annotate(own_anchor, ROWS, axis)
+                return self._scheduled(own, own_anchor, target, tunable=False, open_rows=rows)
 
-        return versions(func, least, lambda f: made(f, OPEN_ROWS), lambda f: made(f, 1))
+            return schedule
+
+        cases = [(least, made(axis, OPEN_ROWS)) for axis, least in tiles]
+        return versions(func, cases, made(tiles[0][0], 1))
 
     def _scheduled(
         self,
@@ -195,24 +202,37 @@ class ContractionRule(ScheduleRule):
         return [*taps, bank_out, bank_in, slot, block, row, inner]
 
 
-def _open_tile(sch: s_tir.Schedule, anchor: BlockRV, machine: Machine) -> list[tuple[Any, int]]:
-    """Return the open extents that a register tile spans, each with that of the tile.
+def _open_tiles(
+    sch: s_tir.Schedule, anchor: BlockRV, machine: Machine
+) -> list[tuple[int, list[tuple[Any, int]]]]:
+    """Return the axes along which a register tile of open extents may lie, the best one first.
 
-    An open number of columns is cut into single vectors.
+    Each comes with the open extents that the tile spans, and what these are at least. An open
+    number of columns is cut into single vectors. Of rows of two open axes, such as a batch of
+    sequences, the last may be shorter than a tile: then the tile lies along the other one.
     """
     trial = sch.copy()
     block = trial.get_sblock(sch.get(anchor).name_hint)
     nest = Nest.of(trial, block, machine.caches.second)
-    least: list[tuple[Any, int]] = []
     axes = sch.get(anchor).iter_vars
-    if b.extent(trial, nest.lead[nest.axis]) is None:
+
+    def least(axis: int) -> list[tuple[Any, int]]:
+        if b.extent(trial, nest.lead[axis]) is not None:
+            return []
         extents = [[b.extent(trial, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
-        extents[0][nest.axis] = OPEN_ROWS
-        tile, _ = _default(trial, nest, extents, machine)
-        least = [(axes[nest.axis].dom.extent, tile.rows)]
-    if nest.operator == "matmul" and not hasattr(axes[len(nest.lead)].dom.extent, "value"):
-        least.append((axes[len(nest.lead)].dom.extent, LANES))
-    return least
+        extents[0][axis] = OPEN_ROWS
+        tile, _ = _default(trial, replace(nest, axis=axis), extents, machine)
+        return [(axes[axis].dom.extent, tile.rows)]
+
+    spans = least(nest.axis)
+    if nest.operator == "matmul":
+        columns = axes[len(nest.lead)].dom.extent
+        spans += [] if hasattr(columns, "value") else [(columns, LANES)]
+    found = [(nest.axis, spans)] if spans else []
+    if found and nest.operator != "matmul" and len(nest.lead) == 2:
+        other = 1 - nest.axis
+        found += [(other, other_spans)] if (other_spans := least(other)) else []
+    return found
 
 
 def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:

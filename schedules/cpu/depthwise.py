@@ -68,7 +68,8 @@ class DepthwiseRule(ScheduleRule):
         def made(func: tirx.PrimFunc, pixels: int) -> s_tir.Schedule:
             return self._scheduled(s_tir.Schedule(func), target, open_row=pixels)
 
-        return versions(func, [(row, STRIP)], lambda f: made(f, STRIP), lambda f: made(f, 1))
+        cases = [([(row, STRIP)], lambda f: made(f, STRIP))]
+        return versions(func, cases, lambda f: made(f, 1))
 
     @staticmethod
     def _scheduled(

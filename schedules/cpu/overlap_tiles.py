@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
+from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules.blocks import UNROLLED, VECTORIZED, BlockRV, map_functions, nodes
 from tvm_sparse.schedules.variables import placed
 
@@ -26,12 +27,14 @@ ENOUGH = "ts.enough"
 def overlap(sch: s_tir.Schedule, *blocks: BlockRV, enough: bool = False) -> None:
     """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``.
 
-    Tiles of open extents do, too, if there is ``enough`` of each for a tile.
+    Tiles of open extents do, too, if there is ``enough`` of each for a tile. Versions of one
+    function whose tiles lie along other axes move apart.
     """
     if any(_may_replace(sch, block) for block in blocks):
         return
+    first = sch.get(blocks[0])
+    group = f"{first.name_hint} along {first.annotations.get(ROWS, 0)}"
     for block in blocks:
-        group = sch.get(blocks[0]).name_hint
         sch.annotate(block, OVERLAP, f"{group}, {ENOUGH}" if enough else group)
         if enough:
             sch.annotate(block, ENOUGH, True)

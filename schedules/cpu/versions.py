@@ -1,4 +1,4 @@
-"""Two schedules of one function: which of them runs, open extents decide at run time."""
+"""Several schedules of one function: which of them runs, open extents decide at run time."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from tvm import s_tir, tirx
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.schedules.single_bindings import single_bindings
 
-MANY, FEW = "many", "few"
-"""Names of the blocks that hold the two."""
-
 Made = Callable[[tirx.PrimFunc], s_tir.Schedule]
+Case = tuple[Sequence[tuple[Any, int]], Made]
+"""Open extents of tiles, what each has to be at least for whole tiles, and the schedule then."""
 
 
-def versions(
-    func: tirx.PrimFunc, least: Sequence[tuple[Any, int]], whole: Made, any_: Made
-) -> s_tir.Schedule:
-    """Return the schedule ``whole`` makes of ``func`` and, for small extents, that of ``any_``.
+def versions(func: tirx.PrimFunc, cases: Sequence[Case], few: Made) -> s_tir.Schedule:
+    """Return the schedule of the first case that holds and, where none does, that of ``few``.
 
     before: ``for t in T.serial(-(-n // 8)): tile(t)``
     after:  ``if n >= 8: for t in T.serial(-(-n // 8)): tile(t)``, ``else: for t in T.serial(n): …``
-
-    ``least`` are the open extents of tiles, and what each has to be at least for whole tiles.
     """
-    again = s_tir.renew_defs(func)
-    first, other = (
-        single_bindings(whole(func).mod["main"]),
-        single_bindings(any_(again).mod["main"]),
-    )
-    same = _same(again.params, func.params)
-    body = tvm_ffi.structural_map(other.body, (tirx.Var, lambda var: same.get(var, var)))
-    enough = tirx.all(*(extent >= tirx.const(n, "int64") for extent, n in least))
-    branches = tirx.IfThenElse(enough, _named(first.body, MANY), _named(body, FEW))
-    root = s_tir.SBlock([], [], [], "root", branches)
+    bodies = [_body(func, made, f"case{i}") for i, made in enumerate([m for _, m in cases])]
+    body = _body(func, few, "few")
+    for (least, _), case in reversed(list(zip(cases, bodies, strict=True))):
+        enough = tirx.all(*(extent >= tirx.const(n, "int64") for extent, n in least))
+        body = tirx.IfThenElse(enough, case, body)
+    root = s_tir.SBlock([], [], [], "root", body)
     realize = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
     made = tirx.PrimFunc(func.params, realize, func.ret_type, attrs=func.attrs)
     return s_tir.Schedule(made.with_attr("global_symbol", "main"))
+
+
+def _body(func: tirx.PrimFunc, made: Made, name: str) -> Any:
+    """Return the root block of a schedule of ``func``, on the parameters of ``func``."""
+    own = single_bindings(made(s_tir.renew_defs(func)).mod["main"])
+    same = _same(own.params, func.params)
+    body = tvm_ffi.structural_map(own.body, (tirx.Var, lambda var: same.get(var, var)))
+    return _named(body, name)
 
 
 def _same(params: Sequence[Any], others: Sequence[Any]) -> dict[Any, Any]:
