@@ -15,7 +15,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.artifact.programs import linear_artifact
-from tests.runtime import native
+from tests.runtime import hub_server, native
 from tests.test_readme import BLOCK, ROOT
 from tvm_sparse_runtime import config
 
@@ -95,7 +95,10 @@ def test_all_blocks(linear_artifact, tmp_path, monkeypatch):
     ts.compile(Detector(), (torch.zeros(1, 576), torch.zeros(2, 1, 128))).export("vad.tvms")
     names = {"ts": ts, "model": model, "example": example, "compiled": library}
     run = {"python": lambda text: exec(text, names), "sh": shell, "cpp": compiled}
-    ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]
+    with hub_server.served() as hub:
+        hub_server.asked(hub, tmp_path / "cache", monkeypatch)
+        ran = [run[language](text) for language, text in BLOCK.findall(PAGE)]
     assert len(ran) >= 10
+    assert names["pulled"].manifest == names["rt"].load("model.tvms").manifest
     assert names["vectors"].shape == (2, 16)
     assert names["heard"] == [0, 0, 1]

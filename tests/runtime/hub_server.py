@@ -10,6 +10,8 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 TOKEN = "hf_ours"
@@ -43,6 +45,22 @@ def served() -> Iterator[Hub]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def asked(hub: Hub, folder: Path, monkeypatch: Any) -> None:
+    """Have the client ask ``hub``, here and in processes that begin now; its caches are below
+    ``folder``.
+    """
+    from huggingface_hub import constants
+
+    template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name, value in {"ENDPOINT": hub.url, "HOME": str(folder), "TOKEN": TOKEN}.items():
+        monkeypatch.setenv(f"HF_{name}", value)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
 def _sha(count: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tvm_sparse_runtime as runtime
-from tests.runtime.hub_server import TOKEN, served
+from tests.runtime.hub_server import TOKEN, asked, served
 from tvm_sparse_runtime import RuntimeArtifactError, SparseRuntimeError
 from tvm_sparse_runtime.hub import pull, push
 from tvm_sparse_runtime.hub_card import CARD, MADE
@@ -19,11 +19,8 @@ REPOSITORY = "us/pruned"
 def hub(monkeypatch, tmp_path):
     """Return a hub that the client asks, with caches of its own."""
     with served() as hub:
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        asked(hub, tmp_path / "cache", monkeypatch)
+        monkeypatch.delenv("HF_TOKEN")
         yield hub
 
 
