@@ -46,7 +46,7 @@ def test_resnet18_with_masks_attached():
     report = ts.inspect(module)
     assert sparsities(report) == pytest.approx(measured(module))
     assert len(report.rows) == 21
-    assert {row.format for row in report.rows} == {"masked"}
+    assert {row.storage for row in report.rows} == {"masked"}
     assert {row.pattern for row in report.rows} == {"unstructured"}
 
 
