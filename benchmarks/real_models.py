@@ -42,6 +42,7 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[name] = "1"
     warnings.simplefilter("ignore")
+    here = common.environment(1)
     rows = {row["model"]: row for row in common.load(NAME).get("rows", [])}
     for case in FILES:
         if options.names and case.name not in options.names:
@@ -49,12 +50,11 @@ def main() -> None:
         place = unpacked(case.package, options.folder)
         if place is None:
             continue
-        row = measured(case, place, options) | {"cpu": common.environment(1)["cpu"]}
-        row["shared"] = options.shared
+        row = measured(case, place, options) | {"cpu": here["cpu"], "shared": options.shared}
         print(row, flush=True)
         rows[case.name] = row
         ordered = [rows[one.name] for one in FILES if one.name in rows]
-        common.save(NAME, {"environment": common.environment(1), "rows": ordered})
+        common.save(NAME, {"environment": here, "rows": ordered})
 
 
 def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dict[str, Any]:

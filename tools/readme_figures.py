@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.pages.real_models_page import verdict  # noqa: E402 (found by the line above)
+from benchmarks.pages import open_shapes_page  # noqa: E402 (found by the line above)
+from benchmarks.pages.real_models_page import verdict  # noqa: E402
 from benchmarks.runtime_size import ours  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -129,18 +129,13 @@ def runtime_size(record: dict[str, Any]) -> str:
 
 def open_shapes(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.open_shapes``."""
-    ratios = sorted(row["ratio"] for row in record["rows"] if row["threads"] == 1)
-    near = sum(ratio <= NEAR for ratio in ratios)
+    rows = [row for row in record["rows"] if row["threads"] == 1]
     return (
-        f"One program with open extents takes {statistics.median(ratios):.2f} times in the median "
-        f"of {len(ratios)} networks and shapes, {ratios[-1]:.3f} at most; {near} are within "
-        f"{NEAR} (one thread, against the closed program of each shape): "
+        f"One program with open extents takes {open_shapes_page.summary(rows)}. That is on one "
+        "thread, against the closed program of each shape: "
         "[each of them](docs/performance/open_shapes.md)."
     )
 
-
-NEAR = 1.25
-"""The most that an open program should take, relative to a closed one."""
 
 MADE = {
     "demo": figures,

@@ -69,12 +69,12 @@ def push(
     with _told(repository, "a repository that your token may write"):
         api.create_repo(repository, private=private, exist_ok=True)
         there = _files(api, repository, revision)
-        operations = [_added(name, path) for path in sorted(directory.iterdir())]
+        operations = [_added(f"{name}/{path.name}", path) for path in sorted(directory.iterdir())]
         new = {operation.path_in_repo for operation in operations}
         operations += [_deleted(path) for path in sorted(set(_artifact_files(there)) - new)]
         if CARD not in there or MADE in _content(api, repository, CARD, revision):
             text = card(manifest, name, repository, license=license, base_model=base_model)
-            operations.append(_added_text(CARD, text))
+            operations.append(_added(CARD, text.encode()))
         told = (
             message or f"Artifact of tvm-sparse {manifest.versions.get('tvm_sparse', '')}".strip()
         )
@@ -142,8 +142,7 @@ def _drop_others(path: Path) -> None:
 
 def _name(files: Sequence[str], repository: str) -> str:
     """Return the folder of the artifact among a repository's files."""
-    folders = {path.parent for path in map(PurePosixPath, files) if path.name == FILE_NAME}
-    names = sorted(str(folder) for folder in folders if len(folder.parts) == 1)
+    names = sorted(str(folder) for folder in _folders(files) if len(folder.parts) == 1)
     if len(names) != 1:
         found = f"holds {', '.join(map(shown, names)) or 'no artifact'}"
         raise SparseRuntimeError(repository, found, "one artifact", "write it with push()")
@@ -152,8 +151,13 @@ def _name(files: Sequence[str], repository: str) -> str:
 
 def _artifact_files(files: Sequence[str]) -> Iterator[str]:
     """Yield the files of a repository that belong to an artifact."""
-    folders = {path.parent for path in map(PurePosixPath, files) if path.name == FILE_NAME}
-    yield from (path for path in files if PurePosixPath(path).parent in folders - {PurePosixPath()})
+    folders = _folders(files) - {PurePosixPath()}
+    yield from (path for path in files if PurePosixPath(path).parent in folders)
+
+
+def _folders(files: Sequence[str]) -> set[PurePosixPath]:
+    """Return the folders of a repository that have a manifest."""
+    return {path.parent for path in map(PurePosixPath, files) if path.name == FILE_NAME}
 
 
 def _files(api: Any, repository: str, revision: str | None) -> list[str]:
@@ -166,16 +170,10 @@ def _content(api: Any, repository: str, file: str, revision: str | None) -> str:
     return Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def _added(folder: str, path: Path) -> Any:
+def _added(name: str, content: Path | bytes) -> Any:
     from huggingface_hub import CommitOperationAdd
 
-    return CommitOperationAdd(path_in_repo=f"{folder}/{path.name}", path_or_fileobj=path)
-
-
-def _added_text(name: str, text: str) -> Any:
-    from huggingface_hub import CommitOperationAdd
-
-    return CommitOperationAdd(path_in_repo=name, path_or_fileobj=text.encode())
+    return CommitOperationAdd(path_in_repo=name, path_or_fileobj=content)
 
 
 def _deleted(name: str) -> Any:

@@ -228,11 +228,10 @@ def _open_tiles(
     if nest.operator == "matmul":
         columns = axes[len(nest.lead)].dom.extent
         spans += [] if hasattr(columns, "value") else [(columns, LANES)]
-    found = [(nest.axis, spans)] if spans else []
-    if found and nest.operator != "matmul" and len(nest.lead) == 2:
-        other = 1 - nest.axis
-        found += [(other, other_spans)] if (other_spans := least(other)) else []
-    return found
+    if not spans:
+        return []
+    others = [1 - nest.axis] if nest.operator != "matmul" and len(nest.lead) == 2 else []
+    return [(nest.axis, spans), *((axis, own) for axis in others if (own := least(axis)))]
 
 
 def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:

@@ -22,15 +22,14 @@ def versions(func: tirx.PrimFunc, cases: Sequence[Case], few: Made) -> s_tir.Sch
     before: ``for t in T.serial(-(-n // 8)): tile(t)``
     after:  ``if n >= 8: for t in T.serial(-(-n // 8)): tile(t)``, ``else: for t in T.serial(n): …``
     """
-    bodies = [_body(func, made, f"case{i}") for i, made in enumerate([m for _, m in cases])]
     body = _body(func, few, "few")
-    for (least, _), case in reversed(list(zip(cases, bodies, strict=True))):
+    for number, (least, made) in reversed([*enumerate(cases)]):
         enough = tirx.all(*(extent >= tirx.const(n, "int64") for extent, n in least))
-        body = tirx.IfThenElse(enough, case, body)
+        body = tirx.IfThenElse(enough, _body(func, made, f"case{number}"), body)
     root = s_tir.SBlock([], [], [], "root", body)
     realize = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
-    made = tirx.PrimFunc(func.params, realize, func.ret_type, attrs=func.attrs)
-    return s_tir.Schedule(made.with_attr("global_symbol", "main"))
+    whole = tirx.PrimFunc(func.params, realize, func.ret_type, attrs=func.attrs)
+    return s_tir.Schedule(whole.with_attr("global_symbol", "main"))
 
 
 def _body(func: tirx.PrimFunc, made: Made, name: str) -> Any:
