@@ -16,7 +16,7 @@ from tvm_sparse.errors import SparseError
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
 PIPE_WIDTH = 140
-"""Columns of a table that is not written to a terminal."""
+"""Columns of a table that is not written to a terminal; lines of text are as long as they are."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
@@ -24,9 +24,13 @@ INTERRUPTED = 130
 
 def show(*renderables: Any) -> None:
     """Print results to stdout."""
-    console = terminal.console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    piped = not sys.stdout.isatty()
+    console = terminal.console(width=PIPE_WIDTH if piped else None)
     for renderable in renderables:
-        console.print(terminal.plain(renderable) if isinstance(renderable, str) else renderable)
+        if isinstance(renderable, str):
+            console.print(terminal.plain(renderable), soft_wrap=piped)
+        else:
+            console.print(renderable)
 
 
 def show_json(value: Any) -> None:
