@@ -48,7 +48,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out unless the command line chooses tests by marker or by name."""
     for cases in _grids(items).values():
-        for item in cases[-(-len(cases) // 5) :]:
+        for item in cases[-(-len(cases) // _one_in(cases[0])) :]:
             item.add_marker("slow")
     chosen = any("::" in argument for argument in config.args)
     if config.option.markexpr or config.option.keyword or chosen:
@@ -66,6 +66,11 @@ def _grids(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
         if item.get_closest_marker("grid"):
             found.setdefault(item.nodeid.partition("[")[0], []).append(item)
     return found
+
+
+def _one_in(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("grid")
+    return int(mark.args[0]) if mark and mark.args else 5
 
 
 @pytest.hookimpl(tryfirst=True)

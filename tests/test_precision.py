@@ -50,6 +50,7 @@ class Mixed(nn.Module):
         return self.head(self.last(nn.functional.gelu(self.hidden(x))))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pruned", [False, True])
 def test_layers_multiply_rounded_numbers_and_add_up_floats(pruned):
     torch.manual_seed(0)
@@ -179,6 +180,7 @@ def test_layers_are_tuned_and_records_say_what_they_multiply(tmp_path):
     assert all("bfloat16" in line for line in lines)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_recurrent_states_stay_float32(kind):
     """A state near one grows or shrinks by less than bfloat16 can tell in a step."""

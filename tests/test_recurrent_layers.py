@@ -77,6 +77,7 @@ def test_layers(kind, options, batch, given):
     _check(module, tuple(inputs), sparse="sparse" in given)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", [nn.GRUCell, nn.RNNCell])
 @torch.no_grad()
 def test_cells(kind):
@@ -151,6 +152,7 @@ def test_a_computed_batch_of_an_open_length(batch):
         torch.testing.assert_close(library(x), model(x), atol=2e-6, rtol=0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("options", "changes"),
     [

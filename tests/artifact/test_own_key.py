@@ -55,6 +55,7 @@ def test_no_other_artifact_opens(policy, linear_artifact, tmp_path):
         open_own(other, own_trust())
 
 
+@pytest.mark.grid
 @needs_nvrtc
 def test_emulation_under_a_policy(policy):
     emulation = emulate(ts.compile(MODEL, (X,), target="cuda:sm_90", config=FAST), X.numpy())

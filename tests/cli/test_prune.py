@@ -91,6 +91,7 @@ def onnx_file(here, small):
     return here / "m.onnx"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("file", ["x.npz", "x.npy"])
 def test_an_onnx_file_becomes_one_with_zeros(call, call_json, onnx_file, file):
     options = ["prune", "m.onnx", "-o", "p.onnx", "--sparsity", 0.75, "--ignore", "2"]

@@ -69,6 +69,7 @@ def gpu(monkeypatch):
         return places._PLACES[GPU.get_target_device_type()]()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_whole_race(gpu, dtype, tmp_path):
     torch.manual_seed(0)

@@ -93,6 +93,7 @@ def test_errors_are_those_of_the_dtype(emulator, case, dtype):
         np.testing.assert_allclose(got, wanted(*exact, added, a), rtol=0, atol=ERROR[dtype])
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):

@@ -59,6 +59,7 @@ def test_parts_equal_the_reference(case, tile, kind, engine, emulator):
     assert right_of(scheduled(func, RULES[engine]()))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_parts_of_kept_tiles(dtype, emulator):

@@ -98,6 +98,7 @@ class Attention(torch.nn.Module):
         return mixed.transpose(1, 2).reshape(batch, length, 48)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dims", [{0: Dim("batch")}, {0: Dim("batch"), 1: Dim("length")}])
 def test_attention_of_open_extents_is_tiled_and_its_heads_are_read_in_place(dims):
     inputs = tuple(torch.randn(2, 17, 48).half() for _ in range(3))

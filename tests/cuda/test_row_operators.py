@@ -27,7 +27,7 @@ LONG = {
 ALLOWED = {torch.float32: 1e-6, torch.float16: 2e-3}
 
 
-@pytest.mark.grid
+@pytest.mark.grid(12)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("name", "dtype"),

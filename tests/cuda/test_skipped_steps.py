@@ -89,6 +89,7 @@ def test_what_a_row_lacks_is_neither_read_nor_multiplied(dtype, emulator):
     assert after.load_bytes < (share + 0.15) * before.load_bytes
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_what_a_row_lacks_makes_no_nan_of_infinities(dtype, emulator):

@@ -168,6 +168,7 @@ def test_candidates_fit_the_registers_of_an_sm(rows):
             assert used.registers * block_threads(main) <= 65536
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("rows", [1, 5])
 def test_candidates_equal_the_reference(rows, emulator):

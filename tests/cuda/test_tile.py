@@ -103,6 +103,7 @@ def test_blocks_need_not_divide_a_step(engine, columns, emulator):
     assert right_of(scheduled(func, RULES[engine]()))
 
 
+@pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("engine", [Scalar, TensorCore])
 def test_steps_past_the_end_do_not_make_nan_of_infinities(engine, emulator):

@@ -16,7 +16,7 @@ def assert_handled(cases):
 
 
 def test_some_damages():
-    assert_handled(range(5, 1200, 75))
+    assert_handled(range(5, 1200, 120))
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def assert_handled(sound, cases):
 
 
 def test_some_damages(sound):
-    assert_handled(sound, range(0, 400, 33))
+    assert_handled(sound, range(0, 400, 57))
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tvm_sparse.comparison.latency import race
 from tvm_sparse.demo import digits
 from tvm_sparse.demo import run as demo
 from tvm_sparse.errors import SparseError
@@ -18,6 +19,7 @@ def result(tmp_path_factory):
     small = partial(digits.build_model, (16, 32, 64, 64), (512, 256))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digits, "build_model", small)
+        patch.setattr(demo, "race", partial(race, rounds=2, calls=3))
         found = demo.run(output, epochs=3, fine_tuning=1, progress=lambda *what: told.append(what))
     return found, output, told
 

@@ -73,6 +73,7 @@ def test_a_wait_for_too_few_copies(layer, which, emulator):
     assert "unfinished copy" in found
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", ["dense", "balanced", "2:4"])
 def test_a_copy_to_the_next_place(layer, emulator):
     _, found = kinds(layer, "float16", emulator, Mutation(COPY, 1, lambda at: f"{at}+16"))
@@ -137,6 +138,7 @@ def test_partial_sums_that_are_not_stored(layer, dtype, emulator):
     assert "uninitialised" in found
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", ["dense in parts", "balanced, N = 8, in parts"])
 def test_a_lost_partial_sum(layer, emulator):
     """The second kernel, the last one of the text, leaves out what it has added so far."""

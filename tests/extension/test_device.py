@@ -30,6 +30,7 @@ def device():
     unregister("striped")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "rule"), [("dense", "Unrolled"), ("striped", "StripedRows")])
 def test_a_network_runs_as_c(device, name, rule):
     model, x = network(8), torch.randint(-4, 5, (3, 64)).float()

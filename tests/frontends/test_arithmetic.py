@@ -70,7 +70,7 @@ def test_most_functions_take_numbers(dtype):
     assert sum(len(uses_of(INPUTS[dtype], number)) for number in NUMBERS) > 60
 
 
-@pytest.mark.grid
+@pytest.mark.grid(10)
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", INPUTS)
 def test_numbers_beside_tensors(dtype, number):

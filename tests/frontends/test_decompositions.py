@@ -59,6 +59,7 @@ def test_attention_without_a_mask_is_two_products_and_a_softmax():
     ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("features, sums", [(9, 0), (3, 1)])
 def test_a_bilinear_layer_is_a_linear_one_on_products_or_of_few_features_before_them(
     features, sums
@@ -81,7 +82,7 @@ PARTS = parts({"corrected": CORRECTED, **FAMILIES}, 10)
 MARKED = [pytest.param(p, marks=pytest.mark.slow) if family(p) == "numbers" else p for p in PARTS]
 
 
-@pytest.mark.grid
+@pytest.mark.grid(10)
 @pytest.mark.parametrize("part", MARKED)
 def test_operators_give_the_values_of_pytorch(part):
     module, x = Uses(PARTS[part]), torch.randn(SHAPES.get(family(part), (2, 5, 5)))

@@ -79,6 +79,7 @@ class Products(nn.Module):
         return self.conv(self.linear(x)[None]) @ x.T[1:7]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision(dtype):
     module = Products().to(dtype)

@@ -45,6 +45,7 @@ def test_functions_and_sums_are_those_of_single_precision(dtype):
         assert not wrong.any(), name
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_layers_of_halves_run_here_and_from_an_artifact(dtype, tmp_path):
     model = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 16)).to(dtype).eval()
@@ -64,6 +65,7 @@ class Extremes(nn.Module):
         return x.argmax(1), x.argmin(-1, keepdim=True), x.argmax(), nn.functional.group_norm(x, 2)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_places_and_norms_of_groups_are_those_of_eager(dtype):
     x = (torch.randn(3, 8, 7, 5, generator=torch.Generator().manual_seed(0)) * 2).to(dtype)

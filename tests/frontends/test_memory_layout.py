@@ -89,6 +89,7 @@ def test_right_or_refused(use, layout):
     torch.testing.assert_close(library(x), module(x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("use", ["after roll", "written through"])
 def test_what_torch_compile_cannot_leave_to_us_is_pytorchs(use):
     x = torch.arange(100.0).reshape(2, 5, 2, 5).to(memory_format=torch.channels_last)

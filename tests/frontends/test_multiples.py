@@ -128,6 +128,7 @@ class Flattened(nn.Module):
         return torch.cat([row, mean.expand(-1, -1, -1, row.shape[3])], 1)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pooled", [False, True])
 def test_an_extent_that_is_one_between_the_bounds_is_one(pooled):
     torch.manual_seed(0)

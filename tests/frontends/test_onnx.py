@@ -13,6 +13,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx import load_onnx, read_onnx
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparse", [False, True])
 def test_outputs_are_those_of_pytorch_and_weights_keep_their_names(tmp_path, sparse):
     module, x = sparse_network()

@@ -127,6 +127,7 @@ def test_the_largest_of_open_planes():
             assert torch.equal(found, expected)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "options",
     [

@@ -160,6 +160,7 @@ def test_a_mask_changed_after_the_last_forward_pass_counts():
     assert zeros(model.weights["0.weight"]) == 1.0
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("squashed", [False, True])
 def test_masks_of_torch_ao_pruning(squashed):
     module, x = network(), images()
@@ -239,6 +240,7 @@ def test_a_fraction_of_an_extent_is_refused_with_what_to_write(fraction):
         from_module(model, torch.rand(2, 16), dynamic_shapes=dynamic)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("layer", "shape", "told"),
     [

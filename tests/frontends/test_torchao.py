@@ -38,6 +38,7 @@ def dynamic():
     return quantized(torchao.Int8DynamicActivationInt8WeightConfig())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("exported", [True, False])
 def test_rows_are_scaled_when_they_are_there_and_zeros_are_used(dynamic, exported):
     source = torch.export.export(dynamic, (X,)) if exported else dynamic

@@ -110,6 +110,7 @@ def test_nodes_of_onnx_are_refused_by_name(fmod, divisors, tmp_path):
         load(tmp_path / "model.onnx")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("operator", ["Div", "Mod"])
 @pytest.mark.parametrize("dividend", ["k", "extents"])
 def test_arithmetic_on_shapes_is_refused_by_name(operator, dividend, tmp_path):

@@ -64,6 +64,7 @@ def test_a_layer_that_runs_on_a_pattern_needs_no_advice():
     assert layer.chosen == "balanced" and layer.nearest is None
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("square", [False, True])
 def test_weights_with_inputs_first(tmp_path, square):
     weight = nearly_balanced(256 if square else 64, 256, extra=40).numpy()
@@ -98,6 +99,7 @@ def test_depthwise_and_nearly_dense_layers_are_left_alone():
     assert all(a.nearest is None for a in advice_of(model, torch.rand(1, 32, 8, 8)))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("zeros", "pattern"), [(0.5, "balanced 8 of 16"), (0.06, "")])
 def test_the_cost_model_says_from_how_many_zeros_on_a_pattern_would_gain(zeros, pattern):
     torch.manual_seed(0)

@@ -68,6 +68,7 @@ def opened():
     return find
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "axis", "extent"), parts())
 def test_floats_are_those_of_the_closed_program(name, axis, extent, opened):
     case, library = opened(name, axis)

@@ -57,6 +57,7 @@ def traced(case: OpenCase) -> OpenCase:
     pytest.skip(f"PyTorch leaves no extents open: {case.steps}, {found}")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("network", NETWORKS)
 def test_small_integers_are_exact(network, seed):

@@ -80,6 +80,7 @@ def case_of(name: str) -> OpenCase:
     return OpenCase(model, list(shapes), {"s": (2, 24)}, {"s": 6}, exact=False)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ALL)
 def test_floats(name):
     case = case_of(name)
@@ -105,6 +106,7 @@ class Tied(nn.Module):
         return self.layer(x) * 2, self.layer(y) * 3
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("first", [0, 1])
 def test_tied_layers_of_equal_and_of_other_extents(first):
     """A kernel for equal extents was taken for others, too, and TVM fused neither."""

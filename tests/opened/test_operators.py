@@ -159,6 +159,7 @@ def table(*, sums: bool = False, quick: bool = True) -> list[Any]:
     ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "axis"), table(sums=True))
 def test_integers_are_exact(name, axis):
     """Sums of small integers are those of the closed program, and of PyTorch, bit for bit."""

@@ -27,7 +27,7 @@ class Network(nn.Module):
         return torch.relu(y + self.body(y))
 
 
-@pytest.mark.grid
+@pytest.mark.grid(14)
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize(
     "unit, stride, least",

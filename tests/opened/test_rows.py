@@ -34,6 +34,7 @@ class Block(nn.Module):
         return x + self.second(self.first(x).relu())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("keep", [16, 4])
 def test_either_axis_may_be_short(keep, monkeypatch):
     torch.manual_seed(0)

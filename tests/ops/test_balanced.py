@@ -113,6 +113,7 @@ def test_every_keep_of_32(keep):
     assert_exact(Contraction((12,), 96, 32), matrix, bank=32)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_banks_of_32_on_other_instruction_sets(cpu):
     matrix = integers(np.random.default_rng(0), (32, 64), 0.9)

@@ -72,6 +72,7 @@ def test_long_slots_of_every_type_of_column(columns, tile, vectors, sparsity):
     assert_exact(Contraction((17,), columns, 19), sparsity, vectors, tile_cols=tile)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     assert_exact(Contraction((20,), 160, 16), 0.5, target=host(cpu))

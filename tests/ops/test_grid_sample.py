@@ -58,7 +58,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.grid
+@pytest.mark.grid(12)
 @pytest.mark.parametrize(
     "way, extents, dtype, tolerance",
     [(way, *p) for p in PLACES for way in (WAYS if len(p[0]) == 2 else OF_VOLUMES)],

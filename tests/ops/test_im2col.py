@@ -42,6 +42,7 @@ def test_every_element_is_where_pytorch_has_it(case):
     assert any("im2col" in kernel.function for kernel in library.kernels)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.bool])
 def test_types(dtype):
     x = torch.randint(0, 2, (1, 2, 6, 9)).to(dtype)

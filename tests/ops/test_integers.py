@@ -106,7 +106,7 @@ class Behind(nn.Module):
         )
 
 
-@pytest.mark.grid
+@pytest.mark.grid(12)
 @pytest.mark.parametrize(("rows", "features"), [(4, 16), (1, 8), (3, 5)])
 @pytest.mark.parametrize(
     ("dtype", "divisor"),

@@ -89,6 +89,7 @@ def test_banks_that_may_cross_a_tap_are_refused():
         joint(contraction, format, host())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     assert_exact(Contraction((6,), 64, 32), target=host(cpu))

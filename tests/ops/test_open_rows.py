@@ -13,6 +13,7 @@ CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 EXTENTS = (1, LANES - 1, LANES, LANES + 1, 2 * LANES, 37, 128)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", [nn.Softmax(-1), nn.LogSoftmax(-1)], ids=["softmax", "log"])
 def test_values_at_all_extents(layer):
     shapes = ({0: torch.export.Dim("n"), 2: torch.export.Dim("t")},)

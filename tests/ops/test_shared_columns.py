@@ -47,6 +47,7 @@ def test_leading_shapes(lead):
     check(as_integers(Contraction(lead, 48, 40), "int8", -5), 0.6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("columns", "features"), [(16, 1), (17, 15), (67, 17), (31, 97)])
 def test_shapes_that_no_tile_divides(columns, features):
     check(as_integers(Contraction((5,), columns, features), "uint8", 9), 0.5)

@@ -44,11 +44,13 @@ def test_windows(extents, columns):
     assert_exact(grouped(extents, columns, 64, 2), tile_rows=16)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("columns", [16, 21])
 def test_one_group(columns):
     assert_exact(window(WINDOWS[0], columns, 16), 0.75, 4, tile_rows=16)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "extents", [{"tile_rows": 32}, {"tile_rows": 16, "tile_cols": 24}], ids=str
 )
@@ -56,6 +58,7 @@ def test_tiles_of_the_weight(extents):
     assert_exact(grouped(WINDOWS[0], 24, 96, 3), 0.5, 4, **extents)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rank", [1, 3])
 def test_other_ranks(rank):
     lead = (2, 3, 2, 9)[: 1 + rank] if rank == 3 else (1, 40)
@@ -67,6 +70,7 @@ def test_other_ranks(rank):
     assert_exact(Contraction(*shape, groups=2))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("stride", [1, 3])
 def test_long_kernels_have_one_copy(stride):
     padded = 49 * stride + 80
@@ -85,11 +89,13 @@ def test_only_pixels_that_a_tap_meets_are_packed(stride, phases):
     assert_exact(c)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
 def test_full_and_empty_weights(sparsity):
     assert_exact(grouped(WINDOWS[0], 16, 32, 2), sparsity)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64"])
 def test_other_instruction_sets(cpu):
     assert_exact(grouped(WINDOWS[1], 16, 32, 2), target=host(cpu))

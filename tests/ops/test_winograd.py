@@ -146,6 +146,7 @@ SIZES = (
 """Images, rows and columns: parts of a patch, whole ones, one more."""
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("static", [(), (1,), (2,), (0,)], ids=["all", "width", "height", "planes"])
 def test_open_planes(monkeypatch, threads, static):

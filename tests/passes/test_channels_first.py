@@ -76,6 +76,7 @@ def test_results_of_several_readers_in_a_tuple():
     assert not before_transpositions(module(both))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("also", [False, True])
 def test_the_result_of_a_program(also):
     """Once, a result that was returned in a tuple could not be compiled."""

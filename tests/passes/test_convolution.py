@@ -145,6 +145,7 @@ def test_depthwise_reads_each_channel_as_often_as_features_want(rank, times):
     assert decision.operator == "depthwise"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("channels", [3, 20])
 def test_channels_are_repeated_behind_the_borders_by_shuffles(channels):
     found = exact(

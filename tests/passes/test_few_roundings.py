@@ -28,6 +28,7 @@ def kernels(library: ts.Library) -> list[str]:
     return [k.function for k in library.kernels]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("length", [3, 12])
 def test_chains(length):
     x = torch.randn(4, 64).bfloat16()
@@ -43,6 +44,7 @@ def test_short_chains_and_layers_stay_one_kernel():
     assert any("conv2d" in name and "sigmoid" in name and "multiply" in name for name in found)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
 def test_recurrences(kind):
     torch.manual_seed(0)

@@ -25,6 +25,7 @@ def conv(x):
     return R.nn.conv2d(x, constant(WEIGHT, "conv.weight"), padding=1)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "body, shape, expected",
     [

@@ -139,6 +139,7 @@ def test_sums_of_bytes_count_in_steps_of_the_first():
     assert (old != new).mean() < 0.001
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("swapped", [False, True])
 def test_gates_have_all_sizes(swapped):
     values, gate = Scale("uint8", 0.0517, 3), Scale("uint8", 0.00431, 9)

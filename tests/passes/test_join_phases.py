@@ -79,6 +79,7 @@ def same_values(before, after):
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", JOINED)
 def test_joined(name):
     before, notes = module(JOINED[name], X), Notes()

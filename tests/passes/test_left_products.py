@@ -67,6 +67,7 @@ def test_a_sparse_format_is_offered(name):
     assert torch.equal(library(x), model(x))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("axis", [0, 2])
 def test_open_extents(axis):
     rng = np.random.default_rng(0)

@@ -47,6 +47,7 @@ def test_a_transposition_that_several_read_has_no_borders():
     np.testing.assert_allclose(library(x).numpy(), expected, atol=2e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("width", "bordered"), [(32, True), (33, False)])
 def test_bytes_of_an_image_get_borders_where_lines_are_whole_vectors(width, bordered):
     layer, x = nn.Conv2d(3, 16, 3, padding=1).eval(), torch.randn(1, 3, 8, width)

@@ -59,6 +59,7 @@ def compiled(model: nn.Module, x: torch.Tensor):
     return {d.layer: d for d in library.decisions}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("gate", [False, True])
 def test_taps_become_common(gate):
     model = separable(gate=gate)
@@ -68,6 +69,7 @@ def test_taps_become_common(gate):
     assert "share 22% of the taps instead of 89%" in found["3"].reason
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("conv", "kernel", "shape"),
     [(nn.Conv1d, 9, (2, 8, 33)), (nn.Conv3d, (2, 3, 2), (1, 8, 3, 5, 4))],

@@ -79,6 +79,7 @@ def test_bytes_and_results(choice, shape):
     np.testing.assert_allclose(result, np.maximum(exact, 0), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("choice", CHOICES)
 def test_rows_of_nothing_but_zeros_and_of_large_values(choice):
     x = torch.zeros(4, 40)
@@ -90,6 +91,7 @@ def test_rows_of_nothing_but_zeros_and_of_large_values(choice):
     torch.testing.assert_close(got[0], expected[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("format", "target"),
     [

@@ -144,6 +144,7 @@ class Tied(nn.Module):
         return self.out(nn.functional.max_pool2d(x, 2))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("both", [True, False])
 def test_ties_are_solved_together(both):
     torch.manual_seed(0)

@@ -91,6 +91,7 @@ JOINS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_and_elements_at_known_places(name):
     assert_sunk(*JOINS[name])

@@ -73,6 +73,7 @@ class OfLengthOne(nn.Conv2d):
         return F.conv2d(x, rows.view_as(self.weight), self.bias)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("layer", [Standardised, OfLengthOne])
 def test_a_convolution_with_a_computed_weight_is_a_layer(layer):
     conv, x = layer(8, 16, 3), torch.randn(1, 8, 6, 6)

@@ -82,6 +82,7 @@ def test_results_are_as_near_as_pytorchs_and_no_product_is_general(name, dtype, 
     assert (found.double() - exact).abs().max() <= 1.5 * max(eager, least)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_pruned_layers_run_sparse(dtype):
     model, x = _network("linear", dtype, sparsity=0.75)

@@ -96,6 +96,7 @@ def test_convolutional_network(keep):
     assert set(chosen) == {"0", "2.conv1", "2.conv2", "4", "6", "9"}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tokens", [16, 23])
 def test_attention(tokens):
     torch.manual_seed(0)

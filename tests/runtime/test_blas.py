@@ -56,6 +56,7 @@ def test_no_workspace_is_no_failure():
     assert run([{**CASE, "workspace": 0}])[0] == [(0, True)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("how", "why"), [("find", "CUBLAS_STATUS_NOT_SUPPORTED"), ("multiply", "EXECUTION_FAILED")]
 )

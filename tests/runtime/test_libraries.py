@@ -70,6 +70,7 @@ def test_a_library_without_its_functions(tmp_path):
     assert line == "cuBLASLt: has no function cublasLtGetVersion; our own kernels run"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("how", "why"),
     [("old", "too old (110800 in "), ("start", "does not start (CUBLAS_STATUS_NOT_INITIALIZED)")],

@@ -157,6 +157,7 @@ print((library(x)[1] == before).all())
 """
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("how", ["copy", "mapped"])
 def test_file_truncated_while_it_is_in_use(copy, how):
     """Of a mapped file that ends the process, as the documentation says."""

@@ -105,6 +105,7 @@ os.waitpid(child, 0)
 )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("count", "before"), [(2, "called"), (2, "untouched"), (1, "called")])
 def test_forked_process(linear_artifact, count, before):
     """A child has none of its parent's threads, which it must not wait for."""

@@ -35,6 +35,7 @@ def test_epilogues(build):
     assert {d.chosen for d in library.decisions} == {"block"}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("build", [linear_residual, squeeze_excite], ids=lambda b: b.__name__)
 def test_epilogues_behind_lookups(build):
     model, x = build()

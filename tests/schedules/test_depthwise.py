@@ -39,6 +39,7 @@ def test_channels_pass_whole_rows_of_small_planes(width, stride, loops):
     assert outer_loops(width, stride) == loops
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("size", [9, 72])
 def test_epilogues(size):
     layers = nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.BatchNorm2d(32), nn.Hardswish()

@@ -119,7 +119,7 @@ def _joined(turns, outer):
     return tiles if len(tiles) > 1 else {}
 
 
-@pytest.mark.grid
+@pytest.mark.grid(16)
 @pytest.mark.parametrize("layer", [dense_layer, balanced_layer], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("contraction", [ROWS, WINDOW], ids=["rows", "window"])
 @pytest.mark.parametrize("numerics", ["float32", "int8"])

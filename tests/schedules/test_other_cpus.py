@@ -53,6 +53,7 @@ def test_candidates_compile_for_arm():
     assert {"dense", "balanced", "block", "joint", "unstructured"} <= names
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("run", [compressed_rows, block])
 def test_convolutions_compile_for_arm(run):
     contraction = Contraction((1, 5, 5), 16, 32, (3, 3), (1, 1), (1, 1), (7, 7))

@@ -76,6 +76,7 @@ def test_what_has_no_conditions_of_lanes_stays():
     assert PartialVectors()(once)["main"].same_as(once["main"])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("features", [24, 38])
 def test_features_that_are_no_whole_vectors(features):
     """152 features by 785 rows and a sum took LLVM 20 s."""

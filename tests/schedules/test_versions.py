@@ -27,6 +27,7 @@ def mlp(sparsity):
     return model.requires_grad_(False)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("sparsity", [0, 0.75])
 def test_linear_layers_over_open_tokens(sparsity):
     model, x = mlp(sparsity), torch.randn(2, 64, 48)

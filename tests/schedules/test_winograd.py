@@ -52,6 +52,7 @@ class Block(nn.Module):
         return torch.relu(x + self.second(torch.relu(self.norm(self.first(x)))))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("extents", [(8, 10), (7, 9)])
 def test_epilogues_and_borders(extents):
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ from tests.suites.outcomes import REFUSED, RIGHT
 from tests.suites.workers import cases, results
 
 SUITE = "tests.suites.opinfo"
-EVERY = 320
+EVERY = 640
 
 
 def _broken(keys: list[str]) -> list[str]:

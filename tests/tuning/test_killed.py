@@ -70,6 +70,7 @@ def killed(tmp_path):
     return path, processes
 
 
+@pytest.mark.slow
 def test_a_killed_session_goes_on_with_all_that_it_measured(killed, tmp_path):
     path, processes = killed
     with path.open("ab") as file:

@@ -71,7 +71,7 @@ def test_padding_from_within_an_open_axis(tmp_path, mode):
     _check(tmp_path, model, [(1, 4), (1, 5), (1, 9)], 0)
 
 
-@pytest.mark.grid
+@pytest.mark.grid(9)
 @pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])
 @pytest.mark.parametrize(
     ("mode", "places", "more"),
@@ -115,6 +115,7 @@ def test_slices_backwards_over_an_open_axis(tmp_path, start, end, step):
     assert library.inputs[0].shape == ("n", "l", 4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("end", [10**9, (1 << 31) - 1, 1 << 62])
 def test_the_end_of_a_slice_may_be_far(tmp_path, end):
     rows = {"starts": [-(1 << 31)], "ends": [end], "axes": [0]}

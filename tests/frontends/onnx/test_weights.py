@@ -35,6 +35,7 @@ def _saved(tmp_path, nodes, weights=None):
     return tmp_path / "model.onnx"
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "called"), [("encoder/fc", "encoder/fc"), ("", "w")])
 def test_a_constant_is_called_after_its_node(name, called, tmp_path):
     path = _saved(tmp_path, [_constant(name), node("MatMul", "x w", "y")])

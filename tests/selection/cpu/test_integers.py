@@ -40,6 +40,7 @@ def offered(c, matrix, target):
     ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("machine", ["AVX-512 VNNI VBMI", "AVX2"])
 def test_every_candidate_is_exact(machine):
     if machine not in TARGETS:

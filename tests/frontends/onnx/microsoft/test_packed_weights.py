@@ -50,6 +50,7 @@ def test_weights_are_unpacked(bits, columns, zeros, bias):
     assert_same("MatMulNBits", inputs, atol=1e-4, constant=range(1, 6), **options)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("bits", [4, 8])
 def test_reports_say_that_they_are_right_and_not_fast(bits, tmp_path):
     inputs = _inputs(bits, 64, 32, 16, "")
@@ -77,6 +78,7 @@ def test_what_is_refused():
         eager(one_node("MatMulNBits", inputs, **{**options, "K": 32}, bits=4), *inputs)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("bits", [4, 8])
 def test_what_means_zero_is_pruned(bits, tmp_path):
     middle = 1 << (bits - 1)

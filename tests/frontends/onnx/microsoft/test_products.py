@@ -107,6 +107,7 @@ def _file(path, operator, inputs, **options):
     return made
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("operator", "shape", "weight", "options"),
     [

@@ -86,6 +86,7 @@ def test_the_largest_with_channels_last():
     assert_same("NhwcMaxPool", [_bytes(2, 6, 5, 4)], **options)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("operator", ["DynamicQuantizeMatMul", "MatMulIntegerToFloat"])
 def test_pruned_weights_are_products_of_bytes(operator, tmp_path):
     weight = _bytes(64, 32, kind=np.int8)
