@@ -2,24 +2,39 @@
 
     python -m benchmarks.gpu.regret
 
-A weight's candidates are its own formats and the dense kernel of the same layer, type and rows,
-each as it was measured. They are modelled as the compiler does, and the margin decides.
+A weight's candidates are its own formats, the dense kernels of the same layer, type and rows, and
+cuBLASLt, each as it was measured. They are modelled as the compiler does, and the margins decide.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from benchmarks.gpu.timed import Timed, timed
+from benchmarks.gpu.timed import (
+    TILES,
+    Timed,
+    contraction_of,
+    demand_of,
+    format_of,
+    rows,
+    timed,
+)
 from tvm_sparse.base.targets import GPUS
 from tvm_sparse.selection.cuda import chip as chips
+from tvm_sparse.selection.cuda import library_options
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.demand import seconds
+from tvm_sparse.selection.cuda.library_time import dense_seconds
+from tvm_sparse_runtime.libraries import CUBLASLT
 
-DENSE = "dense"
-PATTERN = re.compile(r"(?P<where>.*, N=\d+), (?P<pattern>.*)")
+DENSE, FILLED = "dense", 16
+"""The dense kernel's name, and what its tiles fill rows up to a multiple of."""
+
+PATTERN = re.compile(r"(?P<layer>.*), N=(?P<rows>\d+), (?P<pattern>.*)")
+PARTS = ("papers", "grid")
+"""Parts whose rows have the library's time."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +62,88 @@ def regrets(on: Chip, found: Iterable[Timed] | None = None) -> Iterator[Regret]:
     cases: dict[str, dict[str, Timed]] = {}
     for one in timed(on) if found is None else found:
         cases.setdefault(one.case, {})[one.kernel] = one
-    dense = {_where(case): kernels[DENSE] for case, kernels in cases.items() if DENSE in kernels}
+    dense, library = _dense(cases.values(), on), _library(on)
     for case, kernels in cases.items():
-        there = {DENSE: dense[_where(case)]} if _where(case) in dense else {}
-        choice = {**there, **kernels}
-        if len(choice) > 1 and DENSE in choice:
-            modelled = {name: seconds(one.demand, on) * 1e6 for name, one in choice.items()}
-            times = {name: one.us for name, one in choice.items()}
+        choice = {**kernels, **dense.get(_where(case), {})}
+        if DENSE not in choice:
+            continue
+        modelled = {name: seconds(one.demand, on) * 1e6 for name, one in choice.items()}
+        times = {name: one.us for name, one in choice.items()}
+        if case in library:
+            us, theirs, margin = library[case]
+            times[CUBLASLT] = us
+            if modelled[DENSE] >= margin * theirs:
+                modelled[CUBLASLT] = theirs
+        if len(times) > 1:
             yield Regret(case, taken(modelled, on), times, modelled)
 
 
 def taken(modelled: dict[str, float], on: Chip) -> str:
     """Return what is chosen: the fastest if it beats dense by the chip's margin."""
     fastest = min(modelled, key=modelled.__getitem__)
-    return fastest if modelled[DENSE] >= on.margin * modelled[fastest] else DENSE
+    dense = min({DENSE, CUBLASLT} & modelled.keys(), key=modelled.__getitem__)
+    return fastest if modelled[dense] >= on.margin * modelled[fastest] else dense
+
+
+def _dense(cases: Iterable[dict[str, Timed]], on: Chip) -> dict[str, dict[str, Timed]]:
+    """Return the dense kernel of each layer, type and rows: that with the least modelled time.
+
+    Tiles fill rows up. So one that was timed at 16 rows takes no longer for 8, with the same tile.
+    """
+    there = [kernels[DENSE] for kernels in cases if DENSE in kernels]
+    layers: dict[str, list[Timed]] = {}
+    for one in there:
+        layers.setdefault(_layer(one.case), []).append(one)
+    found = {}
+    for one in there:
+        ways = [one]
+        for other in layers[_layer(one.case)]:
+            if one.rows < other.rows <= -(-one.rows // FILLED) * FILLED:
+                ways += _of_fewer_rows(other, one, on)
+        best = min(ways, key=lambda way: seconds(way.demand, on))
+        found[_where(one.case)] = {DENSE: best}
+    return found
+
+
+def _of_fewer_rows(tile: Timed, one: Timed, on: Chip) -> list[Timed]:
+    """Return ``tile`` for the rows of ``one``, with its own time; streams fill nothing up."""
+    if tile.record["kernel"] not in TILES or one.record["kernel"] not in TILES:
+        return []
+    row = {"case": one.case, "rows": one.rows}
+    return [replace(tile, rows=one.rows, demand=demand_of(row, tile.record, on))]
+
+
+def _library(on: Chip) -> dict[str, tuple[float, float, float]]:
+    """Return cuBLASLt's time in us by case, the modelled one, and how much faster it must be.
+
+    Both hold one more kernel behind it, which is modelled.
+    """
+    found = {}
+    for part in PARTS:
+        for row in rows(on, part):
+            own = row["times"].get(CUBLASLT)
+            if own is None or CUBLASLT in row.get("contaminated", ()):
+                continue
+            record = next(iter(row["kernels"].values()))
+            c = contraction_of(row, format_of(record["format"]))
+            if library_options.fits(c, on):
+                size, last = (row["rows"], *c.matrix_shape), library_options.behind(c, on)
+                theirs = dense_seconds(size, c.dtype, on, on.library) + last
+                margin = library_options.margin(c.dtype)
+                found[row["case"]] = (own["median_us"] + last * 1e6, theirs * 1e6, margin)
+    return found
 
 
 def _where(case: str) -> str:
     """Return layer, type and rows of a case."""
     match = PATTERN.fullmatch(case)
-    return match["where"] if match else case
+    return f"{match['layer']}, N={match['rows']}" if match else case
+
+
+def _layer(case: str) -> str:
+    """Return layer and type of a case."""
+    match = PATTERN.fullmatch(case)
+    return match["layer"] if match else case
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.harness.common import load
@@ -48,7 +48,10 @@ DTYPE = re.compile(r"\b(float32|float16|bfloat16)\b")
 
 @dataclass(frozen=True)
 class Timed:
-    """A kernel of a row: its demand, its time, and whether a flush left written lines before it."""
+    """A kernel of a row: its demand, its time, and whether a flush left written lines before it.
+
+    ``record`` says what its demand follows from.
+    """
 
     case: str
     kernel: str
@@ -56,6 +59,7 @@ class Timed:
     us: float
     demand: Demand
     written: bool
+    record: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def weight(self) -> str:
@@ -74,7 +78,8 @@ def timed(on: Chip, parts: tuple[str, ...] = PARTS) -> Iterator[Timed]:
                     continue
                 written = row.get("flush", "dirty") == "dirty"
                 demand = demand_of(row, record, on)
-                yield Timed(row["case"], name, row["rows"], taken["median_us"], demand, written)
+                about = (row["case"], name, row["rows"], taken["median_us"])
+                yield Timed(*about, demand, written, record)
 
 
 def rows(on: Chip, part: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import library
@@ -37,16 +38,24 @@ def product(c: Contraction, target: Target) -> Option | None:
     result: whether what follows fits into the call is known only later.
     """
     on = chip(target)
-    if not _fits(c) or c.dtype not in on.library.parts:
+    if not fits(c, on):
         return None
-    rows, (features, columns) = model.known_rows(c.lead), c.matrix_shape
-    tile = model.choose_tile(c, Staging(columns), on)
-    format = library.one_matrix(c, tile)
-    nbytes = 2 * rows * features * model.item_bytes(c.dtype)
-    behind = on.costs.launch + nbytes / on.bandwidth
-    time = dense_seconds((rows, features, columns), c.dtype, on, on.library) + behind
+    tile = model.choose_tile(c, Staging(c.columns), on)
+    format, size = library.one_matrix(c, tile), (model.known_rows(c.lead), *c.matrix_shape)
+    time = dense_seconds(size, c.dtype, on, on.library) + behind(c, on)
     build = partial(library.product, c, format, tile)
     return Option(CUBLASLT, CUBLASLT, format, 1.0, time, build, tile=tile)
+
+
+def behind(c: Contraction, on: Chip) -> float:
+    """Return the seconds of one more kernel, which reads and writes the result."""
+    nbytes = 2 * model.known_rows(c.lead) * c.features * model.item_bytes(c.dtype)
+    return on.costs.launch + nbytes / on.bandwidth
+
+
+def margin(dtype: str) -> float:
+    """Return how many times faster than our dense kernel a library must be modelled."""
+    return FAR if bits_of(dtype) == SUM_BITS else FASTER
 
 
 def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
@@ -60,14 +69,15 @@ def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidat
         option.work,
         option.seconds / ours,
         seconds=option.seconds,
-        margin=FAR if c.numerics.bits == SUM_BITS else FASTER,
+        margin=margin(c.dtype),
         rival=f"by cuBLASLt where it is there ({told} by the model), by our own kernel elsewhere",
     )
 
 
-def _fits(c: Contraction) -> bool:
-    """Whether ``c`` is one product of two matrices, of sizes that are known."""
+def fits(c: Contraction, on: Chip) -> bool:
+    """Whether ``c`` is one product of two matrices, of sizes that are known, in a known dtype."""
     known = all(isinstance(extent, int) for extent in c.lead)
     whole = c.features % VECTOR == 0 and c.columns % VECTOR == 0
     simple = plain(c) and c.groups == 1 and not c.depthwise and not c.guarded
-    return known and whole and simple and math.prod(c.lead) > FEW
+    there = c.dtype in on.library.parts
+    return there and known and whole and simple and math.prod(c.lead) > FEW
