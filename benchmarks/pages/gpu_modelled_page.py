@@ -20,19 +20,21 @@ def _grid(grid: Content) -> list[str]:
     rows = []
     for row in grid["rows"]:
         sides = [_side(row[side]) for side in ("before", "today")]
-        times = [f"{row['measured_us']:.1f}", *(f"{row[s]['us']:.1f}" for s in ("before", "today"))]
-        rows.append([row["case"], *times, *(f"{a}, {b}" for a, b in zip(*sides, strict=True))])
-    head = ["case", "measured (us)", "before, modelled (us)", "today, modelled (us)"]
-    head += ["tile", "passes", "conflicts", "barriers", "waits", "bytes"]
+        times = [row["measured_us"], row["before"]["us"], row["today"]["us"], row.get("again_us")]
+        told = ("" if us is None else f"{us:.1f}" for us in times)
+        rows.append([row["case"], *told, *(f"{a}, {b}" for a, b in zip(*sides, strict=True))])
+    head = ["case", "before, measured (us)", "before, *modelled*", "today, *modelled*"]
+    head += ["today, measured", "tile", "passes", "conflicts", "barriers", "waits", "bytes"]
     return [
         "## The measured grid, before and today",
         "",
-        "**Modelled, not measured**, but for the first column. *Before*: the kernel that an",
-        f"{grid['chip']} measured first. *Today*: the kernel that was chosen for the same weight",
-        f"on {grid['environment']['date']}; the tables above have its time where a GPU took it.",
-        "Modelled times are those of the model of that day, behind the same flush as the measured",
-        "ones ([since](../design/cuda.md#which-way-is-chosen) it was fitted to more). Counts are",
-        "those of the executor, of a",
+        f"*Before*: the kernel that an {grid['chip']} measured first, behind a flush that left",
+        "written lines in L2. *Today*: the kernel that was chosen for the same weight",
+        f"on {grid['environment']['date']}, measured where the GPU took that very kernel, behind",
+        "one that left lines that were only read. Where the column is empty, the model was fitted",
+        "to more times since, and chooses another one. **Modelled** times, and counts, were never",
+        "measured: both sides by today's model, without written lines. Counts are those of the",
+        "executor, of a",
         "thread block in a step (of a stream, which has no tile: in all): passes over shared",
         "memory, those that bank conflicts add, barriers and waits of a warp, bytes that",
         "are loaded; before, then today. *In 4*: the reduction is cut into four parts, and the",

@@ -43,6 +43,9 @@ def test_parts_are_named():
 
 def test_the_grid_has_counts_and_times_before_and_today():
     text = "\n".join(gpu_modelled_page.lines(GRID, None, None))
-    assert "**Modelled, not measured**" in text
-    cells = "50.0 | 40.1 | 20.0 | 16x64x64, stream | 336, 336 | 4, 4 | 2, 2 | 1, 1 | 16384, 99 |"
-    assert f"| N=16 | {cells}" in text
+    assert "**Modelled** times" in text
+    cells = "16x64x64, stream | 336, 336 | 4, 4 | 2, 2 | 1, 1 | 16384, 99 |"
+    assert f"| N=16 | 50.0 | 40.1 | 20.0 |  | {cells}" in text
+    measured = {**GRID, "rows": [{**GRID["rows"][0], "again_us": 21.0}]}
+    text = "\n".join(gpu_modelled_page.lines(measured, None, None))
+    assert f"| N=16 | 50.0 | 40.1 | 20.0 | 21.0 | {cells}" in text

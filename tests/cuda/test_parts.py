@@ -84,11 +84,11 @@ def test_packed_steps_are_equally_many_in_each_part():
         _ = BalancedOperand(format, tile).columns
 
 
-def ordered(emulator, change=str):
+def ordered(emulator, change=str, values=(2.0**24, 1, 1)):
     """Sums of four parts, in fp32: 2^24, 1, 1, 0, which depends on the order."""
     c = Contraction((16,), 128, 32)
     matrix = np.zeros(c.matrix_shape, np.float32)
-    matrix[:, 0], matrix[:, 40], matrix[:, 70] = 2.0**24, 1, 1
+    matrix[:, 0], matrix[:, 40], matrix[:, 70] = values
     tile = ThreadBlockTile(16, 32, 32, 4)
     right = weights("dense", c, tile, matrix)
     func = scheduled(tiled(c, right, tile, Scalar()), TileScalarRule())
@@ -110,6 +110,27 @@ def test_another_order_would_be_noticed(emulator):
         return ADDED.sub(lambda m: f"{m.group(1)}, [{m.group(2)}+{places.pop()}];", text)
 
     np.testing.assert_array_equal(ordered(emulator, backwards), 2.0**24 + 2)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("lost", "left"), [(0, 6), (1, 5), (2, 3)])
+def test_a_lost_partial_sum_would_be_noticed(lost, left, emulator):
+    """The last part, which is zero, is added in the place of another one."""
+
+    def losing(text):
+        places = [match.group(3) or "0" for match in ADDED.finditer(text)]
+        places[lost] = places[-1]
+        turn = iter(places)
+        return ADDED.sub(lambda m: f"{m.group(1)}, [{m.group(2)}+{next(turn)}];", text)
+
+    np.testing.assert_array_equal(ordered(emulator, losing, (1, 2, 4)), left)
+
+
+@needs_nvrtc
+def test_a_partial_sum_that_nobody_stores_is_found(emulator):
+    stored = re.compile(r"st\.global\.v4\.f32 .*;")
+    with pytest.raises(AssertionError, match="uninitial"):
+        ordered(emulator, lambda text: stored.sub("", text, count=1))
 
 
 @needs_nvrtc

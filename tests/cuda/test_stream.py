@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -155,6 +156,34 @@ def test_a_space_begins_with_the_default(rows):
     assert found.default.values[0] == (8, 4, 2)
     assert source(found.variants[0].mod["main"]) == source(scheduled(func, StreamRule()))
     assert found.rule.feasible(found.variants[0])
+
+
+READ_TWICE = {
+    "values": (r"(mul\.lo\.s32\s+%r\d+, %r\d+), 640;", r"\1, 0;"),
+    "indices": (r"shl\.b32(\s+%r\d+, %r\d+), 7;", r"and.b32\1, 0;"),
+}
+"""How the place of a chunk follows from its number: 20 slots of 32 lanes, four words of them."""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("what", [None, *READ_TWICE])
+def test_a_chunk_that_is_read_twice_would_be_noticed(what, emulator):
+    rng = np.random.default_rng(0)
+    c = Contraction((5,), 2000, 61)
+    matrix, x = integers(rng, c.matrix_shape, 0.75), integers(rng, c.input_shape)
+    format = dataclasses.replace(LaneBanksFormat.of(matrix), most=8).words_beside()
+    assert (format.chunks, format.chunk) == (2, 20)
+
+    def change(text):
+        changed, count = re.subn(*READ_TWICE[what], text) if what else (text, 1)
+        assert count
+        return changed
+
+    func = scheduled(stream_balanced(c, format, Warps(4, 2)), StreamRule())
+    operands = [x, *format.encode(matrix).values()]
+    out = executed(emulator, func, operands, c.output_shape, change=change)
+    right = (out == reference(c, x, matrix)).mean()
+    assert right < 0.1 if what else right == 1
 
 
 @pytest.mark.grid
