@@ -42,6 +42,13 @@ class ScheduleRule(ABC):
         returned, the schedule gives the same code as the default.
         """
 
+    source: ClassVar[str] = ""
+    """How the times of :meth:`seconds` were found."""
+
+    def seconds(self, func: tirx.PrimFunc, target: Target) -> float | None:
+        """Return the time of ``func`` with the rule's schedule, where the rule knows it."""
+        return None
+
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether a schedule with other decisions is worth building."""
         return True

@@ -23,10 +23,9 @@ from tvm_sparse.frontends.model import Model
 from tvm_sparse.passes import pipeline
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.rule import ScheduleRule
-from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.tuning.database import Database, default_path
-from tvm_sparse.tuning.formats import RememberingChooser, format_tasks
+from tvm_sparse.tuning.formats import RememberingChooser, cut_tasks, format_tasks
 from tvm_sparse.tuning.interrupt import stop_on_interrupt
 from tvm_sparse.tuning.measurer import LocalMeasurer, Measurer
 from tvm_sparse.tuning.recorded import recorded_rules, shipped
@@ -152,19 +151,18 @@ def tasks_of(
 ) -> list[Task]:
     """Return the tasks of a model: imported, layers chosen, operators fused, nothing scheduled.
 
-    ``formats``: with those of the layers' other formats.
+    With other parts of reductions on GPUs; ``formats``: with those of the layers' other formats.
     """
     if not resolved.runs_here:
         config = replace(config, measure=False)
-    choose = RememberingChooser if formats else Chooser
-    chooser = choose(resolved.target, config, Decisions(), recorded)
+    chooser = RememberingChooser(resolved.target, config, Decisions(), recorded, every=formats)
     with build_context(resolved.target):
         steps = pipeline.lowering(source.weights, len(source.inputs), chooser)
         lowered = tvm.transform.Sequential(steps)(source.module)
     tasks = extract(lowered, resolved.target, skipped.__setitem__)
-    if not isinstance(chooser, RememberingChooser):
-        return tasks
-    others = format_tasks(chooser.choices, resolved.target, config, skipped.__setitem__)
+    others = cut_tasks(chooser.choices, resolved.target, skipped.__setitem__)
+    if formats:
+        others += format_tasks(chooser.choices, resolved.target, config, skipped.__setitem__)
     own = {task.workload for task in tasks}
     return [*tasks, *(task for task in others if task.workload not in own)]
 

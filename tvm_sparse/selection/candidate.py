@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tvm import tirx
@@ -20,7 +21,8 @@ class Candidate:
     ``planes`` is what ``func`` computes if ``X`` and ``Y`` are channels first, ``X`` without
     borders. ``seconds`` is the modelled time, where the model knows one; formats of a model that
     is not sure must be ``margin`` times faster than dense. ``rival`` says that a library would be
-    faster.
+    faster. The reduction is cut into ``parts``; ``ways`` makes the candidates of the same name with
+    other parts, the modelled fastest first: tuning compares them.
     """
 
     name: str
@@ -33,6 +35,8 @@ class Candidate:
     seconds: float | None = None
     margin: float = 1.0
     rival: str = ""
+    parts: int = 1
+    ways: Callable[[], Sequence[Candidate]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def cost(self) -> float:

@@ -33,6 +33,7 @@ from tvm_sparse.selection.decisions import DENSE, ON_REQUEST, Decision, Decision
 from tvm_sparse.selection.layer import Layer, zeros
 from tvm_sparse.selection.mask_picture import mask_picture
 from tvm_sparse.selection.measure import Data, Measured, measure
+from tvm_sparse.selection.recorded_ways import fastest_way
 from tvm_sparse.selection.shortlist import shortlist
 from tvm_sparse.selection.times import Times
 from tvm_sparse_runtime.libraries import CUBLASLT
@@ -111,11 +112,19 @@ class Chooser:
         analysis = layer.analysis()
         scan = None if why else layer.scan(analysis)
         candidates, left_out = self._candidates(layer, scan) if scan else (self._dense(layer), [])
+        ways = [fastest_way(c, self.first, self.target) for c in candidates]
+        candidates = [way for way, _ in ways]
         packed = _Packed(scan.weight if scan else layer.matrix, candidates)
         times = self._measure(layer, scan, candidates, packed)
         best, how = self._pick(candidates, times)
-        note = self.notes.of(layer.name)
-        reasons = [note, why, how or "; ".join(left_out), *_conditions(times, layer.name)]
+        recorded = next(told for way, told in ways if way is best)
+        reasons = [
+            self.notes.of(layer.name),
+            recorded,
+            why,
+            how or "; ".join(left_out),
+            *_conditions(times, layer.name),
+        ]
         reason = "; ".join(filter(None, [*reasons, best.rival]))
         self._record(layer, analysis, best, reason, times)
         return Choice(best, packed[best.name], times)

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import BinaryIO
 
 import platformdirs
@@ -129,6 +130,22 @@ class Database:
         space = space_of(func, target, rules_for(target)) if workload else None
         record = self.best(workload, space, source) if workload and space else None
         return space.schedule(record.point) if space and record else None
+
+    def seconds(
+        self, func: tirx.PrimFunc, target: Target, source: Source = MEASURED
+    ) -> float | None:
+        """Return the time of exactly ``func`` with its best record, else with its default."""
+        workload = workload_of(func, target) if self._records else None
+        if workload is None or not any(key[:3] == workload.anchor for key in self._records):
+            return None
+        space = space_of(func, target, rules_for(target))
+        records = self.of(workload, space, source) if space else []
+        mine = [r for r in records if r.function == workload.function]
+        best = _fastest(mine)
+        if best and best.microseconds:
+            return best.microseconds * 1e-6
+        defaults = [r.default_microseconds for r in mine if r.default_microseconds]
+        return median(defaults) * 1e-6 if defaults else None
 
     def tried(self, func: tirx.PrimFunc, target: Target) -> bool:
         """Return whether schedules of exactly ``func`` were compared with its present default."""

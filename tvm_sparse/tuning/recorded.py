@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 from tvm import s_tir, tirx
 from tvm.target import Target
@@ -24,7 +25,7 @@ class Tuned(ScheduleRule):
     """Schedules what the user's own database knows something better for than the default."""
 
     origin = "tuned"
-    source: Source = MEASURED
+    source: ClassVar[Source] = MEASURED
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -32,6 +33,10 @@ class Tuned(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Return ``func`` scheduled by its best record; a record leaves nothing to tune."""
         return None if tunable else self.database.schedule(func, target, self.source)
+
+    def seconds(self, func: tirx.PrimFunc, target: Target) -> float | None:
+        """Return the time of exactly ``func`` with the best schedule that is known."""
+        return self.database.seconds(func, target, self.source)
 
 
 class Shipped(Tuned):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 from tvm.target import Target
@@ -13,6 +14,7 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import (
     bank_options,
+    cuts,
     depthwise_options,
     library_options,
     options,
@@ -27,7 +29,7 @@ Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
 def dense_candidates(c: Contraction, target: Target) -> Iterator[Candidate]:
     """Yield our dense operator, which always exists, and a library's where it is faster."""
     own = options.dense(c, target)
-    yield _candidate(c, own, own.seconds, chip(target))
+    yield _candidate(c, own, own.seconds, chip(target), lambda: [options.dense(c, target)])
     library = library_options.product(c, target)
     if library is not None:
         yield library_options.candidate(c, library, own.seconds, chip(target))
@@ -72,11 +74,22 @@ def _candidates(
         return
     baseline, on = options.dense(c, target).seconds, chip(target)
     for found in find(c, scan, target):
-        yield found if isinstance(found, str) else _candidate(c, found, baseline, on)
+        again = partial(find, c, scan, target)
+        yield found if isinstance(found, str) else _candidate(c, found, baseline, on, again)
 
 
-def _candidate(c: Contraction, option: Option, baseline: float, on: Chip) -> Candidate:
-    """Return ``option`` with its cost relative to ``baseline`` seconds of the dense one."""
+def _candidate(
+    c: Contraction, option: Option, baseline: float, on: Chip, find: cuts.Find
+) -> Candidate:
+    """Return ``option`` with its cost relative to ``baseline`` seconds of the dense one.
+
+    ``find`` finds it, and others, again.
+    """
+
+    def ways() -> list[Candidate]:
+        others = cuts.in_other_parts(option, find)
+        return [_candidate(c, other, baseline, on, find) for other in others]
+
     return Candidate(
         option.name,
         option.format,
@@ -86,4 +99,6 @@ def _candidate(c: Contraction, option: Option, baseline: float, on: Chip) -> Can
         seconds=option.seconds,
         margin=on.margin,
         rival=faster_library(c, option.seconds, on),
+        parts=cuts.parts_of(option),
+        ways=ways,
     )

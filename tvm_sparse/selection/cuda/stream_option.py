@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -43,13 +43,20 @@ def streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Optio
             times[shape] = margin * seconds(banks_demand(c, *shape), on)
     if not times:
         return None
-    format, warps = min(times, key=times.__getitem__)
+    format, warps = min(_wanted(times), key=times.__getitem__)
     demand = banks_demand(c, format, warps)
     work = s.rows * stream.LANES * format.slots / math.prod(c.matrix_shape)
     build = partial(stream.stream_balanced, c, format, warps)
     return Option(
         "balanced", "stream", format, work, seconds(demand, on), build, demand, warps=warps
     )
+
+
+def _wanted(shapes: Iterable[Shape]) -> list[Shape]:
+    """Return those with as many parts as are wanted, or the most below; all if none has so few."""
+    found, forced = list(shapes), mends.in_use().parts
+    few = {warps.parts for _, warps in found if warps.parts <= forced}
+    return [shape for shape in found if not few or shape[1].parts == max(few)]
 
 
 def _in_parts(c: Contraction, s: LaneBanksFormat) -> Iterator[Shape]:
