@@ -145,7 +145,6 @@ MENDS = (
     Mend("split-K", PARTS, (SQUARE, DENSE), (16, 64), "parts", (LONG, 16)),
     Mend("split-K of small layers", PARTS, (GATES,), (16, 64), "parts", (LONG, 16)),
     Mend("clamped loads", ON_OFF, (GATES, GATES_32, SQUARE, FC6), (1, 8), "clamped_loads"),
-    Mend("streams that prefetch", ON_OFF, (SQUARE, GATES), (1, 8)),
     Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments", (LONG, 8)),
     Mend("true counts of block rows", ON_OFF, (BLOCKS,), (1, 32, 256), "true_counts", (UNEVEN, 16)),
     Mend(
@@ -154,9 +153,9 @@ MENDS = (
         (BLOCKS, replace(BLOCKS, sparsity=0.75)),
         *(MANY, "block_engine", (TINY_BLOCKS, 16), HOPPER),
     ),
-    Mend("swizzle instead of padding", ON_OFF, (SQUARE, DENSE, BLOCKS), (32, 64)),
 )
-"""Changes on ``mma.sync`` and multiply-adds."""
+"""Changes on ``mma.sync`` and multiply-adds; what was weighed and left out stands in
+``docs/design/cuda.md``."""
 
 
 def kernels(mends: Iterable[Mend], plan: Plan) -> list[Kernel]:
