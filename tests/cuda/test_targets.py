@@ -1,6 +1,9 @@
 import pytest
+import torch
 from tvm.target import Target
 
+import tvm_sparse as ts
+from tests.cuda.kernels import needs_nvrtc
 from tvm_sparse.base.targets import PORTABLE_ARCHS, cuda_archs, gpu_of, newest_arch, parse_target
 from tvm_sparse.errors import InputError
 
@@ -51,6 +54,30 @@ def test_unknown_architecture_names_the_known_ones():
 
 
 def test_plain_tvm_target():
-    target = Target({"kind": "cuda", "arch": "sm_80"})
-    assert cuda_archs(target) == ("sm_80",)
+    target = parse_target("cuda:sm_80").target
     assert parse_target(target).target is target
+
+
+@pytest.mark.parametrize("host", [None, "llvm"])
+def test_what_a_plain_tvm_target_lacks_is_added(host):
+    given = Target({"kind": "cuda", "arch": "sm_80", "max_shared_memory_per_block": 49152})
+    given = Target(given, host=host) if host else given
+    target = parse_target(given).target
+    assert cuda_archs(target) == ("sm_80",)
+    assert int(target.attrs["max_shared_memory_per_block"]) == 49152
+    assert int(target.attrs["max_threads_per_block"]) == 1024
+    assert target.host.kind.name == "llvm"
+
+
+def test_a_plain_tvm_target_of_an_old_architecture_is_refused_by_name():
+    """Without a GPU, TVM takes ``Target("cuda")`` for the oldest there is."""
+    with pytest.raises(InputError, match=r"no CUDA architecture 'sm_50'.*sm_80"):
+        parse_target(Target({"kind": "cuda", "arch": "sm_50"}))
+
+
+@needs_nvrtc
+def test_a_network_for_a_plain_tvm_target_is_exported(tmp_path):
+    model, x = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU()), torch.zeros(4, 64)
+    target = Target({"kind": "cuda", "arch": "sm_90"})
+    library = ts.compile(model, (x,), target=target, config=ts.Config(measure=False))
+    assert library.export(tmp_path / "plain.tvms").exists()

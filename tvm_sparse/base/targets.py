@@ -40,6 +40,9 @@ GPUS = {
 """GPUs whose data the cost model has (``selection/cuda/chips``), and their architectures. The last
 one of an architecture stands for it, and the last one at all for what is newer."""
 
+LIMITS = ("max_threads_per_block", "max_shared_memory_per_block", "thread_warp_size")
+"""Attributes of a CUDA target that schedules ask for."""
+
 PORTABLE_ARCHS = ("sm_80", "sm_90")
 """What ``"cuda"`` means on a machine without a GPU."""
 
@@ -65,10 +68,12 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
     an NVIDIA GPU, ``"cuda:sm_80,sm_90a"`` code for both; ``"cuda"`` this machine's GPU, or where
     there is none :data:`PORTABLE_ARCHS`. ``"cuda:h100"`` (one of :data:`GPUS`) is code for its
-    architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is.
+    architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is; one for
+    CUDA gets the limits and the host that it lacks.
     """
     if isinstance(name, Target):
-        return ResolvedTarget(name, _runs_here(name))
+        target = _completed(name) if name.kind.name == "cuda" else name
+        return ResolvedTarget(target, _runs_here(target))
     kind, _, rest = name.partition(":")
     if kind == "cuda":
         if rest in GPUS:
@@ -206,6 +211,15 @@ def _cuda(archs: tuple[str, ...], **options: str) -> Target:
     # The host only launches kernels: no instruction sets beyond the architecture's baseline.
     host = {"kind": "llvm", "mtriple": codegen.llvm_get_system_triple()}
     return Target(device, host=Target(host))
+
+
+def _completed(target: Target) -> Target:
+    """Return a CUDA target with a host, and with the limits that schedules ask for."""
+    if target.host is not None and all(limit in target.attrs for limit in LIMITS):
+        return target
+    whole, keys = _cuda(cuda_archs(target)), [str(key) for key in target.keys]
+    device = {"kind": "cuda", "keys": keys, **dict(whole.attrs), **dict(target.attrs)}
+    return Target(device, host=target.host or whole.host)
 
 
 def _cpu(cpu: str, triple: str) -> Target:
