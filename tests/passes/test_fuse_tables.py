@@ -12,7 +12,7 @@ from tvm import relax, te
 from tests.kernels import host
 from tests.passes.modules import operators
 from tvm_sparse.machine.registry import machine_of
-from tvm_sparse.ops.marks import ELEMENT_WISE, LOOKED_UP, OUT_FUSABLE, TABLE
+from tvm_sparse.ops.marks import ELEMENT_WISE, FUSION, LOOKED_UP, OUT_FUSABLE, TABLE
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps, FuseTables
 from tvm_sparse.passes.bytes.quantization import quantize
 from tvm_sparse.passes.bytes.tabulate_bytes import look_up
@@ -35,7 +35,7 @@ def module(shape=(1, 5, 6, 32), *, layer=True, bounded=True, also=False):
             if layer:
                 twice = te.placeholder(shape, str(x.ty.dtype), "X")
                 func = te.create_prim_func([twice, te.compute(shape, lambda *i: twice(*i) * 2)])
-                func = func.with_attr("op_pattern", OUT_FUSABLE).without_attr("global_symbol")
+                func = func.with_attr(FUSION, OUT_FUSABLE).without_attr("global_symbol")
                 call = relax.call_tir(builder.add_func(func, "layer"), [x], out_ty=x.ty)
                 sums = builder.emit(call)
             floats = builder.emit(relax.op.astype(sums, "float32")) if bounded else sums
@@ -56,7 +56,7 @@ def test_the_layer_looks_up():
     fused = FuseTables(MACHINE)(module())
     assert not marked(fused, TABLE)
     (func,) = marked(AnnotateLookUps()(fused), LOOKED_UP)
-    assert func.attrs["op_pattern"] == ELEMENT_WISE
+    assert func.attrs[FUSION] == ELEMENT_WISE
     assert operators(fused) == operators(module())
 
 

@@ -54,6 +54,9 @@ LOOKED_UP = "ts.looked_up"
 """Function attribute: the function looks up each byte of its first argument in its second, and TVM
 may fuse it as if it were element-wise."""
 
+FUSION = "op_pattern"
+"""Function attribute of Relax: what may be fused with the function, one of the numbers below."""
+
 ELEMENT_WISE = 0
 """Relax's ``kElemWise``: may be fused behind what makes its operand."""
 

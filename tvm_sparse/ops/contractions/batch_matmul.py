@@ -18,7 +18,7 @@ from tvm.target import Target
 from tvm_sparse.base.numerics import FLOAT32, Numerics
 from tvm_sparse.machine.engine.registry import single_engine_of
 from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 PACK = "pack"
 """Name of the block that copies the right operand into rows."""
@@ -171,7 +171,7 @@ def batch_matmul(
     acc = te.compute(int64(output.shape), product, name="contract", attrs=attrs)
     unseen = te.compute(acc.shape, lambda *i: acc[i], UNSEEN) if output.steps else acc
     y = output.apply(unseen, "store")
-    func = te.create_prim_func([a_base, b_base, y]).with_attr("op_pattern", OUT_FUSABLE)
+    func = te.create_prim_func([a_base, b_base, y]).with_attr(FUSION, OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
 
 

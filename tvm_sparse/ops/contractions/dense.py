@@ -16,7 +16,16 @@ from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.loop_nest import At, Step, loop_nest
 from tvm_sparse.ops.emit import first_column, whole
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, group_mark, int64, row_axis
+from tvm_sparse.ops.marks import (
+    FUSION,
+    OPERATOR,
+    OUT_FUSABLE,
+    ROWS,
+    flat,
+    group_mark,
+    int64,
+    row_axis,
+)
 
 
 def dense(contraction: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
@@ -52,7 +61,7 @@ def dense(contraction: Contraction, format: DenseFormat, target: Target) -> tirx
     y = te.compute(
         int64(c.output_shape), lambda *i: acc[(*i[:-1], i[-1] // lanes, i[-1] % lanes)], "store"
     )
-    func = te.create_prim_func([x, w, y]).with_attr("op_pattern", OUT_FUSABLE)
+    func = te.create_prim_func([x, w, y]).with_attr(FUSION, OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
 
 

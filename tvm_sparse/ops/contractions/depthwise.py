@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
 
 
 def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
@@ -38,5 +38,5 @@ def depthwise(contraction: Contraction, target: Target) -> tirx.PrimFunc:
     y = te.compute(
         int64(c.output_shape), lambda *i: sum((o(i[-1]) for o in z), acc(*i)), name="store"
     )
-    func = te.create_prim_func([x, w, *z, y]).with_attr("op_pattern", OUT_FUSABLE)
+    func = te.create_prim_func([x, w, *z, y]).with_attr(FUSION, OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)

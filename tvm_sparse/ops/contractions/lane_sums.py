@@ -14,7 +14,7 @@ from tvm_sparse.machine.engine.cpu import Engine
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.packed_rows import VECTORS, ramp
 from tvm_sparse.ops.emit import whole
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.transpose import LANES
 
 CHAINS = 8
@@ -91,7 +91,7 @@ def lane_sums(plan: Plan, columns: str) -> tirx.PrimFunc:
     c = plan.c
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(plan.input_shape), c.dtype))
         stored = _declare(plan.s, plan.engine, columns)
         y = T.arg("Y", T.Buffer(int64(plan.output_shape), c.out_dtype))

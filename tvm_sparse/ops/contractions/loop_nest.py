@@ -21,7 +21,7 @@ from tvm_sparse.machine.engine.registry import engine_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.numbered_rows import NumberedRows
 from tvm_sparse.ops.contractions.store import declare_offsets, store
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, ROWS, group_mark, int64, row_axis
 
 IMPORT = "pragma_import_llvm"
 """TVM's annotation: functions in LLVM's language that the block calls."""
@@ -108,7 +108,7 @@ def loop_nest(
     lanes, (blocks, members) = weights.lanes, weights.extents
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         weights.declare(engine)
         offsets = declare_offsets(c, engine) if centred else None

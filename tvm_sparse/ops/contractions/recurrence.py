@@ -17,7 +17,7 @@ from tvm_sparse.ops.bytes.round_state import RoundedState
 from tvm_sparse.ops.contractions.cells import CELLS, Cell, Functions
 from tvm_sparse.ops.contractions.contraction import Contraction, Extent
 from tvm_sparse.ops.emit import filled, lanes_from, whole
-from tvm_sparse.ops.marks import OPAQUE, STEP, int64
+from tvm_sparse.ops.marks import FUSION, OPAQUE, STEP, int64
 
 _BATCH, _STEPS = (tirx.Var(name, "int64") for name in ("batch", "steps"))
 """Those of all open layers: a product that was chosen for one of them serves the others."""
@@ -95,7 +95,7 @@ def recurrence(r: Recurrence, product: tirx.PrimFunc) -> tirx.PrimFunc:
     cell = CELLS[r.cell]
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OPAQUE, "tirx.noalias": True})
+        T.func_attr({FUSION: OPAQUE, "tirx.noalias": True})
         x = _argument("G", r.sequence_shape(r.gates))
         x_state, *arrays, x_sums = product.params
         weights = [T.arg(a.name, T.Buffer(a.shape, a.dtype)) for a in arrays]

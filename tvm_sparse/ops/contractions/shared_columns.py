@@ -17,7 +17,7 @@ from tvm_sparse.ops.contractions.loop_nest import IMPORT
 from tvm_sparse.ops.contractions.narrow_rows import NarrowRows
 from tvm_sparse.ops.contractions.packed_rows import ramp
 from tvm_sparse.ops.contractions.store import declare_offsets
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, int64
 from tvm_sparse.ops.transpose import LANES, turn
 
 
@@ -37,7 +37,7 @@ def shared_columns(
     plan = NarrowRows(c, engine, 1, s.squares)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         values = T.arg("V", T.Buffer(int64((s.entries, s.group * s.depth)), engine.held))
         entries = Entries.declare((s.entries, s.depth), "int32", s.groups)

@@ -13,7 +13,7 @@ from tvm_sparse.formats.winograd import TILE, WinogradFormat
 from tvm_sparse.machine.engine.registry import single_engine_of, supported_singly
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, WHOLE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, WHOLE, int64
 
 TRANSFORM = "transform"
 """Name of the block that transforms the input."""
@@ -95,7 +95,7 @@ def winograd(contraction: Contraction, format: WinogradFormat, target: Target) -
         return _outputs(y % 2, lambda i: _outputs(col % 2, lambda j: at(i, j)))
 
     result = te.compute(int64(c.output_shape), output, name=STORE)
-    func = te.create_prim_func([x, u, result]).with_attr("op_pattern", OUT_FUSABLE)
+    func = te.create_prim_func([x, u, result]).with_attr(FUSION, OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)
 
 

@@ -16,7 +16,7 @@ from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention_source import WARP_ROWS, attention_source
 from tvm_sparse.ops.cuda.product import element, neighbours
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, unflat
-from tvm_sparse.ops.marks import OPAQUE, int64
+from tvm_sparse.ops.marks import FUSION, OPAQUE, int64
 
 WIDEST = 128
 """Elements of a head, at most: more sums than a thread has registers for."""
@@ -109,7 +109,7 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
     views = (a.query, a.key, a.value)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OPAQUE, "tirx.noalias": True})
+        T.func_attr({FUSION: OPAQUE, "tirx.noalias": True})
         shapes = {name: view.shape for name, view in zip("QKV", views, strict=True)}
         inputs = [T.arg(name, T.Buffer(int64(shape), dtype)) for name, shape in shapes.items()]
         mask = T.arg("M", T.Buffer(int64(a.mask), dtype)) if a.mask is not None else None

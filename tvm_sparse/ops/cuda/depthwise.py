@@ -15,7 +15,7 @@ from tvm_sparse.machine.engine.registry import require_gpu
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.tile import round_up
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, int64
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def depthwise(c: Contraction, strip: Strip) -> tirx.PrimFunc:
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         taps = T.arg("V", T.Buffer(int64((math.prod(c.taps), c.features)), c.dtype))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))

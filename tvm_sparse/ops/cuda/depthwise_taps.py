@@ -19,7 +19,7 @@ from tvm_sparse.ops.cuda.depthwise import inside, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
 
 LONGEST = 8
 """Output pixels of a tile along one axis, at most."""
@@ -61,7 +61,7 @@ def depthwise_taps(c: Contraction, s: DepthwiseTapsFormat, tile: Plane) -> tirx.
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         stored = int64((s.groups * slots, s.lanes))
         values = T.arg("V", T.Buffer(stored, c.dtype))

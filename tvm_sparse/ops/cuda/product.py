@@ -25,7 +25,7 @@ from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile, round_up, unflat
 from tvm_sparse.ops.cuda.weights import DenseTiles
-from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
+from tvm_sparse.ops.marks import FUSION, OUT_FUSABLE, VECTOR, flat, int64
 
 
 @dataclass
@@ -104,7 +104,7 @@ def product(
     matrices = Matrices(right, lead, tile)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         a = T.arg("A", T.Buffer(int64(left.shape), numerics.activation))
         matrices.declare(numerics.weight)
         y = T.arg("Y", T.Buffer(int64((*lead, rows, features)), numerics.output))

@@ -22,7 +22,7 @@ from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.depthwise import stage_window, store_rounded, window
 from tvm_sparse.ops.cuda.multiply import Multiplier, fp32
 from tvm_sparse.ops.cuda.tile import COPIES, ThreadBlockTile, round_up, staged, unflat
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, int64
 
 WINDOW, SUMS = "stage_window", "sum_taps"
 """Names of the blocks that read the input, and add up taps."""
@@ -58,7 +58,7 @@ def depthwise_strips(c: Contraction, images: int) -> tirx.PrimFunc:
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         taps = T.arg("V", T.Buffer(int64((math.prod(c.taps), c.features)), c.dtype))
         y = T.arg("Y", T.Buffer(int64(output), c.out_dtype))

@@ -26,7 +26,7 @@ from tvm_sparse.ops.cuda.multiply import fp32
 from tvm_sparse.ops.cuda.parts import add_parts
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, store, unflat
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, VECTOR, int64
 
 ONE_BLOCK_BYTES = 100 << 10
 """Staged activations beyond which an SM holds one thread block."""
@@ -158,7 +158,7 @@ def stream_balanced(c: Contraction, s: LaneBanksFormat, warps: Warps) -> tirx.Pr
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         slots = (s.chunks, s.chunk // s.vector, LANES, s.vector)
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         values = T.arg("V", T.Buffer(int64((s.rows, *slots)), c.dtype))
@@ -188,7 +188,7 @@ def stream_dense(c: Contraction, s: DenseFormat, warps: Warps) -> tirx.PrimFunc:
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         matrix = T.arg("V", T.Buffer(int64((s.rows, s.cols, 1)), c.dtype))
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))

@@ -21,7 +21,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Multiplier
 from tvm_sparse.ops.cuda.parts import add_parts
 from tvm_sparse.ops.cuda.staging import SHARED
-from tvm_sparse.ops.marks import OUT_FUSABLE, VECTOR, flat, int64
+from tvm_sparse.ops.marks import FUSION, OUT_FUSABLE, VECTOR, flat, int64
 
 VECTOR_BITS = 128
 """Bits of the widest load."""
@@ -116,7 +116,7 @@ def staged(
     require_gpu(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(input_shape), c.dtype))
         weights.declare(c.dtype)
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))

@@ -16,7 +16,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up, store
 from tvm_sparse.ops.cuda.wgmma_source import GROUP, GROUP_THREADS, shared_bytes, wgmma_source
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, TILE, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, int64
 
 WGMMA = "tile_wgmma"
 """Mark of the operator."""
@@ -70,7 +70,7 @@ def wgmma_blocks(c: Contraction, format: SwizzledBlocksFormat, tile: WgmmaTile) 
     name, source = wgmma_source(c.dtype, c.out_dtype, tile.rows, tile.groups, tile.stages)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         values = T.arg("V", T.Buffer(int64((format.stored, format.block_rows, EDGE)), c.dtype))
         columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import filled, lanes_from, spread
-from tvm_sparse.ops.marks import OPAQUE, int64
+from tvm_sparse.ops.marks import FUSION, OPAQUE, int64
 from tvm_sparse.ops.tensors.axis import Lines, flat_view, folded, variable
 
 
@@ -43,7 +43,7 @@ def open_softmax(shape: tuple[Any, ...], dtype: str, *, logarithm: bool = False)
         return builder.get()
 
     y = te.extern([int64(shape)], [x], emit, name="open_softmax", dtype=dtype)
-    func = te.create_prim_func([x, y]).with_attr("op_pattern", OPAQUE)
+    func = te.create_prim_func([x, y]).with_attr(FUSION, OPAQUE)
     return func.with_attr("tirx.noalias", True)
 
 

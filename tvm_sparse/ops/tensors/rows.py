@@ -15,7 +15,7 @@ from tvm import te, tirx
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, flat, int64
 
 PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
@@ -210,5 +210,5 @@ class _Rows:
 
 
 def _function(tensors: list[Any]) -> tirx.PrimFunc:
-    func = te.create_prim_func(tensors).with_attr("op_pattern", OUT_FUSABLE)
+    func = te.create_prim_func(tensors).with_attr(FUSION, OUT_FUSABLE)
     return func.with_attr("tirx.noalias", True)

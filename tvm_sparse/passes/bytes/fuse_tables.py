@@ -15,7 +15,7 @@ from tvm_sparse.machine.record import Machine
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.bytes.byte_table import BYTE, looked_up
 from tvm_sparse.ops.bytes.quantize import BOUND
-from tvm_sparse.ops.marks import ELEMENT_WISE, LOOKED_UP, OUT_FUSABLE, TABLE
+from tvm_sparse.ops.marks import ELEMENT_WISE, FUSION, LOOKED_UP, OUT_FUSABLE, TABLE
 from tvm_sparse.passes.bytes.magnitudes import Magnitudes
 from tvm_sparse.passes.bytes.quantization import zero_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
@@ -70,7 +70,7 @@ class _FuseTablesRule:
         if not same_shape(shape_of(expr), shape_of(whole)):
             return False
         if op_name(call) == "call_tir":
-            layer = (self.mod[call.args[0]].attrs or {}).get("op_pattern") == OUT_FUSABLE
+            layer = (self.mod[call.args[0]].attrs or {}).get(FUSION) == OUT_FUSABLE
             return layer and str(expr.ty.dtype) == INTEGER_SUMS
         return op_name(call) in ELEMENTWISE and any(self._layer(a, whole) for a in call.args)
 
@@ -110,6 +110,6 @@ class AnnotateLookUps:
 
         def annotated(func: Any) -> Any:
             looks_up = LOOKED_UP in (func.attrs or {})
-            return func.with_attr("op_pattern", ELEMENT_WISE) if looks_up else func
+            return func.with_attr(FUSION, ELEMENT_WISE) if looks_up else func
 
         return map_functions(mod, annotated)

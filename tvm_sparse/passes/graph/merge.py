@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from tvm_sparse.ops.marks import OUT_FUSABLE
+from tvm_sparse.ops.marks import FUSION, OUT_FUSABLE
 from tvm_sparse.passes.graph.builders import blocks_ended
 
 Between = Callable[[relax.BlockBuilder, Any, list[Any]], Any]
@@ -57,7 +57,7 @@ def merge(
     steps = [relax.transform.LegalizeOps(), relax.transform.FuseTIR()]
     mod = tvm.transform.Sequential(steps)(builder.finalize())
     (func,) = (f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    return func.with_attr("op_pattern", OUT_FUSABLE)
+    return func.with_attr(FUSION, OUT_FUSABLE)
 
 
 def _types(func: tirx.PrimFunc) -> list[Any]:

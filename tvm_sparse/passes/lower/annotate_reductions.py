@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import s_tir, tirx
 
-from tvm_sparse.ops.marks import REDUCTION
+from tvm_sparse.ops.marks import FUSION, REDUCTION
 from tvm_sparse.passes.graph.rewrite import shape_of_type
 from tvm_sparse.schedules import blocks as b
 
@@ -32,12 +32,12 @@ class AnnotateReductions:
 def _annotated(func: tirx.PrimFunc) -> tirx.PrimFunc:
     shapes = [shape_of_type(param.ty) or ["?"] for param in func.params]
     static = all(isinstance(extent, int) for shape in shapes for extent in shape)
-    if "op_pattern" in (func.attrs or {}) or len(shapes) < 2 or not static:
+    if FUSION in (func.attrs or {}) or len(shapes) < 2 or not static:
         return func
     *inputs, output = map(math.prod, shapes)
     if sum(inputs) < SMALLER * output or not _reduces(func):
         return func
-    return func.with_attr("op_pattern", REDUCTION)
+    return func.with_attr(FUSION, REDUCTION)
 
 
 def _reduces(func: tirx.PrimFunc) -> bool:

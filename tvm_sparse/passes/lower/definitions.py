@@ -19,7 +19,7 @@ from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.bytes.quantize import Scale, dequantized, quantized
-from tvm_sparse.ops.marks import OPAQUE
+from tvm_sparse.ops.marks import FUSION, OPAQUE
 from tvm_sparse.ops.tensors.extrema import MAX, MIN, position, reduce
 from tvm_sparse.ops.tensors.reshape import reshape
 from tvm_sparse.passes.graph.rewrite import op_name, static_shape
@@ -37,7 +37,7 @@ def _elementwise(function: Scalar, *, alone: bool = False) -> Definition:
     One that is ``alone`` is not fused with others: its terms are many, and TVM's analysis takes
     minutes for those of several such functions within each other.
     """
-    attributes = {"op_pattern": OPAQUE} if alone else None
+    attributes = {FUSION: OPAQUE} if alone else None
 
     def define(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         shape = call.ty.shape

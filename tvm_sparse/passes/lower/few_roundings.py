@@ -9,12 +9,11 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvm_sparse.ops.bytes.halves import HALF
-from tvm_sparse.ops.marks import OPAQUE, OUT_FUSABLE
+from tvm_sparse.ops.marks import FUSION, OPAQUE, OUT_FUSABLE
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.cpu.vector_math import times_written
 
-PATTERN = "op_pattern"
 ROUNDING = 5
 """How often a number is read where it is rounded."""
 
@@ -44,7 +43,7 @@ class FewRoundings:
                 return None
             name = call.args[0]
             if name not in apart:
-                alone = mod[name].with_attr(PATTERN, OPAQUE)
+                alone = mod[name].with_attr(FUSION, OPAQUE)
                 apart[name] = rewriter.builder_.add_func(alone, f"{name.name_hint}_alone")
             return relax.Call(call.op, [apart[name], *call.args[1:]], call.attrs, call.ty_args)
 
@@ -72,7 +71,7 @@ class _Function:
         return _Function(
             tuple(max(1, sum(x.source.same_as(p) for x in loads)) for p in function.params),
             times_written(function.body),
-            int(function.attrs[PATTERN]) < OUT_FUSABLE,
+            int(function.attrs[FUSION]) < OUT_FUSABLE,
             not all(isinstance(store.value, ir.TensorLoad) for store in stores),
         )
 
@@ -119,5 +118,5 @@ class _Chains:
     def _is_fusable(self, call: Any) -> bool:
         if op_name(call) != "call_tir" or isinstance(call.ty, relax.TupleType):
             return False
-        pattern = (self.module[call.args[0]].attrs or {}).get(PATTERN)
+        pattern = (self.module[call.args[0]].attrs or {}).get(FUSION)
         return pattern is not None and int(pattern) <= OUT_FUSABLE
