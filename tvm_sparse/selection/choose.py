@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -112,22 +112,19 @@ class Chooser:
         analysis = layer.analysis()
         scan = None if why else layer.scan(analysis)
         candidates, left_out = self._candidates(layer, scan) if scan else (self._dense(layer), [])
-        ways = [fastest_way(c, self.first, self.target) for c in candidates]
-        candidates = [way for way, _ in ways]
+        found = [fastest_way(c, self.first, self.target) for c in candidates]
+        ways = {way.name: way for way, _ in found}
+        # What is kept of candidates, to share their times, must not keep the weight.
+        candidates = [replace(way, ways=None) for way, _ in found]
         packed = _Packed(scan.weight if scan else layer.matrix, candidates)
         times = self._measure(layer, scan, candidates, packed)
         best, how = self._pick(candidates, times)
-        recorded = next(told for way, told in ways if way is best)
-        reasons = [
-            self.notes.of(layer.name),
-            recorded,
-            why,
-            how or "; ".join(left_out),
-            *_conditions(times, layer.name),
-        ]
-        reason = "; ".join(filter(None, [*reasons, best.rival]))
+        recorded = next(told for way, told in found if way.name == best.name)
+        told = [self.notes.of(layer.name), recorded, why, how or "; ".join(left_out)]
+        reasons = [*told, *_conditions(times, layer.name), best.rival]
+        reason = "; ".join(filter(None, reasons))
         self._record(layer, analysis, best, reason, times)
-        return Choice(best, packed[best.name], times)
+        return Choice(ways[best.name], packed[best.name], times)
 
     def leave(self, name: str, operator: str, weight: np.ndarray, reason: str) -> None:
         """Record that a layer keeps TVM's own operator, and why; one record a layer."""
