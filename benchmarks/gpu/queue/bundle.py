@@ -77,7 +77,7 @@ export PYTHONSAFEPATH=1 PYTHONPATH="$site:$PWD${PYTHONPATH:+:$PYTHONPATH}"
 def write(place: Path, megabytes: int) -> list[Path]:
     """Write the bundle into ``place``, parts of at most ``megabytes``; return them."""
     place.mkdir(parents=True, exist_ok=True)
-    for old in place.glob("part*"):
+    for old in place.glob("part[0-9]*"):
         shutil.rmtree(old)
     cache = place / "cache"
     files = prepare.code_files(prepare.KERNEL_CODE, models.CODE)

@@ -46,6 +46,15 @@ def test_parts_keep_within_the_limit(packed):
     assert max(sizes) == 40_000
 
 
+def test_a_bundle_is_packed_again_over_the_one_before(packed, tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle, "_packages", lambda cache: tmp_path / "site.tar.xz")
+    monkeypatch.setattr(bundle, "_own", lambda cache: tmp_path / "own.tar.xz")
+    monkeypatch.setattr(bundle.prepare, "code_files", lambda *folders: [])
+    for _ in range(2):
+        bundle.write(packed, 1)
+        assert sorted(path.name for path in packed.glob("part*")) == ["part1", "parts.txt"]
+
+
 def test_it_is_whole_on_the_other_side(packed, tmp_path):
     site = tmp_path / "site"
     assert str(site) in unpack(packed, site)
