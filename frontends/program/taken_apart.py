@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,10 @@ from torch._export import utils
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import ExportedProgram, exported_program
 
-from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.errors import SparseError, UnsupportedError
+from tvm_sparse.frontends.program.spliced import spliced
+
+_log = logging.getLogger(__name__)
 
 Table = Mapping[Any, Callable[..., Any]]
 
@@ -24,8 +28,10 @@ _PARTS = {"cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose
 def taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
     """Return ``program.run_decompositions(table)``.
 
-    PyTorch exchanges the kernels of all 500 composite operators for that, and back again. Here it
-    exchanges those that ``table`` does not leave to the kernel which they have.
+    PyTorch traces the whole program for that. Here only what is taken apart is traced, where all
+    operators are pure and no extent follows from a value. PyTorch also exchanges the kernels of all
+    500 composite operators, and back again. Here it exchanges those that ``table`` does not leave
+    to the kernel which they have.
 
     Raises
     ------
@@ -60,14 +66,26 @@ def _taken_apart(program: ExportedProgram, table: Table) -> ExportedProgram:
     kept = {op: utils._special_op_to_preserve_cia for op in composite if op not in table}
     own = {op: rule for op, rule in table.items() if _is_preservable(op, composite)}
     changed = {op: rule for op, rule in own.items() if not _is_kernel_of(op, rule)}
+    kernels = {**changed, **kept}
     with unset_fake_temporarily():
-        return function(
+        return _spliced(program, table, kernels) or function(
             program,
-            cia_to_decomp={**changed, **kept},
+            cia_to_decomp=kernels,
             python_decomp_table={op: rule for op, rule in table.items() if op not in composite},
             joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )
+
+
+def _spliced(program: ExportedProgram, table: Table, kernels: Table) -> ExportedProgram | None:
+    """Return ``program`` with operators taken apart where they stand, if that can be done."""
+    try:
+        return spliced(program, table, _composite(), kernels)
+    except SparseError:
+        raise
+    except Exception as error:  # PyTorch's own trace says it again, and where it is
+        _log.debug("one by one: %s", error)
+        return None
 
 
 @functools.cache

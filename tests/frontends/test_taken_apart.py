@@ -51,9 +51,12 @@ NETWORKS = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("rules", ["ours", "none"])
-def test_the_graph_is_pytorchs(name: str, rules: str) -> None:
+def test_the_graph_of_a_whole_trace_is_pytorchs(
+    name: str, rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nodes, names and arguments are those of ``run_decompositions``."""
     net, x = NETWORKS[name]
+    monkeypatch.setattr(own, "spliced", lambda *_: None)
     program = torch.export.export(net.eval(), (x,))
     table = decompositions(known_operators()) if rules == "ours" else {}
     found, wanted = taken_apart(program, table), program.run_decompositions(table)
@@ -76,6 +79,19 @@ def test_another_pytorch_takes_it_apart_itself(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(type(program), "run_decompositions", method)
     assert taken_apart(program, table) is program
     assert calls == [table]
+
+
+def test_what_fails_in_a_part_is_said_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = NETWORKS["linear"]
+    program = torch.export.export(net.eval(), (x,))
+    table = decompositions(known_operators())
+    wanted = taken_apart(program, table)
+
+    def fail(*_):
+        raise ValueError("it")
+
+    monkeypatch.setattr(own, "spliced", fail)
+    assert str(taken_apart(program, table).graph) == str(wanted.graph)
 
 
 def test_results_of_other_axes_are_refused() -> None:

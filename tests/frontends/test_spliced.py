@@ -1,0 +1,152 @@
+"""Operators taken apart where they stand give the program that a whole trace gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._ops import OpOverload
+from torch.export import Dim, ExportedProgram
+from torch.nn import functional as F
+
+from tests.frontends.test_taken_apart import NETWORKS
+from tests.modules import Apply
+from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.converters.corrected import known_operators
+from tvm_sparse.frontends.decompositions import decompositions
+from tvm_sparse.frontends.program import taken_apart as own
+from tvm_sparse.frontends.program.taken_apart import taken_apart
+
+aten = torch.ops.aten
+OPEN = {
+    "planes": (
+        nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.Hardswish(), nn.Flatten(2)),
+        (torch.rand(2, 3, 8, 12), torch.rand(3, 3, 11, 7)),
+    ),
+    "rows": (
+        nn.Sequential(nn.Linear(8, 6), nn.Softmax(-1), nn.LayerNorm(6)),
+        (torch.rand(2, 5, 8), torch.rand(3, 4, 8)),
+    ),
+    "extents": (
+        Apply(lambda x: x.reshape(x.shape[0], x.shape[1] * 8) * x.shape[1]),
+        (torch.rand(2, 5, 8), torch.rand(3, 4, 8)),
+    ),
+}
+
+
+LEFT_OUT = {"aten.clone.default", "aten.sym_size.int"}
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[ExportedProgram | None]:
+    """What each program became by a trace of its parts."""
+    found, was = [], own.spliced
+
+    def noted(*args: Any) -> ExportedProgram | None:
+        found.append(was(*args))
+        return found[-1]
+
+    monkeypatch.setattr(own, "spliced", noted)
+    return found
+
+
+def _operators(program: ExportedProgram) -> Counter[str]:
+    """Return the operators that compute: memory and extents depend on what was traced."""
+    program.graph.eliminate_dead_code()
+    targets = (n.target for n in program.graph.nodes if isinstance(n.target, OpOverload))
+    names = Counter(str(t).replace(".view.", ".reshape.") for t in targets)
+    return Counter({n: c for n, c in names.items() if n not in LEFT_OUT})
+
+
+def _whole(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
+    return program.run_decompositions(dict(table))
+
+
+@pytest.mark.grid
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_computes_what_a_whole_trace_computes(name, parts) -> None:
+    net, x = NETWORKS[name]
+    program, table = torch.export.export(net.eval(), (x,)), decompositions(known_operators())
+    before = str(program)
+    found, wanted = taken_apart(program, table), _whole(program, table)
+    assert str(program) == before
+    assert parts == [found]
+    assert found.graph_signature.input_specs == wanted.graph_signature.input_specs
+    assert _operators(found) == _operators(wanted)
+    torch.testing.assert_close(found.module()(x), wanted.module()(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_extents_stay_open(name, parts) -> None:
+    net, (x, other) = OPEN[name]
+    axes = {i: Dim.AUTO for i, (a, b) in enumerate(zip(x.shape, other.shape)) if a != b}
+    program = torch.export.export(net.eval(), (x,), dynamic_shapes=(axes,))
+    table = decompositions(known_operators())
+    found, wanted = taken_apart(program, table), _whole(program, table)
+    assert parts == [found]
+    assert _operators(found) == _operators(wanted)
+    assert found.range_constraints == wanted.range_constraints
+    for given in (x, other):
+        torch.testing.assert_close(found.module()(given), net(given), rtol=1e-5, atol=1e-6)
+
+
+def test_a_result_that_was_an_operand_is_one(parts) -> None:
+    program = torch.export.export(Apply(lambda x: x.float()), (torch.rand(3),))
+    found = taken_apart(program, decompositions())
+    assert parts == [found]
+    (spec,), (given,) = found.graph_signature.output_specs, found.graph_signature.user_inputs
+    assert spec.arg.name == given
+
+
+def test_a_program_of_nothing_to_take_apart_is_copied(parts) -> None:
+    program = torch.export.export(Apply(torch.relu), (torch.rand(3),))
+    found = taken_apart(program, {})
+    assert parts == [found] and found is not program
+    assert found.graph is not program.graph and str(found.graph) == str(program.graph)
+
+
+class _Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return F.hardswish(x) + self.calls
+
+
+def _asserting(x: torch.Tensor) -> torch.Tensor:
+    torch._check_tensor_all(x >= 0)
+    return F.hardswish(x)
+
+
+UNUSUAL = {
+    "asserted": Apply(_asserting),
+    "written": _Counting(),
+    "counted": Apply(lambda x: F.hardswish(x.nonzero().float())),
+    "branches": Apply(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_an_unusual_program_is_traced_whole(name, parts) -> None:
+    program = torch.export.export(UNUSUAL[name], (torch.rand(3, 4),))
+    table = decompositions(known_operators())
+    found = taken_apart(program, table)
+    assert parts == [None]
+    assert _operators(found) == _operators(_whole(program, table))
+
+
+def test_a_refusal_of_a_rule_is_not_asked_again(parts) -> None:
+    def refuse(x: torch.Tensor) -> torch.Tensor:
+        raise UnsupportedError("model", "has a sine")
+
+    program = torch.export.export(Apply(torch.sin), (torch.rand(2),))
+    with pytest.raises(UnsupportedError, match="has a sine"):
+        taken_apart(program, {aten.sin.default: refuse})
+    assert not parts
