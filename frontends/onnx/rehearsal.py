@@ -6,12 +6,14 @@ It takes a tenth of the time of a trace, which asks about every extent as a symb
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tvm_sparse.errors import InputError, UnsupportedError
@@ -20,6 +22,11 @@ from tvm_sparse.frontends.onnx.inputs import Input
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
+
+_Stage: TypeAlias = tuple[FakeTensorMode, dict[str, torch.Tensor]]
+
+_STAGES: weakref.WeakKeyDictionary[nn.Module, _Stage] = weakref.WeakKeyDictionary()
+"""Where each network was rehearsed before: its weights need not be described again."""
 
 
 def shapes_at(
@@ -32,11 +39,20 @@ def shapes_at(
     SparseError
         A node does not fit.
     """
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    mode, weights = _stage(network)
     with quiet(), torch.no_grad(), mode:
         shapes = [[sizes[n] if isinstance(n, str) else n for n in x.shape] for x in inputs]
         given = (torch.empty(s, dtype=x.dtype) for s, x in zip(shapes, inputs, strict=True))
-        return [tuple(output.shape) for output in network(*given)]
+        return [tuple(output.shape) for output in functional_call(network, weights, (*given,))]
+
+
+def _stage(network: nn.Module) -> _Stage:
+    """Return what keeps the shapes of a run, and the weights of ``network`` as shapes."""
+    if network not in _STAGES:
+        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        buffers = network.named_buffers()
+        _STAGES[network] = mode, {n: mode.from_tensor(x, static_shapes=True) for n, x in buffers}
+    return _STAGES[network]
 
 
 def misfit(

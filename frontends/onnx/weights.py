@@ -69,6 +69,7 @@ def take_weights(proto: Any) -> dict[str, np.ndarray]:
 
     Initializers have their own names. The value of a ``Constant`` has that of its node, and one of
     an inner graph its own, with a number where that is taken; :func:`weight_of` tells it again.
+    Small ones that are no floats stay: they are indices and shapes.
     """
     weights = {}
     for tensor in proto.graph.initializer:
@@ -76,7 +77,7 @@ def take_weights(proto: Any) -> dict[str, np.ndarray]:
         tensor.ClearField("raw_data")
     for name, tensor in _inner(proto):
         array = to_array(tensor, f"weight '{name}'")
-        if is_small(array):
+        if is_small(array) and array.dtype.kind != "f":
             continue
         unique, number = name, 1
         while unique in weights:
