@@ -20,16 +20,11 @@ from tvm_sparse.ops.contractions.balanced import balanced
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cpu.assumptions import LOOKUP_ROWS, WEIGHT_ROWS
 from tvm_sparse.selection.narrow import narrowest, stored
 
 BYTES = 4
 """Columns of a lane that have a byte each."""
-
-WEIGHT_ROWS = 64
-"""Rows of input up to which weights take longer to come than their indices to decode."""
-
-LOOKUP_ROWS = 4
-"""Rows of input from which on lookups take time; with fewer, loading weights takes longer."""
 
 
 def balanced_candidates(

@@ -16,6 +16,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
+from tvm_sparse.selection.cpu.assumptions import LATENCY
 from tvm_sparse.selection.cpu.compressed_rows import (
     batch_in_lanes,
     batch_vectors,
@@ -32,9 +33,6 @@ RUNS = (1, 2, 4, 8, 16, 32)
 
 MAX_STEPS = 32
 """Most unrolled multiply-adds of an entry with lanes along the batch."""
-
-LATENCY = 4
-"""Cycles of a multiply-add."""
 
 
 def block_candidates(

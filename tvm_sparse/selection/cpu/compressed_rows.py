@@ -19,6 +19,17 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
+from tvm_sparse.selection.cpu.assumptions import (
+    GROUP_POWER,
+    ROW_LOADS,
+    RUN_LOADS,
+    SHIFTED_GAIN,
+    SLOT,
+    TRANSPOSED_IN,
+    TRANSPOSED_OUT,
+    VECTOR_LOADS,
+    VECTOR_LOOP,
+)
 from tvm_sparse.selection.cpu.shifted_rows import shifted_candidate
 
 ACCUMULATORS = 16
@@ -30,13 +41,6 @@ are few, activations in the first cache where they are many."""
 
 VERY_SPARSE = 0.08
 """Density below which fewer vectors and more columns are better: longer loops once more."""
-
-PACK, TURN, SLOT = 6.0, 5.0, 4.0
-"""Multiply-adds that it takes to transpose a vector of activations, one of results, and to begin a
-slot."""
-
-SHIFTED = 0.8
-"""Modelled cost of shifted planes over that of compressed rows up to which they are faster."""
 
 FEATURES = 128
 COLUMNS = 1024
@@ -69,7 +73,7 @@ def unstructured_candidates(
     rows = compressed_candidate("unstructured", c, scan, cover, target)
     if _few_features(c) and c.positions:
         shifted = shifted_candidate(c, scan, target)
-        if shifted.cost < SHIFTED * rows.cost:
+        if shifted.cost < SHIFTED_GAIN * rows.cost:
             yield shifted
             return
     yield rows
@@ -125,8 +129,9 @@ def rows_penalty(contraction: Contraction, cover: Cover, vectors: int, target: T
     batch = contraction.rows
     idle = math.ceil(batch / (LANES * vectors)) * LANES * vectors / batch
     slot = SLOT / (tile_columns(cover, vectors, target) * min(cover.group, 4))
-    fixed = PACK / features + TURN / columns + slot
-    loads = (0.2 + 0.9 / vectors) / cover.group**1.5 + 0.07 / (cover.group * cover.run)
+    fixed = TRANSPOSED_IN / features + TRANSPOSED_OUT / columns + slot
+    loads = (ROW_LOADS + VECTOR_LOADS / vectors) / cover.group**GROUP_POWER
+    loads += RUN_LOADS / (cover.group * cover.run)
     steps = 1 + loads + fixed / max(cover.fraction, 1e-3)
     return idle * steps * costs_of(target).rows
 
@@ -153,4 +158,4 @@ def batch_vectors(contraction: Contraction, cover: Cover, target: Target) -> int
     most = 2 if cover.group == 1 and cover.fraction < VERY_SPARSE else 4
     most = min(most, ACCUMULATORS // cover.group, max(1, vectors // cores))
     fit = [v for v in range(1, most + 1) if batch_in_lanes(contraction, v)]
-    return min(fit, key=lambda v: math.ceil(vectors / v) * (2.5 + v))
+    return min(fit, key=lambda v: math.ceil(vectors / v) * (VECTOR_LOOP + v))

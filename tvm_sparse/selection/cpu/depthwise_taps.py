@@ -14,10 +14,8 @@ from tvm_sparse.ops.contractions.depthwise_taps import depthwise_taps
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
+from tvm_sparse.selection.cpu.assumptions import DEPTHWISE_TAP
 from tvm_sparse.selection.narrow import stored
-
-COLUMNS_GAIN = 1.8
-"""Time of the dense operator that takes a tap at a time, over one that takes several (measured)."""
 
 
 def depthwise_taps_candidates(
@@ -41,5 +39,5 @@ def depthwise_taps_candidates(
     )
     func = depthwise_taps(c, format, target)
     held = stored(format, c, target)
-    gain = COLUMNS_GAIN if tap_columns_format(c, target) else 1.0
+    gain = DEPTHWISE_TAP if tap_columns_format(c, target) else 1.0
     yield Candidate("depthwise_taps", held, func, best.fraction, costs[best.group] * gain)

@@ -26,19 +26,14 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.joint import joint
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
-from tvm_sparse.selection.cpu.balanced import LOOKUP_ROWS
+from tvm_sparse.selection.cpu.assumptions import LOOKUP_ROWS, STREAMED, TABLE_GAIN
 from tvm_sparse.selection.narrow import narrowest, stored
 
-EMPTY, GAIN = 0.05, 0.9
-"""Fraction of empty banks below which a table is only worth its loads if the modelled cost is at
-most so much of that of equally full banks."""
+EMPTY = 0.05
+"""Fraction of empty banks below which a table must be clearly cheaper than equally full banks."""
 
 KEEPS = (1, 2, 3, 4, 5, 6, 8)
 """Values a row that an entry may have, besides those of the fullest row."""
-
-STREAMED = 0.25
-"""Cost of an entry where weights come from memory: there a multiply-add costs its bytes, 1, in
-whatever bank."""
 
 SAMPLE = 16
 """Blocks of rows that are asked how many entries they take."""
@@ -79,7 +74,7 @@ def joint_candidates(
         return
     best = min((o for bank in layer.banks for o in layer.options(bank)), key=lambda o: o.cost)
     kept = np.mean(layer.fullest[layer.banks[0]] > 0)
-    if kept > 1 - EMPTY and best.cost > GAIN * layer.padded():
+    if kept > 1 - EMPTY and best.cost > TABLE_GAIN * layer.padded():
         yield f"joint: {kept:.0%} of the banks hold a nonzero, about as many each"
         return
     format = CompressedBanksFormat.of(

@@ -17,23 +17,20 @@ from tvm_sparse.ops.contractions.planes import plane_of, planes, planes_shapes
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
+from tvm_sparse.selection.cpu.assumptions import (
+    COPIED,
+    LOADS,
+    SLOT,
+    STORED,
+    TRANSPOSED_IN,
+    TRANSPOSED_OUT,
+)
 
 VECTORS = range(1, 9)
 """Vectors of positions for which a weight is loaded once."""
 
 FEATURES, COLUMNS = 32, 1024
 """Most rows and columns of a tile of the weight."""
-
-COPY, STORE, SLOT = 2.0, 2.0, 4.0
-"""Multiply-adds that it takes to copy a vector of activations, to store one of results, and to
-begin a slot."""
-
-TURN_IN, TURN_OUT = 6.0, 5.0
-"""Multiply-adds that it takes to transpose a vector of activations, and one of results, for
-operators that are channels last."""
-
-LOADS = 0.5
-"""What loads of activations, weights and places add to a multiply-add."""
 
 
 def planes_candidate(
@@ -69,8 +66,8 @@ def _penalty(
     """Return the modelled cost of a multiply-add relative to dense and its transpositions."""
     outputs, columns = math.prod(c.lead), c.matrix_shape[1]
     inputs, results = map(math.prod, planes_shapes(c))
-    turned = (TURN_IN * inputs / results + TURN_OUT * skips_transpose) / columns
+    turned = (TRANSPOSED_IN * inputs / results + TRANSPOSED_OUT * skips_transpose) / columns
     idle = plane.tiles * vectors * LANES / outputs
-    copied = plane.step * COPY / (math.prod(c.taps) * outputs)
-    fixed = copied * c.groups / c.features + idle * (STORE + SLOT / vectors) / columns
+    copied = plane.step * COPIED / (math.prod(c.taps) * outputs)
+    fixed = copied * c.groups / c.features + idle * (STORED + SLOT / vectors) / columns
     return (idle * (1 + LOADS) + fixed / max(fraction, 1e-3)) / (1 + turned)

@@ -14,17 +14,9 @@ from tvm_sparse.ops.contractions.shared_columns import shared_columns
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
+from tvm_sparse.selection.cpu.assumptions import GATHERED, SHARED_IN, SHARED_OUT
 from tvm_sparse.selection.cpu.compressed_rows import batch_in_lanes
 from tvm_sparse.selection.narrow import stored
-
-PACK = 3.5
-"""Multiply-adds of a vector that it takes to transpose as many activations as one multiplies."""
-
-TURN = 4
-"""Multiply-adds that it takes to transpose a vector of results."""
-
-GATHER = 0.05
-"""Multiply-adds that it takes to gather the activations of one."""
 
 
 def shared_candidate(name: str, c: Contraction, scan: Scan, target: Target) -> Candidate | None:
@@ -53,5 +45,6 @@ def _penalty(c: Contraction, kept: float) -> float:
     """
     rows, kept = c.rows, max(kept, 1e-4)
     idle = math.ceil(rows / LANES) * LANES / rows
-    pack, turn = PACK / (c.features * kept), TURN / (c.columns * math.prod(c.taps) * kept)
-    return idle * (1 + GATHER + pack + turn)
+    pack = SHARED_IN / (c.features * kept)
+    turn = SHARED_OUT / (c.columns * math.prod(c.taps) * kept)
+    return idle * (1 + GATHERED + pack + turn)

@@ -16,19 +16,13 @@ from tvm_sparse.ops.contractions.shifted_rows import shifted_rows
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
+from tvm_sparse.selection.cpu.assumptions import COPIED, LOADS, SLOT, TRANSPOSED_IN, TRANSPOSED_OUT
 
 VECTORS = 4
 """Vectors of positions for which a weight is loaded once."""
 
 FEATURES, COLUMNS = 128, 1024
 """Most rows and columns of a tile of the weight."""
-
-PACK, COPY, TURN, SLOT = 6.0, 2.0, 5.0, 4.0
-"""Multiply-adds that it takes to transpose a vector of activations, to store one more copy of it,
-to transpose one of results, and to begin a slot."""
-
-LOADS = 0.5
-"""What loads of activations, weights and places add to a multiply-add."""
 
 
 def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
@@ -56,8 +50,8 @@ def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> f
     """
     outputs, columns = math.prod(c.lead), c.matrix_shape[1]
     idle = plane.tiles * VECTORS * LANES / outputs
-    copy = PACK + COPY * (len(plane.offsets) - 1)
+    copy = TRANSPOSED_IN + COPIED * (len(plane.offsets) - 1)
     packed = math.prod(plane.phases) * plane.length * copy / (math.prod(c.taps) * outputs)
-    fixed = packed * c.groups / c.features + idle * (TURN + SLOT) / columns
+    fixed = packed * c.groups / c.features + idle * (TRANSPOSED_OUT + SLOT) / columns
     steps = idle * (1 + LOADS) + fixed / max(fraction, 1e-3)
     return steps * costs_of(target).rows
