@@ -4,6 +4,7 @@
     python -m benchmarks.cpu_models --networks resnet50 --step prepare   # compile, time nothing
     python -m benchmarks.cpu_models --networks resnet50 --step time      # under a minute
     python -m benchmarks.cpu_models --networks resnet50 --precision int8
+    python -m benchmarks.cpu_models --precision int8 --results cpu_models_amx   # on such a CPU
 
 Compiled programs are kept in ``--place``, and ``results/cpu_models.json`` keeps the rows of
 networks measured before, so a run can be cut into parts and only timing needs a quiet machine.
@@ -49,21 +50,21 @@ def main() -> None:
             prepare(network, options.batch, place, made)
         if options.step != "prepare":
             row = measured(network, place, options)
-            keep(row)
+            keep(row, options.results)
             print(json.dumps(summary(row)), flush=True)
 
 
-def keep(row: dict[str, Any]) -> None:
-    """Write ``row`` into the results instead of an older one of the same measurement."""
+def keep(row: dict[str, Any], name: str) -> None:
+    """Write ``row`` into the results ``name``, instead of an older one of the same measurement."""
     from benchmarks.harness.common import load, save
 
     def key(row: dict[str, Any]) -> list[Any]:
         names = ("network", "batch", "threads")
         return [*(row[name] for name in names), row.get("precision", "float32")]
 
-    rows = load("cpu_models").get("rows", [])
+    rows = load(name).get("rows", [])
     others = [r for r in rows if key(r) != key(row)]
-    save("cpu_models", {"rows": sorted([*others, row], key=key)})
+    save(name, {"rows": sorted([*others, row], key=key)})
 
 
 def measured(network: str, place: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -192,6 +193,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--precision", choices=["float32", "int8"], default="float32")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--step", choices=["all", "prepare", "time"], default="all")
+    parser.add_argument("--results", default="cpu_models", help="name of the file of rows")
     parser.add_argument("--place", type=Path, default=place, help="of compiled programs")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=0.1, help="of each program in a round")

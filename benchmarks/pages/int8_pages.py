@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.harness.common import load
 from benchmarks.pages.model_pages import Row, environments, sorts, table, two_threads, write_page
 
 LEVELS = ("ours dense", "ours 75 %", "ours 87.5 %", "ours 93.75 %")
@@ -13,6 +14,9 @@ def write(pages: Path) -> None:
     """Write page and pictures to the folder ``pages``, if there are results."""
     write_page(pages, "int8_models", "int8", page)
 
+
+AMX = "cpu_models_amx"
+"""Results of a CPU with AMX, which multiplies dense bytes in tiles."""
 
 MUCH = 0.2
 """An error, relative to the largest value, that no trained network could bear."""
@@ -38,6 +42,7 @@ def page(rows: list[Row]) -> str:
     for threads in sorted({row["threads"] for row in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
         lines += table(*_ratios([row for row in rows if row["threads"] == threads]))
+    lines += _in_tiles(load(AMX).get("rows", []))
     lines += two_threads(rows, LEVELS)
     lines += ["## Where the time goes", ""]
     lines += ["![time by sort of kernel](int8_models_time.svg)", "", *table(*sorts(rows))]
@@ -45,6 +50,22 @@ def page(rows: list[Row]) -> str:
     lines += ["Largest difference from PyTorch's floats, over the largest value.", *_lost(rows), ""]
     lines += [*table(*_errors(rows)), *environments(rows)]
     return "\n".join(lines) + "\n"
+
+
+def _in_tiles(rows: list[Row]) -> list[str]:
+    """Return the section on CPUs with AMX."""
+    if not rows:
+        return []
+    return [
+        "## On a CPU with AMX",
+        "",
+        "AMX multiplies dense bytes in tiles, eight times as many a clock as vectors. Dense layers",
+        "take it, here and in other runtimes (of ours, the decision says `tiles`). No sparse",
+        "format does yet: bytes gain from zeros where these are many. One thread.",
+        "",
+        *table(*_ratios(rows)),
+        *environments(rows),
+    ]
 
 
 def _ratios(rows: list[Row]) -> tuple[list[str], list[list[str]]]:

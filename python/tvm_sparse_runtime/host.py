@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import os
+import platform
 from pathlib import Path
 
 _FLAG_LINES = ("flags", "Features")
 """Names of the line of ``/proc/cpuinfo`` that lists instruction sets, on x86 and on Arm."""
 
 
+ARCH_PRCTL, REQUEST_STATE, TILE_DATA = 158, 0x1023, 18
+"""Of Linux on x86: the system call for more state of registers, its request for a process,
+and the state of AMX (``Documentation/arch/x86/xstate.rst``)."""
+
+
 @functools.cache
 def cpu_features(path: str = "/proc/cpuinfo") -> frozenset[str]:
-    """Return the flags that every processor of this machine has, as the kernel spells them."""
+    """Return the flags that every processor of this machine has, as the kernel spells them.
+
+    Those of AMX count where the system lets this process use its registers.
+    """
+    flags = _flags(path)
+    tiles = frozenset(flag for flag in flags if flag.startswith("amx_"))
+    return flags - tiles if tiles and not tiles_allowed() else flags
+
+
+def tiles_allowed() -> bool:
+    """Ask the system for AMX's registers, for all threads; whether it grants them."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_DATA) == 0
+
+
+def _flags(path: str) -> frozenset[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -11,12 +11,14 @@ from tvm_sparse.schedules.cpu.planes import PlanesRule
 from tvm_sparse.schedules.cpu.rows import RowsRule
 from tvm_sparse.schedules.cpu.shared_columns import SharedColumnsRule
 from tvm_sparse.schedules.cpu.shifted_rows import ShiftedRowsRule
+from tvm_sparse.schedules.cpu.tiles import TilesRule
 from tvm_sparse.schedules.cpu.winograd import WinogradRule
 from tvm_sparse.schedules.rule import ScheduleRule
 
 RULES: tuple[ScheduleRule, ...] = (
     ContractionRule(),
     WinogradRule(),
+    TilesRule(),
     BlockRule(),
     CompressedRowsRule(),
     SharedColumnsRule(),

@@ -11,7 +11,7 @@ import tvm
 from tvm.target import Target, codegen
 
 from tvm_sparse.errors import InputError
-from tvm_sparse_runtime import threads
+from tvm_sparse_runtime import host, threads
 
 SHARED_MEMORY_BYTES = {
     "sm_80": 166912,
@@ -232,8 +232,21 @@ def _cpu(cpu: str, triple: str) -> Target:
             "an LLVM CPU name",
             f"did you mean {', '.join(close)}" if close else "see `llc -mcpu=help`",
         )
-    return _llvm(triple, mcpu=cpu, **{"num-cores": os.cpu_count() or 1})
+    withheld = _withheld(cpu, triple) if cpu == codegen.llvm_get_system_cpu() else []
+    options = {"mattr": withheld} if withheld else {}
+    return _llvm(triple, mcpu=cpu, **{"num-cores": os.cpu_count() or 1}, **options)
 
 
-def _llvm(triple: str, **options: str | int) -> Target:
+def _withheld(cpu: str, triple: str) -> list[str]:
+    """Return the attributes without the tile registers, where the system keeps them from us.
+
+    LLVM tells a CPU by its model. Virtual machines and old kernels leave AMX out.
+    """
+    if "amx_tile" in host.cpu_features():
+        return []
+    known = map(str, codegen.llvm_get_cpu_features(_llvm(triple, mcpu=cpu)))
+    return [f"-{feature}" for feature in sorted(known) if feature.startswith("amx-")]
+
+
+def _llvm(triple: str, **options: str | int | list[str]) -> Target:
     return Target({"kind": "llvm", "mtriple": triple, **options})

@@ -8,6 +8,7 @@ from tvm_sparse.machine.costs import Costs
 from tvm_sparse.machine.dot import Dot, plain_dot
 from tvm_sparse.machine.lookup import ByteTable, Lookup, plain_lookup
 from tvm_sparse.machine.pack import Pack
+from tvm_sparse.machine.tiles import TileUnit
 from tvm_sparse.machine.vector import SUM_BITS, VECTOR_BITS
 
 
@@ -55,6 +56,8 @@ class Machine:
         How to make bytes of floats, if it has instructions for that.
     table
         How to look up in 256 bytes, if registers hold them.
+    tiles
+        ``(dtype, unit)``: how to multiply tiles of activations of ``dtype``.
     code
         ``(dtype, text)``: functions in LLVM's language that the dot product of ``dtype`` calls,
         where TVM has no way to call an instruction.
@@ -80,6 +83,7 @@ class Machine:
     rounds: bool = False
     pack: Pack | None = None
     table: ByteTable | None = None
+    tiles: tuple[tuple[str, TileUnit], ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     chips: tuple[tuple[str, Costs], ...] = field(default=(), repr=False)
     caches: Caches = Caches()
@@ -102,6 +106,10 @@ class Machine:
         """Return the fastest lookup in a bank of ``bank`` columns."""
         fast = (f for known, columns, f in self.lookups if (known, columns) == (dtype, bank))
         return next(fast, plain_lookup(bank))
+
+    def tile_unit(self, dtype: str) -> TileUnit | None:
+        """Return how to multiply tiles of activations of ``dtype``, if there is a way."""
+        return dict(self.tiles).get(dtype)
 
     def dot(self, dtype: str, otherwise: Dot = plain_dot) -> Dot:
         """Return the fastest dot product of activations of ``dtype``."""

@@ -12,12 +12,13 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.aarch64_neon import NEON
 from tvm_sparse.machine.plain import PLAIN
 from tvm_sparse.machine.record import Machine
+from tvm_sparse.machine.x86_amx import AVX512_AMX
 from tvm_sparse.machine.x86_avx2 import AVX, AVX2, AVX_VNNI
 from tvm_sparse.machine.x86_avx512 import AVX512, AVX512_BF16, AVX512_BW, AVX512_VBMI, AVX512_VNNI
 
 _OWN = (
     *(PLAIN, NEON, AVX, AVX2, AVX_VNNI),
-    *(AVX512, AVX512_BW, AVX512_VNNI, AVX512_VBMI, AVX512_BF16),
+    *(AVX512, AVX512_BW, AVX512_VNNI, AVX512_VBMI, AVX512_BF16, AVX512_AMX),
 )
 
 MACHINES: Table[Machine] = Table("machine", {m.name: m for m in _OWN})

@@ -10,7 +10,7 @@ from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.formats.narrow import NarrowFormat, exact
 from tvm_sparse.formats.offsets import OffsetFormat
 from tvm_sparse.formats.protocol import ExactFormat, Format
-from tvm_sparse.machine.engine.registry import engine_of, supported
+from tvm_sparse.machine.engine.registry import engine_of, supported, tile_engine_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 
@@ -39,12 +39,17 @@ def _exact_halves(scan: Scan) -> tuple[str, ...]:
     return tuple(half for half in HALVES if exact(scan.weight, half))
 
 
-def stored(format: ExactFormat, contraction: Contraction, target: Target) -> Format:
-    """Return ``format`` as ``contraction`` reads it: values in half precision, or with offsets."""
+def stored(
+    format: ExactFormat, contraction: Contraction, target: Target, in_tiles: bool = False
+) -> Format:
+    """Return ``format`` as ``contraction`` reads it: values in half precision, or with offsets.
+
+    Operators whose sums are made ``in_tiles`` add less to activations.
+    """
     c = contraction
     if c.numerics.weight in HALVES:
         return NarrowFormat(format, c.numerics.weight)
-    engine = engine_of(c.numerics, target)
+    engine = (tile_engine_of if in_tiles else engine_of)(c.numerics, target)
     if engine.corrects(c.zero_point):
         return OffsetFormat(format, c.features, c.zero_point + engine.shift)
     return format

@@ -1,6 +1,8 @@
 #include "host.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -95,6 +97,20 @@ std::set<std::string> cpu_features(const std::string&) {
 
 #else
 
+namespace {
+
+// Asks Linux for the registers of AMX, for all threads (Documentation/arch/x86/xstate.rst).
+bool tiles_allowed() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kRequestState = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
 std::set<std::string> cpu_features(const std::string& path) {
   std::ifstream file(path);
   std::set<std::string> common;
@@ -110,6 +126,11 @@ std::set<std::string> cpu_features(const std::string& path) {
                           std::inserter(both, both.end()));
     common = first ? flags : both;
     first = false;
+  }
+  if (common.count("amx_tile") && !tiles_allowed()) {
+    for (auto it = common.begin(); it != common.end();) {
+      it = it->rfind("amx_", 0) == 0 ? common.erase(it) : std::next(it);
+    }
   }
   return common;
 }

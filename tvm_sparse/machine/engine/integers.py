@@ -59,6 +59,15 @@ class IntegerEngine(Engine):
         return self.machine.lookup(UNSIGNED, bank)(self.view(x), row, start, index)
 
 
+class TileIntegers(IntegerEngine):
+    """Bytes that an engine for tiles multiplies: signed ones as they are."""
+
+    @property
+    def shift(self) -> int:
+        """What is added to each activation before it is multiplied: nothing."""
+        return 0
+
+
 class _Flipped:
     """A buffer of signed bytes, read as unsigned ones that are larger by ``shift``."""
 

@@ -20,7 +20,7 @@ from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.machine.engine.cpu import Engine
 from tvm_sparse.machine.engine.floats import FloatEngine
 from tvm_sparse.machine.engine.halves import HalfEngine
-from tvm_sparse.machine.engine.integers import IntegerEngine
+from tvm_sparse.machine.engine.integers import IntegerEngine, TileIntegers
 from tvm_sparse.machine.registry import MACHINES, machine_of
 
 Pair: TypeAlias = tuple[Numerics, str]
@@ -64,6 +64,12 @@ def engine_of(numerics: Numerics, target: Target) -> Engine:
     if engine is None:
         raise untested(numerics, machine.name)
     return engine(numerics, machine)
+
+
+def tile_engine_of(numerics: Numerics, target: Target) -> Engine:
+    """Return the same for operators whose sums are made in tiles (``Machine.tiles``)."""
+    engine = engine_of(numerics, target)
+    return engine if numerics.floating else TileIntegers(numerics, engine.machine)
 
 
 def single_engine_of(numerics: Numerics, target: Target) -> Engine:

@@ -54,3 +54,6 @@ hardly a bank is empty."""
 
 SHIFTED_GAIN = 0.8
 """Modelled cost of shifted planes over that of compressed rows up to which they are faster."""
+
+TILE_ROWS = 8
+"""Rows of input from which on products of tiles pay: fewer wait for their weights."""

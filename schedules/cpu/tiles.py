@@ -1,0 +1,83 @@
+"""Contractions that an engine for tiles makes: sums of a tile, then their epilogue."""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+from tvm.target import Target
+
+from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.contractions.tiles import TILES
+from tvm_sparse.schedules import blocks as b
+from tvm_sparse.schedules.blocks import BlockRV
+from tvm_sparse.schedules.cpu import cores
+from tvm_sparse.schedules.rule import ScheduleRule
+from tvm_sparse.schedules.variables import placed, uses
+
+
+class TilesRule(ScheduleRule):
+    """Keep a tile's sums in the first cache until its epilogue has stored them.
+
+    before: contract --> store --> element-wise blocks
+    after:  for row tile, feature tile: { contract; epilogue }
+
+    The smaller one of activations and weights passes for each tile of the other.
+    """
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
+        """Schedule ``func`` if it holds a block marked ``tiles``."""
+        del tunable
+        sch = s_tir.Schedule(func)
+        contract = b.marked(sch, (TILES,))
+        if contract is None:
+            return None
+        epilogue = b.isolate(sch, contract)
+        *rows, _, _ = sch.get(contract).writes[0].source.shape
+        b.number_rows(sch, epilogue, rows)
+        *lead, row, feature = sch.get_loops(contract)
+        stay = _weights_stay(sch, contract, target)
+        outer = [feature, *lead, row] if stay else [*lead, row, feature]
+        sch.reorder(*outer)
+        sch.set_scope(contract, 0, "local")
+        sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
+        _, lane = sch.split(sch.get_loops(epilogue)[-1], [None, LANES])
+        sch.vectorize(lane)
+        cores.few_tasks(sch, outer, [], target)
+        return s_tir.Schedule(_cut(sch.mod["main"]))
+
+
+def _cut(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return ``func`` with loops over rows that end where the rows do.
+
+    before: ``for r in 32: if 32 * t + r < rows: y[32 * t + r] = ...``
+    after:  ``for r in min(32, rows - 32 * t): y[32 * t + r] = ...``
+    """
+    analyzer = Analyzer()
+
+    def shorter(loop: tirx.For) -> tirx.For:
+        found = list(b.nodes(loop.body, s_tir.SBlockRealize))
+        if len(found) != 1 or not isinstance(found[0].predicate, tirx.LT):
+            return loop
+        (realize,), var = found, loop.loop_var
+        position, rows = realize.predicate.a, realize.predicate.b
+        start = placed(position, {var: 0})
+        if not (uses(position, var) and analyzer.can_prove_equal(position, start + var)):
+            return loop
+        whole = s_tir.SBlockRealize(realize.iter_values, tirx.const(True, "bool"), realize.block)
+        body = tvm_ffi.structural_map(
+            loop.body,
+            (s_tir.SBlockRealize, lambda node: whole if node.same_as(realize) else node),
+        )
+        extent = tirx.min(loop.extent, rows - start)
+        return tirx.For(var, loop.min, extent, loop.kind, body)
+
+    body = tvm_ffi.structural_map(func.body, (tirx.For, shorter))
+    return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _weights_stay(sch: s_tir.Schedule, contract: BlockRV, target: Target) -> bool:
+    """Whether all rows pass before the next weights come: activations are few, weights are many."""
+    x, w = (b.nbytes(read.source) for read in sch.get(contract).reads)
+    return x < w and x <= machine_of(target).caches.second
