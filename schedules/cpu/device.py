@@ -24,6 +24,7 @@ from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
+from tvm_sparse.schedules.whole_numbers import WholeNumbers
 
 
 def _after_scheduling(target: Target) -> list[Any]:
@@ -40,6 +41,7 @@ def _after_scheduling(target: Target) -> list[Any]:
         ExactIndices(),
         OpaqueBounds(),
         BindFactors(),
+        WholeNumbers(),
         SingleBindings(),
     ]
 

@@ -34,6 +34,47 @@ def test_places_are_divided_as_c_divides():
     assert by_extents(func, tirx.Div) and by_extents(func, tirx.Mod)
 
 
+def divided(divisor):
+    """Quotients of a loop's numbers by what ``divisor`` makes of an open extent."""
+    rows = tirx.Var("rows", "int64")
+    x = te.placeholder((rows,), "float32", "X")
+    y = te.compute(x.shape, lambda r: x[r] + (r // divisor(rows)).astype("float32"))
+    return without_blocks(te.create_prim_func([x, y]))
+
+
+def without_blocks(func):
+    """Return ``func`` with loop variables where its blocks have names for them."""
+    module = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+    lowered = (tvm.s_tir.transform.ConvertBlocksToOpaque(), tvm.s_tir.transform.LowerOpaqueBlock())
+    return tvm.transform.Sequential(lowered)(module)["main"]
+
+
+@pytest.mark.parametrize(
+    ("divisor", "never_negative"),
+    [
+        (lambda n: n, True),
+        (lambda n: n * (n + 2), True),
+        (lambda n: (n + 1) // 2, True),
+        (lambda n: tirx.max(n - 3, 1), True),
+        (lambda n: n - 3, False),
+        (lambda n: n * (n - 3), False),
+        (lambda n: (n - 3) // 2 + 1, False),
+    ],
+)
+def test_signs_of_divisors_are_known(divisor, never_negative):
+    func = divided(divisor)
+    found = by_extents(whole_numbers(func), tirx.Div)
+    assert bool(found) == never_negative
+
+
+def test_a_shape_is_never_negative():
+    """What an extent of a parameter is need not be shown."""
+    rows = tirx.Var("rows", "int64")
+    x = te.placeholder(((rows - 3) // 2 + 1, tirx.const(4, "int64")), "float32", "X")
+    y = te.compute(x.shape, lambda r, c: x[r, c] + (c // x.shape[0]).astype("float32"))
+    assert by_extents(whole_numbers(without_blocks(te.create_prim_func([x, y]))), tirx.Div)
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 3), (2, 5, 3), (3, 1, 3), (0, 4, 3), (2, 7, 3)])
 def test_nothing_else_changes(shape):
     x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
