@@ -26,7 +26,7 @@ def launch(blocks=132, executed=1, threads=128, **counts):
 
 def test_counts_are_those_of_a_block_and_a_step():
     # Two blocks of four warps, each of which waits five times.
-    counts = {"shared_passes": 800, "load_sectors": 400, "multiply_adds": 6000}
+    counts = {"shared_passes": 800, "load_sectors": 400, "load_bytes": 99, "multiply_adds": 6000}
     one = launch(executed=2, waits=40, warps={"fma": 100, "alu": 60}, **counts)
     demand = launch_demand(one, SMALL, 77)
     assert (demand.blocks, demand.threads, demand.registers, demand.nbytes) == (132, 128, 32, 77)
@@ -34,6 +34,13 @@ def test_counts_are_those_of_a_block_and_a_step():
     assert (demand.issued, demand.products, demand.dtype) == (16, 600, "float32")
     assert not demand.streams
     assert launch_seconds(one, SMALL, 77, H200) == seconds(demand, H200)
+
+
+def test_a_kernel_that_touches_little_moves_that_alone():
+    """The one that adds partial sums does not read the weights again."""
+    one = launch(blocks=8, executed=2, load_bytes=600, store_bytes=200)
+    assert launch_demand(one, SMALL, 10**9).nbytes == 8 * 400
+    assert launch_demand(one, SMALL, 77).nbytes == 77
 
 
 def test_tensor_cores_have_their_own_rate():

@@ -29,7 +29,7 @@ def launch_seconds(launch: Launch, resources: KernelResources, nbytes: int, on: 
     resources
         What the cubin says of the kernel.
     nbytes
-        Those of all operands.
+        Those of all operands of the function, which may launch several kernels.
 
     Raises
     ------
@@ -51,9 +51,12 @@ def launch_demand(launch: Launch, resources: KernelResources, nbytes: int) -> De
     """Return what ``launch`` demands of a chip, as counted.
 
     A block has a step for each time that a warp of it waits for copies. What waits inside a warp is
-    not counted: a chain of loads looks as fast as loads side by side.
+    not counted: a chain of loads looks as fast as loads side by side. Memory gives each of
+    ``nbytes`` once: caches have it when another block asks again. A kernel that touches fewer, as
+    one that adds partial sums does, moves those alone.
     """
     threads, blocks = math.prod(launch.block), launch.blocks
+    touched = (launch.load_bytes + launch.store_bytes) / blocks * math.prod(launch.grid)
     warps = math.ceil(threads / WARP)
     steps = max(1.0, launch.waits / (blocks * warps))
 
@@ -67,7 +70,7 @@ def launch_demand(launch: Launch, resources: KernelResources, nbytes: int) -> De
         shared=launch.shared,
         steps=steps,
         dtype=TENSOR if launch.warps.get("tensor") else FLOAT_SUMS,
-        nbytes=nbytes,
+        nbytes=min(nbytes, touched),
         products=each(launch.multiply_adds),
         passes=each(launch.shared_passes),
         fed=each(launch.load_sectors * SECTOR),
