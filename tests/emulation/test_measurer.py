@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import tvm_sparse as ts
 from benchmarks.gpu import tune
+from benchmarks.gpu.cases import Case
+from benchmarks.gpu.operators import LONG
 from tests.cuda.kernels import needs_nvrtc, target
 from tests.cuda.test_tuning import CASES, Fake
 from tvm_sparse.base.targets import parse_target
-from tvm_sparse.emulation.measurer import ModelledMeasurer
+from tvm_sparse.emulation.measurer import ModelledMeasurer, _of_executed
 from tvm_sparse.errors import InputError
 from tvm_sparse.tuning.database import Database
 from tvm_sparse.tuning.record import MEASURED, MODELLED
 from tvm_sparse.tuning.recorded import Modelled, Tuned, recorded_rules
 from tvm_sparse.tuning.tuner import Settings, Tuner
+from tvm_sparse_emulator.report import EmulationReport, Finding, Launch
 
+COUNTS = {
+    **{"shared": 0, "warps": {}, "lanes": {}},
+    **{f.name: 0 for f in dataclasses.fields(Launch) if f.type == "int" and f.name != "blocks"},
+}
 TRIALS = Settings(trials=3, batch=2, population=8)
 
 
@@ -42,6 +51,33 @@ def test_records_are_marked(modelled):
         assert not record.confirmed
         assert record.microseconds > 2  # what a launch costs
     assert records.bests() == []
+
+
+@needs_nvrtc
+def test_a_reduction_in_parts_has_times_too(tmp_path):
+    """Of the kernel that adds parts, most were stored by blocks that are not executed."""
+    task = tune.task_of(Case("long", LONG, "none", 0.0), target())
+    with ModelledMeasurer(target(), tmp_path, 1) as measurer:
+        session = Tuner(measurer, Database(tmp_path / "records"), TRIALS).run([task])
+    assert not session.skipped
+    (state,) = session.states
+    assert [ratio for ratio in state.ratios if ratio]
+
+
+def finding(kind, kernel):
+    place = {"instruction": "ld", "line": 1, "thread": (0, 0, 0), "block": (0, 0, 0)}
+    return Finding(kind, kernel, **place, buffer="1", detail="", times=1)
+
+
+def test_only_memory_of_blocks_that_were_not_executed_may_be_unwritten():
+    one = Launch("first", (8, 1, 1), (32, 1, 1), blocks=4, **COUNTS)
+    two = dataclasses.replace(one, kernel="second")
+    kinds = ("uninitialised", "first"), ("uninitialised", "second"), ("race", "second")
+    findings = tuple(finding(*kind) for kind in kinds)
+    left = _of_executed(EmulationReport((one, two), findings))
+    assert [(f.kind, f.kernel) for f in left] == [kinds[0], kinds[2]]
+    whole = dataclasses.replace(one, blocks=8)
+    assert _of_executed(EmulationReport((whole, two), findings)) == list(findings)
 
 
 @needs_nvrtc
