@@ -103,8 +103,8 @@ class ContractionRule(ScheduleRule):
         widths = [LANES] if nest.in_vectors else widths
         narrow = nest.features < LANES
         width = nest.features if narrow else choose(sch, widths, LANES, tunable)
+        heavy = cores.worthwhile(_flops(sch, nest, open_rows), target)
         outer, near, body = self._tile(sch, nest, width, machine, tunable, open_rows)
-        heavy = cores.worthwhile(nest.flops, target)
         shared, outer = self._split(sch, anchor, nest, outer, target) if heavy else ([], outer)
         sch.reorder(*shared, *outer, *near, *body)
         sch.set_scope(anchor, 0, "local")
@@ -200,6 +200,12 @@ class ContractionRule(ScheduleRule):
         for loop in (bank_in, block, slot, row, inner):
             sch.unroll(loop)
         return [*taps, bank_out, bank_in, slot, block, row, inner]
+
+
+def _flops(sch: s_tir.Schedule, nest: Nest, open_rows: int) -> float:
+    """Return the operations of a contraction whose open rows and columns are ``open_rows`` each."""
+    axes = [x for x in (nest.lead[nest.axis], nest.block) if b.extent(sch, x) is None]
+    return nest.flops * open_rows ** len(axes)
 
 
 def _open_tiles(

@@ -62,7 +62,6 @@ def far(model: torch.nn.Module, bound: float = BOUND) -> Wrong:
     return wrong
 
 
-@pytest.mark.grid
 def in_bytes(case: OpenCase) -> tuple[Any, Wrong]:
     """Return the library of a quantized network, and what tells whether a result is wrong."""
     inputs = [case.inputs(case.example, seed) for seed in range(3)]
@@ -70,10 +69,13 @@ def in_bytes(case: OpenCase) -> tuple[Any, Wrong]:
     module = program.module(check_guards=False)
 
     def wrong(x: tuple[Tensor, ...], found: Tensor) -> bool:
-        """Whether more than some bytes fell to another side, or any far away."""
+        """Whether more than some bytes fell to another side, or any far away.
+
+        Behind a mean, one byte moves all outputs of an item by a little.
+        """
         expected = module(*x)
         error, scale = (found - expected).abs(), expected.abs().max()
         error = (error - NOISE).clamp(min=0)
-        return bool((error > 1e-3 * scale).float().mean() > 0.03 or error.max() > 0.1 * scale)
+        return bool((error > 5e-3 * scale).float().mean() > 0.03 or error.max() > 0.1 * scale)
 
     return ts.compile(program, config=CONFIG), wrong

@@ -3,14 +3,16 @@ import math
 import numpy as np
 import pytest
 import tvm
-from tvm import s_tir, te
+from tvm import s_tir, te, tirx
 from tvm.target import Target
 
 from benchmarks.cases.kernel_cases import conv
 from tests.kernels import host
+from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu import cores
+from tvm_sparse.schedules.cpu.contraction import ContractionRule
 from tvm_sparse.selection.candidates import dense_candidate
 
 
@@ -55,6 +57,15 @@ def test_one_step_stays_serial():
     loops = sch.get_loops(sch.get_sblock("Y"))[:2]
     assert cores.tasks(sch, loops) == loops
     assert "T.parallel" not in sch.mod.script()
+
+
+def test_threads_share_products_of_open_rows_and_columns(monkeypatch):
+    """Their operations are counted as those of a tile, not of a single row and column."""
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    n = tirx.Var("n", "int64")
+    left, right, out = View((12, n, 32)), View((12, 32, n)), View((12, n, n))
+    sch = ContractionRule().apply(batch_matmul(left, right, out, host()), host(), tunable=False)
+    assert "T.parallel" in sch.mod.script()
 
 
 def _grid(features, size):
