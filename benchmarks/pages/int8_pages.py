@@ -64,7 +64,8 @@ def _in_tiles(rows: list[Row]) -> list[str]:
         "format does yet: bytes gain from zeros where these are many. One thread.",
         "",
         *table(*_ratios(rows)),
-        *environments(rows),
+        *environments(rows)[2:],
+        "",
     ]
 
 
