@@ -12,7 +12,6 @@ from pathlib import Path
 _FLAG_LINES = ("flags", "Features")
 """Names of the line of ``/proc/cpuinfo`` that lists instruction sets, on x86 and on Arm."""
 
-
 ARCH_PRCTL, REQUEST_STATE, TILE_DATA = 158, 0x1023, 18
 """Of Linux on x86: the system call for more state of registers, its request for a process,
 and the state of AMX (``Documentation/arch/x86/xstate.rst``)."""
@@ -37,6 +36,7 @@ def tiles_allowed() -> bool:
 
 
 def _flags(path: str) -> frozenset[str]:
+    """Return the flags in ``path`` that all processors have."""
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

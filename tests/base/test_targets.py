@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tvm.target import codegen
 
 from tvm_sparse.base.targets import ResolvedTarget, parse_target, spelled
 from tvm_sparse.errors import InputError
+from tvm_sparse_runtime import host
 
 
 def test_cpu_is_this_machine():
@@ -37,3 +39,13 @@ def test_functions_for_a_gpu_are_not_timed_one_by_one():
     assert parse_target("cpu").timed_here
     assert not parse_target("cpu:haswell").timed_here
     assert not ResolvedTarget(parse_target("cuda:sm_90").target, runs_here=True).timed_here
+
+
+@pytest.mark.parametrize("flags", [{"amx_tile", "amx_int8"}, set()])
+def test_this_machine_has_the_tile_registers_that_the_system_grants(monkeypatch, flags):
+    """LLVM tells a CPU by its model; virtual machines leave AMX out."""
+    monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "sapphirerapids")
+    monkeypatch.setattr(host, "cpu_features", lambda: frozenset(flags))
+    features = set(map(str, codegen.llvm_get_cpu_features(parse_target("cpu").target)))
+    assert ("amx-int8" in features) == bool(flags)
+    assert "avx512bf16" in features

@@ -14,6 +14,15 @@ def test_features_are_those_of_every_processor(tmp_path):
     assert host.cpu_features(str(arm)) == {"fp", "asimd", "sve"}
 
 
+@pytest.mark.parametrize("granted", [True, False])
+def test_tile_registers_count_where_the_system_grants_them(tmp_path, monkeypatch, granted):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("flags : fma amx_tile amx_int8\n")
+    monkeypatch.setattr(host, "tiles_allowed", lambda: granted)
+    tiles = {"amx_tile", "amx_int8"} if granted else set()
+    assert host.cpu_features(str(cpuinfo)) == {"fma", *tiles}
+
+
 def test_no_features_known(tmp_path):
     assert host.cpu_features(str(tmp_path / "none")) == frozenset()
     (tmp_path / "empty").write_text("processor : 0\n")

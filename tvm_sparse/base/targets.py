@@ -72,7 +72,7 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     CUDA gets the limits and the host that it lacks.
     """
     if isinstance(name, Target):
-        target = _completed(name) if name.kind.name == "cuda" else name
+        target = _completed(name)
         return ResolvedTarget(target, _runs_here(target))
     kind, _, rest = name.partition(":")
     if kind == "cuda":
@@ -215,9 +215,11 @@ def _cuda(archs: tuple[str, ...], **options: str) -> Target:
 
 def _completed(target: Target) -> Target:
     """Return a CUDA target with a host, and with the limits that schedules ask for."""
-    if target.host is not None and all(limit in target.attrs for limit in LIMITS):
+    archs = cuda_archs(target)
+    has_host = target.host is not None
+    if not archs or (has_host and all(limit in target.attrs for limit in LIMITS)):
         return target
-    whole, keys = _cuda(cuda_archs(target)), [str(key) for key in target.keys]
+    whole, keys = _cuda(archs), [str(key) for key in target.keys]
     device = {"kind": "cuda", "keys": keys, **dict(whole.attrs), **dict(target.attrs)}
     return Target(device, host=target.host or whole.host)
 

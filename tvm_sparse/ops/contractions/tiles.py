@@ -25,7 +25,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction, Extent
 from tvm_sparse.ops.contractions.loop_nest import IMPORT
 from tvm_sparse.ops.contractions.store import declare_offsets, store
 from tvm_sparse.ops.emit import unravel, whole
-from tvm_sparse.ops.marks import OPERATOR, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, flat, int64
 
 TILES = "tiles"
 """The operator's mark."""
@@ -44,7 +44,7 @@ def fits(c: Contraction, target: Target) -> bool:
     """Whether the target multiplies tiles of such numbers, and steps divide the columns."""
     unit = machine_of(target).tile_unit(c.numerics.activation)
     plain = not (c.depthwise or c.guarded or any(c.borders)) and c.groups == 1
-    return unit is not None and plain and unit.step_of(_row_bytes(c)) > 0 and len(c.taps) < 3
+    return unit is not None and plain and unit.step_of(row_bytes(c)) > 0 and len(c.taps) < 3
 
 
 def tiles(c: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
@@ -59,7 +59,7 @@ def tiles(c: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
     wide = blocks_of(c, unit)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
-        T.func_attr({"op_pattern": OUT_FUSABLE, "tirx.noalias": True})
+        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
         depth = format.lanes * format.depth
         w = T.arg("V", T.Buffer(int64((format.row_blocks, format.groups, depth)), engine.held))
@@ -111,18 +111,19 @@ class TileRows:
             return -(-self.extent // self.size)
         return tirx.ceildiv(self.extent, tirx.const(self.size, "int64"))
 
+    @property
+    def _through_all(self) -> bool:
+        """Whether rows are numbered through all leading axes."""
+        return len(self.lead) < len(self.contraction.lead) - 1
+
     def numbered(self, lead: list[Any]) -> list[Any]:
         """Return where the sums of an output row are."""
-        if len(self.lead) == len(lead) - 1:
-            return list(lead)
-        return [flat(lead, self.contraction.lead)]
+        return [flat(lead, self.contraction.lead)] if self._through_all else list(lead)
 
     def first(self, index: list[Any], tile: Any) -> list[Any]:
         """Return the output row that is the first one of a tile."""
         row = tile * self.size
-        if len(self.lead) == len(self.contraction.lead) - 1:
-            return [*index, row]
-        return unravel(row, self.contraction.lead)
+        return unravel(row, self.contraction.lead) if self._through_all else [*index, row]
 
 
 def _contract(  # noqa: PLR0917 (the tensors of a contraction)
@@ -152,7 +153,9 @@ def _contract(  # noqa: PLR0917 (the tensors of a contraction)
                 )
             ]
         )
-        name, text = unit.code(unit.step_of(_row_bytes(c)))
+        size = row_bytes(c)
+        step = unit.step_of(size)
+        name, text = unit.code(step)
         T.sblock_attr({OPERATOR: TILES, IMPORT: text})
         first = [*c.input_index(rows.first(lead, tile), [0] * len(c.taps)), 0]
         outer, inner = _windows(c)
@@ -160,14 +163,14 @@ def _contract(  # noqa: PLR0917 (the tensors of a contraction)
             T.address_of(sums[(*lead, row, block, 0)]),
             blocks * lanes * bits_of(c.numerics.accumulate) // 8,
             T.address_of(x[tuple(first)]),
-            _row_bytes(c) * (c.strides[-1] if c.taps else 1),
+            size * (c.strides[-1] if c.taps else 1),
             T.address_of(w[block, 0, 0]),
             format.groups * lanes * format.depth * bits_of(c.numerics.weight) // 8,
-            tirx.min(tirx.const(rows.size, "int64"), _int64(rows.extent) - row),
+            tirx.min(tirx.const(rows.size, "int64"), rows.extent - row),
             blocks,
             *outer,
             *inner,
-            _row_bytes(c) // unit.step_of(_row_bytes(c)),
+            size // step,
         )
         T.evaluate(tirx.call_extern("void", name, *map(_argument, values)))
 
@@ -186,12 +189,12 @@ def blocks_of(c: Contraction, unit: TileUnit) -> int:
 
 def steps_of(c: Contraction, unit: TileUnit) -> int:
     """Return the steps that a sum takes."""
-    return math.prod(c.taps) * (_row_bytes(c) // unit.step_of(_row_bytes(c)))
+    return math.prod(c.taps) * (row_bytes(c) // unit.step_of(row_bytes(c)))
 
 
 def _windows(c: Contraction) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Return, for the taps of both spatial axes, how many there are and their pitch in bytes."""
-    pitch = _row_bytes(c)
+    pitch = row_bytes(c)
     pitches: list[Any] = []
     for extent, dilation in zip(reversed(c.padded), reversed(c.dilation), strict=True):
         pitches.insert(0, pitch * dilation)
@@ -201,7 +204,8 @@ def _windows(c: Contraction) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     return outer, inner
 
 
-def _row_bytes(c: Contraction) -> int:
+def row_bytes(c: Contraction) -> int:
+    """Return the bytes of a row of the input."""
     return c.columns * bits_of(c.numerics.activation) // 8
 
 
@@ -211,7 +215,3 @@ def _argument(value: Any) -> Any:
         return tirx.const(value, "int32")
     is_number = str(getattr(value.ty, "dtype", "")) == "int64"
     return tirx.Cast("int32", value) if is_number else value
-
-
-def _int64(value: Any) -> Any:
-    return tirx.const(value, "int64") if isinstance(value, int) else value

@@ -12,7 +12,14 @@ from tvm_sparse.machine.tiles import TileUnit
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.dense import dense_format
-from tvm_sparse.ops.contractions.tiles import TileRows, blocks_of, fits, steps_of, tiles
+from tvm_sparse.ops.contractions.tiles import (
+    TileRows,
+    blocks_of,
+    fits,
+    row_bytes,
+    steps_of,
+    tiles,
+)
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cpu.assumptions import TILE_ROWS
 from tvm_sparse.selection.narrow import stored
@@ -36,8 +43,8 @@ def _penalty(c: Contraction, unit: TileUnit) -> float:
     """
     tile = TileRows.of(c, unit)
     rows = tile.size if isinstance(tile.extent, int) else min(unit.rows, c.typical_lead[-1])
-    size = c.columns * c.numerics.bits // 8
-    full = unit.rows / rows * max(0.5, rows / unit.rows) * unit.step / unit.step_of(size)
+    step = unit.step_of(row_bytes(c))
+    full = unit.rows / rows * max(0.5, rows / unit.rows) * unit.step / step
     pairs = math.ceil(blocks_of(c, unit) / 2)
     begin = unit.begin / (steps_of(c, unit) * pairs) * unit.rows / rows
     return unit.cost * (full + begin)
