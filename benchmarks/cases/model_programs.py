@@ -21,7 +21,14 @@ import numpy as np
 import torch
 
 import tvm_sparse as ts
-from benchmarks.cases.networks import DEPRUNE, build, prune_balanced, prune_deprune, share_columns
+from benchmarks.cases.networks import (
+    DEPRUNE,
+    build,
+    prune_balanced,
+    prune_blocks,
+    prune_deprune,
+    share_columns,
+)
 from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTIZED, write_quantized
 from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.targets import parse_target
@@ -39,6 +46,9 @@ on, and the error of the same graph goes up or down by a third.
 """
 
 LEVELS = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
+BLOCKS = ("75 %", "87.5 %")
+"""Levels that are measured in whole blocks, too: engines for tiles leave these out."""
+
 NINETY = partial(prune_balanced, keep=3, bank=32)
 """90.6 % zeros."""
 
@@ -61,7 +71,12 @@ def levels(
     """Return how the network is pruned, by the name of the row; ``dense`` leaves it alone."""
     found: dict[str, Callable[[Any], None]] = {"dense": lambda model: None}
     if precision == "int8":
-        return found | {name: partial(prune_balanced, keep=keep) for name, keep in LEVELS.items()}
+        found |= {name: partial(prune_balanced, keep=keep) for name, keep in LEVELS.items()}
+        return found | {
+            f"{name} blocks": partial(prune_blocks, sparsity=1 - keep / 16)
+            for name, keep in LEVELS.items()
+            if name in BLOCKS
+        }
     if batch > 1:
         return found | {"90.6 %": NINETY}
     if network == "resnet50":

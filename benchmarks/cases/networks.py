@@ -11,6 +11,7 @@ from torch import nn
 
 from tests.zoo import torchvision_model
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.block import Block
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.pruning import deprune
 
@@ -125,6 +126,20 @@ def prune_balanced(model: nn.Module, keep: int, bank: int = 16) -> None:
         weight = parameter.detach().numpy()
         matrix = lower(weight, "hwi")
         kept = matrix * pattern.project(np.abs(matrix))
+        kept *= np.linalg.norm(matrix) / np.linalg.norm(kept)
+        parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
+
+
+def prune_blocks(model: nn.Module, sparsity: float, rows: int = 16, most: int = 64) -> None:
+    """Zero blocks of every large weight in place, magnitudes rescaled as in :func:`prune_balanced`.
+
+    Blocks of ``rows`` are as wide as divides the channels, ``most`` columns at most.
+    """
+    for parameter in _prunable(model):
+        weight = parameter.detach().numpy()
+        matrix = lower(weight, "hwi")
+        wide = max(n for n in range(1, most + 1) if weight.shape[1] % n == 0)
+        kept = matrix * Block(rows, wide).project(np.abs(matrix), sparsity)
         kept *= np.linalg.norm(matrix) / np.linalg.norm(kept)
         parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
 

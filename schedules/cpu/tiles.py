@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contractions.tiles import TILES
+from tvm_sparse.ops.contractions.tile_nest import TILES
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV
 from tvm_sparse.schedules.cpu import cores
@@ -79,5 +79,5 @@ def _cut(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _weights_stay(sch: s_tir.Schedule, contract: BlockRV, target: Target) -> bool:
     """Whether all rows pass before the next weights come: activations are few, weights are many."""
-    x, w = (b.nbytes(read.source) for read in sch.get(contract).reads)
+    x, w, *_ = (b.nbytes(read.source) for read in sch.get(contract).reads)
     return x < w and x <= machine_of(target).caches.second

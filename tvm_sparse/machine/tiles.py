@@ -1,4 +1,10 @@
-"""Engines that multiply whole tiles of bytes: rows of activations by blocks of features."""
+"""Engines that multiply whole tiles of bytes: rows of activations by blocks of features.
+
+An engine comes as functions in LLVM's language, which TVM writes out where they are called. Their
+numbers are ``int32``, pitches are bytes, sums have 32 bits. A block is 16 features. The first
+arguments are ``sums, sums_pitch, x, x_pitch``: where the first row of sums and of activations is,
+and how far the next row is.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +19,18 @@ class TileUnit:
     Parameters
     ----------
     code
-        Given the bytes of a step, the name of a function and its text in LLVM's language. The
-        function is ``void f(sums, sums_pitch, x, x_pitch, w, w_pitch, rows, blocks, outer,
-        outer_pitch, inner, inner_pitch, steps)``: all but the three pointers are ``int32``, pitches
-        are bytes. TVM writes it out where it is called. It writes ``blocks`` of 16 sums of 32 bits
-        in each of ``rows`` rows of ``sums``: products of ``x`` and ``w``, added up over ``outer``
-        times ``inner`` windows of ``x`` that lie a pitch apart, and ``steps`` side by side in each
-        of them. Weights follow one another in the order of ``DenseFormat``, those of the next block
-        ``w_pitch`` behind.
+        Given the bytes of a step, the name and the text of ``void f(…, w, w_pitch, rows, blocks,
+        outer, outer_pitch, inner, inner_pitch, steps)``. It writes ``blocks`` of sums in each of
+        ``rows`` rows: products of ``x`` and ``w``, added up over ``outer`` times ``inner`` windows
+        of ``x`` that lie a pitch apart, and ``steps`` side by side in each of them. Weights follow
+        one another in the order of ``DenseFormat``, those of the next block ``w_pitch`` behind.
+    kept
+        Given the bytes of a step and the blocks of a slot, 1 or 2, the same of ``void f(…, w,
+        places, starts, rows, slots, outer_pitch)``. It writes the blocks of each slot: for slot
+        ``s`` the steps ``starts[s]`` to ``starts[s + 1]`` are added up, if there are any. Step
+        ``e`` begins ``places[2 * e] * outer_pitch + places[2 * e + 1]`` bytes behind ``x``, its
+        weights ``e`` times their size behind ``w``: a group of four bytes after another, each of
+        all features of the slot.
     rows
         Most rows of a call.
     sums
@@ -34,6 +44,7 @@ class TileUnit:
     """
 
     code: Callable[[int], tuple[str, str]]
+    kept: Callable[[int, int], tuple[str, str]]
     rows: int = 32
     sums: int = 4096
     step: int = 64

@@ -8,6 +8,7 @@ multiplies first asks. Where the system refuses, this machine's target lacks AMX
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import replace
 
 from tvm_sparse.machine.tiles import TileUnit
@@ -30,16 +31,11 @@ declare i64 @syscall(i64, ...)
 @ts_tiles_allowed = internal global i8 0
 """
 
-_BEGIN = """
-define void @{name}(
-    ptr %sums, i32 %of_sums, ptr %x, i32 %of_x, ptr %w, i32 %of_w, i32 %rows, i32 %blocks,
-    i32 %outer, i32 %of_outer, i32 %inner, i32 %of_inner, i32 %steps) {{
+_ALLOWED = """
 entry:
   %sums_pitch = zext i32 %of_sums to i64
   %x_pitch = zext i32 %of_x to i64
-  %w_pitch = zext i32 %of_w to i64
   %outer_pitch = zext i32 %of_outer to i64
-  %inner_pitch = zext i32 %of_inner to i64
   %shape = alloca <64 x i8>, align 64
   %allowed = load atomic i8, ptr @ts_tiles_allowed unordered, align 1
   %asks = icmp eq i8 %allowed, 0
@@ -60,6 +56,15 @@ ready:
   call void @llvm.x86.ldtilecfg(ptr %shape)
   %x_low = mul i64 %x_pitch, 16
   %sums_low = mul i64 %sums_pitch, 16
+"""
+
+_BEGIN = """
+define void @{name}(
+    ptr %sums, i32 %of_sums, ptr %x, i32 %of_x, ptr %w, i32 %of_w, i32 %rows, i32 %blocks,
+    i32 %outer, i32 %of_outer, i32 %inner, i32 %of_inner, i32 %steps) {{
+{allowed}
+  %w_pitch = zext i32 %of_w to i64
+  %inner_pitch = zext i32 %of_inner to i64
   %w_pair = mul i64 %w_pitch, 2
   br label %pair
 pair:
@@ -113,6 +118,60 @@ end.{v}:
   br label %next
 """
 
+_KEPT_BEGIN = """
+define void @{name}(
+    ptr %sums, i32 %of_sums, ptr %x, i32 %of_x, ptr %w, ptr %places, ptr %starts, i32 %rows,
+    i32 %slots, i32 %of_outer) {{
+{allowed}
+  br label %slot
+slot:
+  %k = phi i32 [0, %ready], [%k.next, %next]
+  %y_own = phi ptr [%sums, %ready], [%y_next, %next]
+  %first.at = getelementptr i32, ptr %starts, i32 %k
+  %last.at = getelementptr i32, ptr %first.at, i32 1
+  %first = load i32, ptr %first.at, align 4
+  %last = load i32, ptr %last.at, align 4
+  %none = icmp eq i32 %first, %last
+  br i1 %low, label %begin.2{blocks}, label %begin.1{blocks}
+"""
+
+_KEPT_LOOP = """
+begin.{v}:
+{zeros}
+  br i1 %none, label %end.{v}, label %step.{v}
+step.{v}:
+  %e.{v} = phi i32 [%first, %begin.{v}], [%e.next.{v}, %step.{v}]
+  %entry.{v} = zext i32 %e.{v} to i64
+  %place.{v} = getelementptr [2 x i32], ptr %places, i64 %entry.{v}
+  %inside.at.{v} = getelementptr i32, ptr %place.{v}, i64 1
+  %line.{v} = load i32, ptr %place.{v}, align 4
+  %inside.{v} = load i32, ptr %inside.at.{v}, align 4
+  %far.{v} = mul i32 %line.{v}, %of_outer
+  %offset.{v} = add i32 %far.{v}, %inside.{v}
+  %behind.{v} = zext i32 %offset.{v} to i64
+  %x0.{v} = getelementptr i8, ptr %x, i64 %behind.{v}
+  %w0.{v} = getelementptr [{weights} x i8], ptr %w, i64 %entry.{v}
+{step}
+  %e.next.{v} = add i32 %e.{v}, 1
+  %e.more.{v} = icmp ult i32 %e.next.{v}, %last
+  br i1 %e.more.{v}, label %step.{v}, label %end.{v}
+end.{v}:
+{stores}
+  br label %next
+"""
+
+_KEPT_END = """
+next:
+  %k.next = add i32 %k, 1
+  %y_next = getelementptr i8, ptr %y_own, i64 {wide}
+  %more = icmp ult i32 %k.next, %slots
+  br i1 %more, label %slot, label %done
+done:
+  call void @llvm.x86.tilerelease()
+  ret void
+}}
+"""
+
 _END = """
 next:
   %rest = sub i32 %left, 2
@@ -128,14 +187,29 @@ done:
 
 
 def _code(instruction: str, step: int) -> tuple[str, str]:
-    """Return the function of a :class:`TileUnit` by ``instruction``, with steps of ``step`` bytes.
+    """Return the function ``code`` of a :class:`TileUnit` by ``instruction``.
 
     For each number of registers of rows and of blocks there are loops of their own: four products
     of four loads where both are two.
     """
     name = f"ts_tiles_{instruction}_{step}"
-    begin = _BEGIN.format(
-        name=name,
+    loops = [_loops(instruction, step, rows, blocks) for rows in (1, 2) for blocks in (1, 2)]
+    begin = _BEGIN.format(name=name, allowed=_allowed(step))
+    return name, "".join((_DECLARED.format(instruction=instruction), begin, *loops, _END))
+
+
+def _kept(instruction: str, step: int, blocks: int) -> tuple[str, str]:
+    """Return the function ``kept`` of a :class:`TileUnit` by ``instruction``."""
+    name = f"ts_kept_tiles_{instruction}_{step}_{blocks}"
+    begin = _KEPT_BEGIN.format(name=name, allowed=_allowed(step), blocks=blocks)
+    loops = [_kept_loop(instruction, step, rows, blocks) for rows in (1, 2)]
+    end = _KEPT_END.format(wide=blocks * ROW_BYTES)
+    return name, "".join((_DECLARED.format(instruction=instruction), begin, *loops, end))
+
+
+def _allowed(step: int) -> str:
+    """Return the instructions that ask for the registers and shape them."""
+    return _ALLOWED.format(
         call=ARCH_PRCTL,
         request=REQUEST_STATE,
         state=TILE_DATA,
@@ -146,8 +220,6 @@ def _code(instruction: str, step: int) -> tuple[str, str]:
             for r in (*_SUMS, *_ROWS)
         ),
     )
-    loops = [_loops(instruction, step, rows, blocks) for rows in (1, 2) for blocks in (1, 2)]
-    return name, "".join((_DECLARED.format(instruction=instruction), begin, *loops, _END))
 
 
 def _row(register: int) -> int:
@@ -165,13 +237,47 @@ def _shape(step: int) -> str:
 
 
 def _loops(instruction: str, step: int, rows: int, blocks: int) -> str:
-    """Return the loops for as many registers of rows and of blocks."""
-    v = f"{rows}{blocks}"
-    pairs = [(r, block) for r in range(rows) for block in range(blocks)]
+    """Return the loops over windows and steps, for as many registers of rows and of blocks."""
+    v, weights = f"{rows}{blocks}", step // 4 * ROW_BYTES
+    return _LOOPS.format(
+        v=v,
+        zeros=_zeros(rows, blocks),
+        step=_step(v, instruction, rows, blocks, next_block="%w_pitch", groups=ROW_BYTES),
+        bytes=step,
+        weights=weights,
+        stores=_stores(v, rows, blocks),
+    )
+
+
+def _kept_loop(instruction: str, step: int, rows: int, blocks: int) -> str:
+    """Return the loop over the steps of a slot, for as many registers of rows and of blocks."""
+    v, groups = f"{rows}{blocks}", blocks * ROW_BYTES
+    return _KEPT_LOOP.format(
+        v=v,
+        zeros=_zeros(rows, blocks),
+        step=_step(v, instruction, rows, blocks, next_block=str(ROW_BYTES), groups=groups),
+        weights=step // 4 * groups,
+        stores=_stores(v, rows, blocks),
+    )
+
+
+def _zeros(rows: int, blocks: int) -> str:
+    """Return the instructions that clear the sums."""
+    return "\n".join(
+        f"  call void @llvm.x86.tilezero(i8 {2 * r + b})"
+        for r, b in itertools.product(range(rows), range(blocks))
+    )
+
+
+def _step(v: str, instruction: str, rows: int, blocks: int, *, next_block: str, groups: int) -> str:
+    """Return the loads and products of a step that begins at ``%x0`` and ``%w0``.
+
+    Weights of the next block are ``next_block`` behind, those of the next group ``groups``.
+    """
     lines = []
     for base, offset, first, count, pitch in (
         ("x", "%x_low", _ROWS[0], rows, "%x_pitch"),
-        ("w", "%w_pitch", _WEIGHTS[0], blocks, str(ROW_BYTES)),
+        ("w", next_block, _WEIGHTS[0], blocks, str(groups)),
     ):
         if count == 2:
             lines += [f"%{base}1.{v} = getelementptr i8, ptr %{base}0.{v}, i64 {offset}"]
@@ -181,30 +287,29 @@ def _loops(instruction: str, step: int, rows: int, blocks: int) -> str:
         ]
     lines += [
         f"call void @llvm.x86.{instruction}(i8 {2 * r + b}, i8 {_ROWS[r]}, i8 {_WEIGHTS[b]})"
-        for r, b in pairs
+        for r, b in itertools.product(range(rows), range(blocks))
     ]
-    stores = []
-    for r, b in pairs:
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _stores(v: str, rows: int, blocks: int) -> str:
+    """Return the instructions that store the sums."""
+    lines = []
+    for r, b in itertools.product(range(rows), range(blocks)):
         at = f"%y{r}{b}.{v}"
         base = f"%y{r}.{v}" if r else "%y_own"
         if r and not b:
-            stores += [f"{base} = getelementptr i8, ptr %y_own, i64 %sums_low"]
-        stores += [
+            lines += [f"{base} = getelementptr i8, ptr %y_own, i64 %sums_low"]
+        lines += [
             f"{at} = getelementptr i8, ptr {base}, i64 {ROW_BYTES * b}",
             f"call void @llvm.x86.tilestored64(i8 {2 * r + b}, ptr {at}, i64 %sums_pitch)",
         ]
-    return _LOOPS.format(
-        v=v,
-        zeros="\n".join(f"  call void @llvm.x86.tilezero(i8 {2 * r + b})" for r, b in pairs),
-        step="\n".join(f"  {line}" for line in lines),
-        bytes=step,
-        weights=step // 4 * ROW_BYTES,
-        stores="\n".join(f"  {line}" for line in stores),
-    )
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def _unit(instruction: str) -> TileUnit:
-    return TileUnit(functools.partial(_code, instruction))
+    parts = (functools.partial(f, instruction) for f in (_code, _kept))
+    return TileUnit(*parts)
 
 
 AVX512_AMX = replace(

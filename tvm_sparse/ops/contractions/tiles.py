@@ -1,188 +1,104 @@
-"""Dense linear layer and convolution whose sums are made a tile at a time, by an engine for tiles.
-
-A call adds up all that a tile of rows and features needs, so that its sums leave the engine's
-registers once.
-"""
+"""Dense linear layer and convolution whose sums are made a tile at a time."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.machine.engine.registry import tile_engine_of
-from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.machine.engine.cpu import Engine
 from tvm_sparse.machine.tiles import TileUnit
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contractions.contraction import Contraction, Extent
-from tvm_sparse.ops.contractions.loop_nest import IMPORT
-from tvm_sparse.ops.contractions.store import declare_offsets, store
-from tvm_sparse.ops.emit import unravel, whole
-from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, flat, int64
-
-TILES = "tiles"
-"""The operator's mark."""
-
-BEGUN = 5
-"""Times that a call should take longer than one without steps."""
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.tile_nest import (
+    most_blocks,
+    pairs_worth,
+    row_bytes,
+    tile_nest,
+    unit_of,
+    window_pitches,
+)
+from tvm_sparse.ops.marks import int64
 
 LINE = 4
 """Blocks whose bytes fill a cache line."""
-
-LEAST_ROWS = 3 / 4
-"""Share of the most rows from which on a tile that divides all rows is better than a larger one."""
-
-
-def fits(c: Contraction, target: Target) -> bool:
-    """Whether the target multiplies tiles of such numbers, and steps divide the columns."""
-    unit = machine_of(target).tile_unit(c.numerics.activation)
-    plain = not (c.depthwise or c.guarded or any(c.borders)) and c.groups == 1
-    return unit is not None and plain and unit.step_of(row_bytes(c)) > 0 and len(c.taps) < 3
 
 
 def tiles(c: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[..., o] = sum_tc X[..., t, c] * W[o, t, c]``.
 
-    As :func:`~tvm_sparse.ops.contractions.dense.dense`, whose weights it reads. Signed bytes are
-    multiplied as they are.
+    As :func:`~tvm_sparse.ops.contractions.dense.dense`, whose weights it reads.
     """
-    unit = machine_of(target).tile_unit(c.numerics.activation)
-    assert unit is not None, "fits() says whether there is one"
-    engine, rows = tile_engine_of(c.numerics, target), TileRows.of(c, unit)
-    wide = blocks_of(c, unit)
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_name("main")
-        T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
-        x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        depth = format.lanes * format.depth
-        w = T.arg("V", T.Buffer(int64((format.row_blocks, format.groups, depth)), engine.held))
-        offsets = declare_offsets(c, engine)
-        y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
-        with T.sblock("root"):
-            shape = int64((*rows.lead, rows.count * rows.size, format.row_blocks, format.lanes))
-            sums = T.sblock_alloc_buffer(shape, c.numerics.accumulate)
-            _contract(rows, unit, format, x, w, sums, wide)
-
-            def sum_of(lead: list[Any], out: Any) -> Any:
-                return sums[(*rows.numbered(lead), out // format.lanes, out % format.lanes)]
-
-            store(c, sum_of, offsets, y)
-    return builder.get()
+    return tile_nest(c, DenseSteps(c, format, unit_of(c, target)), target)
 
 
-@dataclass(frozen=True)
-class TileRows:
-    """The rows of a contraction in tiles: ``count`` of ``size`` each, in each of ``lead``.
-
-    Rows of a tile lie a constant pitch apart in the input. Those of a plain product are numbered
-    through all leading axes, if these are static; else they are those of the last one.
-    """
+@dataclass
+class DenseSteps:
+    """All steps of all blocks."""
 
     contraction: Contraction
-    lead: tuple[Extent, ...]
-    extent: Extent
-    size: int
-
-    @classmethod
-    def of(cls, c: Contraction, unit: TileUnit) -> TileRows:
-        """Return the tiles of ``c``, equally large where the extent is static."""
-        *lead, extent = c.lead
-        static = all(isinstance(e, int) for e in c.lead)
-        if static and (not c.taps or c.is_pointwise):
-            lead, extent = [], math.prod(c.lead)
-        size = unit.rows
-        if isinstance(extent, int):
-            even = range(unit.rows, int(unit.rows * LEAST_ROWS), -1)
-            equal = -(-extent // -(-extent // unit.rows))
-            size = next((n for n in even if extent % n == 0), equal)
-        return cls(c, tuple(lead), extent, size)
+    format: DenseFormat
+    unit: TileUnit
+    _values: Any = field(init=False, default=None)
 
     @property
-    def count(self) -> Extent:
-        """Tiles of the last axis."""
-        if isinstance(self.extent, int):
-            return -(-self.extent // self.size)
-        return tirx.ceildiv(self.extent, tirx.const(self.size, "int64"))
+    def calls(self) -> int:
+        """Calls that all features take for a tile of rows."""
+        return self.format.row_blocks // self.blocks
 
     @property
-    def _through_all(self) -> bool:
-        """Whether rows are numbered through all leading axes."""
-        return len(self.lead) < len(self.contraction.lead) - 1
+    def blocks(self) -> int:
+        """Blocks of features of a call."""
+        return blocks_of(self.contraction, self.unit)
 
-    def numbered(self, lead: list[Any]) -> list[Any]:
-        """Return where the sums of an output row are."""
-        return [flat(lead, self.contraction.lead)] if self._through_all else list(lead)
+    @property
+    def code(self) -> tuple[str, str]:
+        """The function that adds up steps side by side, in windows a pitch apart."""
+        return self.unit.code(self._step)
 
-    def first(self, index: list[Any], tile: Any) -> list[Any]:
-        """Return the output row that is the first one of a tile."""
-        row = tile * self.size
-        return unravel(row, self.contraction.lead) if self._through_all else [*index, row]
+    @property
+    def buffers(self) -> list[tirx.Buffer]:
+        """The values."""
+        return [self._values]
 
+    def declare(self, engine: Engine) -> None:
+        """Emit the parameter ``values``."""
+        f = self.format
+        shape = int64((f.row_blocks, f.groups, f.lanes * f.depth))
+        self._values = T.arg("V", T.Buffer(shape, engine.held))
 
-def _contract(  # noqa: PLR0917 (the tensors of a contraction)
-    rows: TileRows,
-    unit: TileUnit,
-    format: DenseFormat,
-    x: tirx.Buffer,
-    w: tirx.Buffer,
-    sums: tirx.Buffer,
-    blocks: int,
-) -> None:
-    """Emit the block that makes a tile of sums, of so many ``blocks`` of features."""
-    c, lanes = rows.contraction, format.lanes
-    features = format.row_blocks // blocks
-    grid = int64((*rows.lead, rows.count, features))
-    with T.grid(*grid) as axes, T.sblock("contract"):
-        *lead, tile, feature = T.axis.remap("S" * len(grid), axes)
-        row, block = tile * rows.size, feature * blocks
-        T.reads(whole(x), whole(w))
-        T.writes(
-            sums[
-                (
-                    *lead,
-                    slice(row, row + rows.size),
-                    slice(block, block + blocks),
-                    slice(0, lanes),
-                )
-            ]
-        )
-        size = row_bytes(c)
-        step = unit.step_of(size)
-        name, text = unit.code(step)
-        T.sblock_attr({OPERATOR: TILES, IMPORT: text})
-        first = [*c.input_index(rows.first(lead, tile), [0] * len(c.taps)), 0]
-        outer, inner = _windows(c)
-        values = (
-            T.address_of(sums[(*lead, row, block, 0)]),
-            blocks * lanes * bits_of(c.numerics.accumulate) // 8,
-            T.address_of(x[tuple(first)]),
-            size * (c.strides[-1] if c.taps else 1),
-            T.address_of(w[block, 0, 0]),
-            format.groups * lanes * format.depth * bits_of(c.numerics.weight) // 8,
-            tirx.min(tirx.const(rows.size, "int64"), rows.extent - row),
-            blocks,
+    def arguments(self, call: Any, rows: Any) -> list[Any]:
+        """Return the weights of a call, their pitch, its size, and the windows."""
+        c, f = self.contraction, self.format
+        outer, inner = window_pitches(c)
+        return [
+            T.address_of(self._values[call * self.blocks, 0, 0]),
+            f.groups * f.lanes * f.depth * bits_of(c.numerics.weight) // 8,
+            rows,
+            self.blocks,
             *outer,
             *inner,
-            size // step,
-        )
-        T.evaluate(tirx.call_extern("void", name, *map(_argument, values)))
+            row_bytes(c) // self._step,
+        ]
+
+    @property
+    def _step(self) -> int:
+        return self.unit.step_of(row_bytes(self.contraction))
 
 
 def blocks_of(c: Contraction, unit: TileUnit) -> int:
-    """Return the blocks of features of a tile, which divide all.
+    """Return the blocks of features of a call, which divide all.
 
-    They are so many that beginning a call takes little, and at least a cache line of bytes.
+    They are so many that beginning it takes little, and at least a cache line of bytes.
     """
-    rows, pairs = TileRows.of(c, unit).size, math.ceil(BEGUN * unit.begin / steps_of(c, unit))
-    held = max(1, unit.sums // (rows * LANES))
-    blocks, most = -(-c.features // LANES), min(max(2 * pairs, LINE), held)
+    blocks = -(-c.features // LANES)
+    most = min(max(2 * pairs_worth(unit, steps_of(c, unit)), LINE), most_blocks(c, unit))
     divisors = [d for d in range(1, most + 1) if blocks % d == 0]
     return max(divisors, key=lambda d: d // 2)
 
@@ -190,28 +106,3 @@ def blocks_of(c: Contraction, unit: TileUnit) -> int:
 def steps_of(c: Contraction, unit: TileUnit) -> int:
     """Return the steps that a sum takes."""
     return math.prod(c.taps) * (row_bytes(c) // unit.step_of(row_bytes(c)))
-
-
-def _windows(c: Contraction) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Return, for the taps of both spatial axes, how many there are and their pitch in bytes."""
-    pitch = row_bytes(c)
-    pitches: list[Any] = []
-    for extent, dilation in zip(reversed(c.padded), reversed(c.dilation), strict=True):
-        pitches.insert(0, pitch * dilation)
-        pitch *= extent
-    taps = [*zip(c.taps, pitches, strict=True)]
-    outer, inner = ([(1, 0)] * 2 + taps)[-2:]
-    return outer, inner
-
-
-def row_bytes(c: Contraction) -> int:
-    """Return the bytes of a row of the input."""
-    return c.columns * bits_of(c.numerics.activation) // 8
-
-
-def _argument(value: Any) -> Any:
-    """Return an address as it is, a number as an int32: TVM would narrow some of int64."""
-    if isinstance(value, int):
-        return tirx.const(value, "int32")
-    is_number = str(getattr(value.ty, "dtype", "")) == "int64"
-    return tirx.Cast("int32", value) if is_number else value

@@ -57,3 +57,6 @@ SHIFTED_GAIN = 0.8
 
 TILE_ROWS = 8
 """Rows of input from which on products of tiles pay: fewer wait for their weights."""
+
+SINGLE_BLOCK = 1.2
+"""Time of a step of one block of features in tiles, over half of that of two which share it."""

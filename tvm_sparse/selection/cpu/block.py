@@ -24,6 +24,7 @@ from tvm_sparse.selection.cpu.compressed_rows import (
     rows_penalty,
 )
 from tvm_sparse.selection.cpu.shared_columns import shared_candidate
+from tvm_sparse.selection.cpu.tiles import block_tiles_candidates
 from tvm_sparse.selection.narrow import narrowest, stored
 
 GROUPS = (LANES, 2 * LANES, 4 * LANES)
@@ -42,11 +43,13 @@ def block_candidates(
 
     Groups of whole lane vectors run with lanes along rows, smaller ones with lanes along the
     batch. Blocks need not be those of pruning: 8 x 8 blocks may run as 16 x 4 or as 8 x 8. Where a
-    lane takes several columns, groups may share single ones (``shared_columns``).
+    lane takes several columns, groups may share single ones (``shared_columns``). Where an engine
+    multiplies tiles, it may leave out steps, too.
     """
     c = contraction
     if c.depthwise:
         return
+    yield from block_tiles_candidates(c, scan, target)
     costs, depth = costs_of(target), engine_of(c.numerics, target).depth
     runs = tuple(run for run in RUNS if c.columns % run == run % depth == 0)
     each = c.features // c.groups
