@@ -94,8 +94,8 @@ ENTRIES = """
 
 def unit(extend: str) -> TileUnit:
     """Return the engine for bytes that are ``extend``ed: ``"zext"`` or ``"sext"``."""
-    codes = (functools.partial(f, extend) for f in (_code, _kept))
-    return TileUnit(*codes, rows=8, sums=1024, step=16)
+    code, kept = functools.partial(_code, extend), functools.partial(_kept, extend)
+    return TileUnit(code, kept, rows=8, sums=1024, step=16)
 
 
 def _code(extend: str, step: int) -> tuple[str, str]:

@@ -140,6 +140,8 @@ def prune_blocks(model: nn.Module, sparsity: float, rows: int = 16, most: int = 
         matrix = lower(weight, "hwi")
         wide = max(n for n in range(1, most + 1) if weight.shape[1] % n == 0)
         kept = matrix * Block(rows, wide).project(np.abs(matrix), sparsity)
+        if not kept.any():
+            continue  # a matrix of few blocks
         kept *= np.linalg.norm(matrix) / np.linalg.norm(kept)
         parameter.data = torch.from_numpy(raise_(kept.astype(np.float32), weight.shape, "hwi"))
 

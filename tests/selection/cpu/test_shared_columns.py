@@ -30,7 +30,7 @@ def columns(shape, group, kept=0.125, run=1):
 
 def offered(c, matrix):
     matrix = matrix.astype(np.int8) if c.numerics == BYTES.numerics else matrix
-    (found,) = block_candidates(c, Scan(matrix), host())
+    (found,) = (k for k in block_candidates(c, Scan(matrix), host()) if k.name != "block_tiles")
     return found
 
 
