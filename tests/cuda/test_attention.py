@@ -156,7 +156,7 @@ def test_what_has_no_kernel():
     assert fits(plain(2, 20, 32))
     assert not fits(plain(2, 20, 24))
     assert not fits(plain(2, 20, 144))
-    assert not fits(plain(2, 2**16, 32))
+    assert not fits(plain(2, 2**31, 32))
     assert not fits(plain(2, 20, 32), plain(2, 20, 16))
     assert not fits(plain(2, 20, 32), order=(0, 2, 1))
     assert not fits(heads(2, 20, 1, 32, transposed=True))
@@ -248,11 +248,75 @@ def test_networks_equal_pytorch(form, dtype):
         np.testing.assert_allclose(got.astype("f8"), want.numpy(), rtol=0, atol=bound)
 
 
+LENGTHS = (1, 31, 32, 33, 67)
+"""Queries and keys: a thread block has 32 queries, a step 64 keys."""
+
+
+def joined(x):
+    """Query, key and value are slices of one projection, whose batch and length are open."""
+    return causal(*x.split(96, 2))
+
+
+def time_major(q, k, v):
+    """Rows are as far apart as a batch is wide."""
+    turned = (x.unflatten(2, (-1, 32)).permute(1, 2, 0, 3) for x in (q, k, v))
+    return F.scaled_dot_product_attention(*turned).permute(2, 0, 1, 3).flatten(2)
+
+
+def grouped(q, k, v):
+    """Three heads of queries share each head of keys and values."""
+    shared = (split(x[..., :32]).repeat_interleave(3, 1) for x in (k, v))
+    return merge(F.scaled_dot_product_attention(split(q), *shared))
+
+
+def one_more(q, k, v):
+    """There is one more key than queries: an extent that is computed."""
+    return sdpa(q, *(torch.cat([x[:, :1], x], 1) for x in (k, v)))
+
+
+BATCH, LENGTH = Dim("batch", max=64), Dim("length", max=4096)
+OPEN = {
+    "plain": (sdpa, 3, ()),
+    "causal": (causal, 3, ()),
+    "joined": (joined, 1, ()),
+    "allowed": (sdpa, 3, (lambda b, n: torch.arange(n).expand(b, 1, 1, n) < 40,)),
+    "eager": (eager, 3, (lambda b, n: torch.arange(n).flip(0).mul(-0.1).expand(b, 1, n, n),)),
+    "time major": (time_major, 3, ()),
+    "grouped": (grouped, 3, ()),
+    "one more": (one_more, 3, ()),
+}
+
+
+def opened(case, batch, length, dtype):
+    """Return inputs of a case, and the axes of them that are open."""
+    _, count, masks = OPEN[case]
+    first, second = (length, batch) if case == "time major" else (batch, length)
+    width = 96 * (4 - count) if count == 1 else 96
+    tensors = [torch.randn(first, second, width) for _ in range(count)]
+    masks = [make(batch, length).contiguous() for make in masks]
+    given = [as_dtype(x, dtype) for x in (*tensors, *masks)]
+    axes = {0: BATCH, 1: LENGTH} if case != "time major" else {0: LENGTH, 1: BATCH}
+    of_mask = [{0: BATCH} | {a: LENGTH for a in (2, 3) if m.shape[a] > 1} for m in masks]
+    return given, (*[axes] * count, *of_mask)
+
+
 @pytest.mark.grid
-@pytest.mark.parametrize("dims", [{0: Dim("batch")}, {0: Dim("batch"), 1: Dim("length")}])
-def test_open_extents_stay_three_kernels(dims):
-    inputs = tuple(torch.randn(2, 17, 96).half() for _ in range(3))
+@needs_nvrtc
+@pytest.mark.parametrize(("case", "dtype"), each(OPEN, (torch.float16, torch.bfloat16)))
+def test_open_extents_are_one_kernel_too(case, dtype):
+    turn = list(OPEN).index(case) + (dtype is torch.bfloat16)
+    torch.manual_seed(0)
+    function, *_ = OPEN[case]
+    inputs, dims = opened(case, 3, 37, dtype)
     library = ts.compile(
-        Use(sdpa), inputs, dynamic_shapes=((dims,) * 3,), target="cuda:sm_90", config=CONFIG
+        Use(function), tuple(inputs), dynamic_shapes=(dims,), target="cuda:sm_90", config=CONFIG
     )
-    assert not any(kernel.function.startswith("attention") for kernel in library.kernels)
+    fused = [kernel for kernel in library.kernels if kernel.function.startswith("attention")]
+    assert len(fused) == 1, library.kernels
+    bound = 6 * ERROR[str(dtype).removeprefix("torch.")]
+    for length in (LENGTHS[turn % 5], LENGTHS[(turn + 2) % 5]):
+        given, _ = opened(case, 1 + length % 3, length, dtype)
+        found = emulate(library, *map(array, given))
+        assert not found.report.findings, found.report.findings
+        exact = function(*(as_dtype(x, torch.float64) for x in given))
+        np.testing.assert_allclose(found.outputs[0].astype("f8"), exact.numpy(), rtol=0, atol=bound)

@@ -101,10 +101,10 @@ class Attention(torch.nn.Module):
 @pytest.mark.grid
 @pytest.mark.parametrize("dims", [{0: Dim("batch")}, {0: Dim("batch"), 1: Dim("length")}])
 def test_attention_of_open_extents_is_tiled_and_its_heads_are_read_in_place(dims):
-    inputs = tuple(torch.randn(2, 17, 48).half() for _ in range(3))
+    inputs = tuple(torch.randn(2, 17, 48) for _ in range(3))
     library = ts.compile(Attention(), inputs, dynamic_shapes=(dims,) * 3, target="cuda:sm_90")
     rules = [kernel.rule for kernel in library.kernels]
-    assert rules.count("TileTensorCore") == 2
+    assert rules.count("TileScalar") == 2
     assert "Rows" in rules
     assert "Stock" not in rules
     assert sum("transpose" in kernel.function for kernel in library.kernels) == 1

@@ -10,24 +10,22 @@ import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention_source import WARP_ROWS, attention_source
 from tvm_sparse.ops.cuda.product import element, neighbours
-from tvm_sparse.ops.cuda.tile import VECTOR_BITS, unflat
-from tvm_sparse.ops.marks import FUSION, OPAQUE, int64
+from tvm_sparse.ops.cuda.tile import VECTOR_BITS, round_up, unflat
+from tvm_sparse.ops.marks import FUSION, OPAQUE, flat, int64
 
 WIDEST = 128
 """Elements of a head, at most: more sums than a thread has registers for."""
 
 LANES = 32
 
-MOST_ROWS = 65535 * WARP_ROWS
-"""Queries of an item, at most: a grid has no more blocks along its second axis."""
-
-MOST_SCORES = 2**31 - 1
-"""Scores of an item, at most: 32 bits count them."""
+MOST = 2**31 - 1
+"""Queries of all items, and keys of one, at most: 32 bits count them."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class Attention:
     ----------
     query, key, value
         Views of ``lead`` items of ``(rows, width)``, ``(keys, width)`` and ``(keys, width)``.
-        Their leading axes broadcast to ``lead`` as NumPy's do. Static extents.
+        Their leading axes broadcast to ``lead`` as NumPy's do. All extents but the width may be
+        symbolic: symbols are extents of the views' tensors.
     lead
         The items: axes of a batch and of its heads.
     order
@@ -55,45 +54,49 @@ class Attention:
     query: View
     key: View
     value: View
-    lead: tuple[int, ...]
+    lead: tuple[Any, ...]
     order: tuple[int, ...]
-    mask: tuple[int, ...] | None = None
+    mask: tuple[Any, ...] | None = None
     scale: float = 1.0
     safe: bool = False
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> Any:
         """Queries of an item."""
-        return int(self.query.shapes[-1][-2])
+        return self.query.shapes[-1][-2]
 
     @property
-    def keys(self) -> int:
+    def keys(self) -> Any:
         """Keys of an item."""
-        return int(self.key.shapes[-1][-2])
+        return self.key.shapes[-1][-2]
 
     @property
-    def width(self) -> int:
+    def width(self) -> Any:
         """Elements of a head."""
-        return int(self.query.shapes[-1][-1])
+        return self.query.shapes[-1][-1]
 
     @property
-    def output(self) -> tuple[int, ...]:
+    def output(self) -> tuple[Any, ...]:
         """Shape of the result in memory."""
         shape = (*self.lead, self.rows, self.width)
         return tuple(shape[axis] for axis in self.order)
 
     def fits(self, dtype: str) -> bool:
         """Whether there is a kernel: vectors are side by side and aligned, rows evenly apart."""
-        empty = 0 in (self.rows, self.keys, *self.lead)
-        alike = self.value.shapes[-1][-2:] == (self.keys, self.width)
-        if self.width % WARP_ROWS or self.width > WIDEST or empty or not alike:
+        views, known = (self.query, self.key, self.value), isinstance(self.width, int)
+        if not known or self.width % WARP_ROWS or self.width > WIDEST:
             return False
-        if self.order[-1] != len(self.lead) + 1:
+        empty = any(isinstance(e, int) and e == 0 for e in (self.rows, self.keys, *self.lead))
+        columns = (self.key.shapes[-1][-2:], self.value.shapes[-1][-2:])
+        alike = all(_same(own, (self.keys, self.width)) for own in columns)
+        if empty or not alike or self.order[-1] != len(self.lead) + 1:
             return False
-        if self.rows > MOST_ROWS or self.rows * self.keys > MOST_SCORES:
+        fixed = [e for e in (self.rows, *self.lead) if isinstance(e, int)]
+        if math.prod(fixed) > MOST or (isinstance(self.keys, int) and self.keys > MOST):
+            return False
+        if self.mask is not None and not _broadcasts(self.mask, (*self.lead, self.rows, self.keys)):
             return False
         whole = VECTOR_BITS // 16
-        views = (self.query, self.key, self.value)
         return all(neighbours(v, -1, dtype) == whole and _apart(v) is not None for v in views)
 
 
@@ -105,7 +108,7 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
     """
     masked = a.mask is not None
     name, source = attention_source(dtype, a.width, warps=warps, masked=masked, safe=a.safe)
-    blocks, items = -(-a.rows // (WARP_ROWS * warps)), math.prod(a.lead)
+    blocks, items = round_up(a.rows, WARP_ROWS * warps) // (WARP_ROWS * warps), math.prod(a.lead)
     views = (a.query, a.key, a.value)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
@@ -118,14 +121,13 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
             T.reads(*map(_all, inputs if mask is None else [*inputs, mask]))
             T.writes(_all(y))
             with (
-                _bound("blockIdx.x", items) as item,
-                _bound("blockIdx.y", blocks) as block,
+                _bound("blockIdx.x", items * blocks) as part,
                 _bound("threadIdx.x", LANES * warps),
             ):
-                place = (*unflat(item, a.lead), 0, 0)
+                place = (*unflat(part // blocks, a.lead), 0, 0)
 
                 def first(buffer: Any, view: View) -> Any:
-                    return T.address_of(buffer[element(view, place, ((item, items),))])
+                    return T.address_of(buffer[element(view, place, ((part, items * blocks),))])
 
                 seen = [first(x, view) for x, view in zip(inputs, views, strict=True)]
                 operands = [
@@ -133,37 +135,63 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
                     *seen,
                     seen[0] if a.mask is None else first(mask, View(a.mask)),
                     tirx.const(a.scale, FLOAT_SUMS),
-                    tirx.Cast("int32", block),
+                    _int32(part % blocks),
                 ]
                 numbers = (a.rows, a.keys, _row_step(a), *map(_apart, views), *_mask_steps(a))
-                operands += [tirx.const(number, "int32") for number in numbers]
+                operands += map(_int32, numbers)
                 T.evaluate(T.cuda.func_call(name, *operands, source_code=source))
     return builder.get()
 
 
-def _bound(axis: str, extent: int) -> Any:
-    return T.thread_binding(0, tirx.const(extent, "int64"), thread=axis)
+def _bound(axis: str, extent: Any) -> Any:
+    return T.thread_binding(tirx.const(0, "int64"), *int64((extent,)), thread=axis)
 
 
-def _mask_steps(a: Attention) -> tuple[int, int]:
+def _int32(number: Any) -> Any:
+    return tirx.const(number, "int32") if isinstance(number, int) else tirx.Cast("int32", number)
+
+
+def _same(extents: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether extents are equal, whatever symbols stand for."""
+    return all(map(Analyzer().can_prove_equal, extents, others))
+
+
+def _broadcasts(mask: tuple[Any, ...], scores: tuple[Any, ...]) -> bool:
+    """Whether each extent of a mask is that of the scores, or known to be one."""
+    aligned = zip(mask, scores[len(scores) - len(mask) :], strict=True)
+    return all(_is_one(own) or Analyzer().can_prove_equal(own, extent) for own, extent in aligned)
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def _mask_steps(a: Attention) -> tuple[Any, int]:
     """Return how many elements of the mask rows and keys are apart: none where it has one."""
     shape = (1, 1, *(a.mask or ()))
-    rows = shape[-1] if shape[-2] > 1 else 0
-    return rows, int(shape[-1] > 1)
+    rows = 0 if _is_one(shape[-2]) else shape[-1]
+    return rows, int(not _is_one(shape[-1]))
 
 
 def _all(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, int(extent)) for extent in buffer.shape)]
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
 
-def _apart(view: View) -> int | None:
+def _apart(view: View) -> Any | None:
     """Return how many elements two rows of a view are apart; None if that differs."""
-    steps = np.diff(view.places()[..., 0], axis=-1)
+    sample = view.sample()
+    steps = np.diff(sample.places()[..., 0], axis=-1)
     first = int(steps.flat[0]) if steps.size else 0
-    return first if (steps == first).all() else None
+    if not (steps == first).all():
+        return None
+    if sample.shape == view.shape:
+        return first
+    lead = [0] * (len(view.shapes[-1]) - 2)
+    one, other = (flat(view.source([*lead, row, 0]), view.shape) for row in (1, 0))
+    return Analyzer().simplify(one - other)
 
 
-def _row_step(a: Attention) -> int:
+def _row_step(a: Attention) -> Any:
     """Return how many elements two rows of an item's result are apart."""
     axis = a.order.index(len(a.lead))
     return math.prod(a.output[axis + 1 :])

@@ -80,7 +80,7 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
     for (int side = 0; side < 2; ++side) {{
       const int row = first + side * 8;
       const {type}* added =
-          mask + (row < rows ? row : 0) * mask_row + (at * STEP + low) * mask_key;
+          mask + (long long)(row < rows ? row : 0) * mask_row + (at * STEP + low) * mask_key;
       float largest = most[side];
 #pragma unroll
       for (int i = 0; i < STEP / 4; ++i) {{

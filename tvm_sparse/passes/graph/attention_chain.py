@@ -11,7 +11,7 @@ from tvm import relax
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import HALVES
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, shape_of
+from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, same_shape, shape_of
 
 EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equal")
 """How PyTorch's ``_safe_softmax`` asks for rows whose scores are all minus infinity."""
@@ -72,7 +72,7 @@ def _masked(
     if op_name(call) != "add":
         return scores, None
     for own, mask in (call.args, reversed(call.args)):
-        whole = shape_of(own) == shape_of(call) and str(mask.ty.dtype) == dtype
+        whole = same_shape(shape_of(own), shape_of(call)) and str(mask.ty.dtype) == dtype
         if whole and _product_of(rewriter, _scaled(rewriter, own, [])[0], dtype) is not None:
             inner.append(scores)
             return own, mask

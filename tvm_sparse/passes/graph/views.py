@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_sparse.ops.contractions.batch_matmul import View
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, shape_of, static_shape
+from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    op_name,
+    same_extent,
+    shape_of,
+    static_shape,
+)
+
+Shape: TypeAlias = tuple[Any, ...]
+"""Extents, symbolic ones among them."""
+
+Seen: TypeAlias = tuple[View, Any]
+"""An operand as a view, and what is viewed."""
+
+Names: TypeAlias = list[tuple[Any, tirx.Var]]
+"""Computed extents, and the variables that stand for them in views."""
 
 
 def seen(
@@ -40,12 +56,13 @@ def step_of(
 ) -> tuple[str, tuple[Any, ...]] | None:
     """Return the step of a view that ``call``, with a result of ``shape``, is, if it is one.
 
-    Slices have static extents.
+    Axes that are sliced have known extents.
     """
     name = op_name(call)
     if name not in ("reshape", "permute_dims", "strided_slice"):
         return None
-    if shape_of(call.args[0]) is None:
+    before = shape_of(call.args[0])
+    if before is None:
         return None
     if name == "reshape":
         return name, shape
@@ -53,27 +70,71 @@ def step_of(
         axes = call.attrs.axes
         order = range(len(shape))[::-1] if axes is None else axes
         return name, tuple(int(a) % len(shape) for a in order)
-    before = static_shape(call.args[0])
-    if before is None or static_shape(call) is None:
-        return None
-    begins = begins_of(call, before, shape)
+    begins = begins_of(call, tuple(before), shape)
     return None if begins is None else (name, (*begins, *shape))
 
 
-def begins_of(
-    call: relax.Call, before: tuple[int, ...], after: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown."""
+def begins_of(call: relax.Call, before: Shape, after: Shape) -> tuple[int, ...] | None:
+    """Return where a slice begins on each axis, ``None`` if it skips or its bounds are unknown.
+
+    Open axes are those that it leaves whole.
+    """
     axes, starts, _ends, *strides = (_numbers(a) for a in call.args[1:])
     if None in (*axes, *starts) or any(set(s) != {1} for s in strides):
         return None
     begins = [0] * len(before)
     for axis, start in zip(axes, starts, strict=True):
         end = before[axis]
-        begins[axis] = min(max(start + end if start < 0 else start, 0), end)
-    inside = all(b + n <= e for b, n, e in zip(begins, after, before, strict=True))
+        if isinstance(end, int):
+            begins[axis] = min(max(start + end if start < 0 else start, 0), end)
+        elif start:
+            return None
+    inside = all(map(_inside, begins, after, before))
     return tuple(begins) if inside else None
+
+
+def _inside(begin: int, extent: Any, end: Any) -> bool:
+    """Whether a slice ends where its axis does, or before."""
+    if isinstance(extent, int) and isinstance(end, int):
+        return begin + extent <= end
+    return begin == 0 and same_extent(extent, end)
 
 
 def _numbers(values: relax.Tuple) -> list[Any]:
     return [int(v.value) if hasattr(v, "value") else None for v in values.fields]
+
+
+def whole(operand: Any) -> Seen:
+    """Return an operand as it is, seen through nothing."""
+    return View(tuple(shape_of(operand) or ())), operand
+
+
+def named(output: Shape, *operands: Seen) -> tuple[Shape, list[Seen], Names] | None:
+    """Return what a function has, with a variable in the place of each computed extent, and these.
+
+    None where an extent cannot be told from those of the operands.
+    """
+    names = computed_extents(extent for view, _ in operands for extent in view.shape)
+
+    def renamed(extents: Shape) -> Shape:
+        return tuple(e if isinstance(e, int) else with_variables(e, names) for e in extents)
+
+    def view(seen_: View) -> View:
+        steps = (
+            (step, argument if step == "permute_dims" else renamed(argument))
+            for step, argument in seen_.steps
+        )
+        return View(renamed(seen_.shape), tuple(steps))
+
+    output, views = renamed(output), [view(seen_) for seen_, _ in operands]
+    known = [(one, operand) for one, (_, operand) in zip(views, operands, strict=True)]
+    return (output, known, names) if _bound(output, *views) else None
+
+
+def _bound(output: Shape, *operands: View) -> bool:
+    """Whether each symbol is an extent of an operand, which tells what it is."""
+    plain = [e for view in operands for e in view.shape if isinstance(e, tirx.Var)]
+    shapes = [output, *(shape for view in operands for shape in view.shapes)]
+    extents = [extent for shape in shapes for extent in shape if not isinstance(extent, int)]
+    used = [var for extent in extents for var in tirx.analysis.undefined_vars(extent)]
+    return all(any(var.same_as(known) for known in plain) for var in used)

@@ -14,15 +14,16 @@ from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention import Attention, attention
 from tvm_sparse.passes.canonical.left_products import MATRIX
 from tvm_sparse.passes.graph.attention_chain import Chain, attention_chain
+from tvm_sparse.passes.graph.computed_extents import with_extents
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
     call_function,
     count_uses,
     op_name,
     rewrite,
-    static_shape,
+    shape_of,
 )
-from tvm_sparse.passes.graph.views import seen
+from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, whole
 from tvm_sparse.selection.cuda.attention_choice import attention_warps
 
 
@@ -34,7 +35,7 @@ class FuseAttention:
     before: ``astype(matmul(softmax(matmul(q, k) * scale + mask), v))``
     after:  ``call_tir(attention, (q, k, v, mask))``
 
-    Transpositions and reshapes around it are read and written in place. Extents are static.
+    Transpositions, reshapes and slices around it are read and written in place.
     """
 
     target: tvm.target.Target
@@ -50,35 +51,34 @@ class _Fuse:
 
     target: tvm.target.Target
     uses: dict[Any, int]
-    made: dict[Any, tuple[Attention, str]] = field(default_factory=dict)
+    made: dict[Any, tuple[Attention, str, Names]] = field(default_factory=dict)
 
     def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) == "permute_dims":
             return self._turned(rewriter, call)
-        if op_name(call) not in ("astype", "matmul") or static_shape(call) is None:
+        shape = tuple(shape_of(call) or ())
+        if op_name(call) not in ("astype", "matmul") or not shape:
             return None
         chain = attention_chain(rewriter, call)
-        found = None if chain is None else _operands(rewriter, chain)
+        found = None if chain is None else _operands(rewriter, chain, shape)
         if chain is None or found is None or not self._alone(chain):
             return None
-        shape, dtype = static_shape(call) or (), str(call.ty.dtype)
-        query, key, value = (view for view, _ in found)
-        mask = static_shape(chain.mask) if chain.mask is not None else None
+        shape, (query, key, value, *mask), names = found
+        dtype = str(call.ty.dtype)
         a = Attention(
-            query,
-            key,
-            value,
+            query[0],
+            key[0],
+            value[0],
             lead=shape[:-2],
             order=tuple(range(len(shape))),
-            mask=mask,
+            mask=mask[0][0].shape if mask else None,
             scale=chain.scale,
             safe=chain.safe,
         )
-        known = supported(Numerics.uniform(dtype), self.target)
-        if not known or (mask is None) != (chain.mask is None) or not a.fits(dtype):
+        if not supported(Numerics.uniform(dtype), self.target) or not a.fits(dtype):
             return None
-        own = [*(operand for _, operand in found), *([] if chain.mask is None else [chain.mask])]
-        return self._emit(rewriter, a, dtype, own, call)
+        operands = [operand for _, operand in found[1]]
+        return self._emit(rewriter, (a, dtype, names), operands, call)
 
     def _alone(self, chain: Chain) -> bool:
         """Whether nothing else reads what would not be stored."""
@@ -93,30 +93,43 @@ class _Fuse:
         made = self.made.get(before.args[0]) if op_name(before) == "call_tir" else None
         if made is None:
             return None
-        a, dtype = made
+        a, dtype, names = made
         order = tuple(int(axis) % len(a.order) for axis in call.attrs.axes)
         turned = replace(a, order=order)
         if order[-1] != len(order) - 1 or a.order != tuple(sorted(a.order)):
             return None
-        return self._emit(rewriter, turned, dtype, list(before.args[1].fields), call)
+        operands = list(before.args[1].fields)
+        return self._emit(rewriter, (turned, dtype, names), operands, call)
 
     def _emit(
-        self, rewriter: Rewriter, a: Attention, dtype: str, operands: list[Any], call: relax.Call
+        self,
+        rewriter: Rewriter,
+        made: tuple[Attention, str, Names],
+        operands: list[Any],
+        call: relax.Call,
     ) -> relax.Call:
+        a, dtype, names = made
         func = s_tir.renew_defs(attention(a, dtype, attention_warps(a, self.target)))
+        func = with_extents(func, names)
         emitted = call_function(rewriter, func, operands, call.ty, "attention")
-        self.made[emitted.args[0]] = a, dtype
+        self.made[emitted.args[0]] = made
         return emitted
 
 
-def _operands(rewriter: Rewriter, chain: Chain) -> list[tuple[View, Any]] | None:
-    """Return query, key and value as views of ``(..., rows, width)``."""
+def _operands(
+    rewriter: Rewriter, chain: Chain, output: Shape
+) -> tuple[Shape, list[Seen], Names] | None:
+    """Return query, key and value as views of ``(..., rows, width)``, and the mask, as named."""
     found = []
     for operand, turned in ((chain.query, False), (chain.key, True), (chain.value, False)):
-        view = seen(rewriter, operand)
+        view = seen(rewriter, operand, symbols=True)
         if view is None or len(view[0].shapes[-1]) < MATRIX:
             return None
         *lead, row, column = range(len(view[0].shapes[-1]))
         last = (("permute_dims", (*lead, column, row)),) if turned else ()
         found.append((View(view[0].shape, (*view[0].steps, *last)), view[1]))
-    return found
+    if chain.mask is not None:
+        if shape_of(chain.mask) is None:
+            return None
+        found.append(whole(chain.mask))
+    return named(output, *found)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import Numerics
@@ -16,7 +16,7 @@ from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.cuda.product import product
 from tvm_sparse.passes.bytes.byte_products import byte_product
 from tvm_sparse.passes.canonical.left_products import MATRIX
-from tvm_sparse.passes.graph.computed_extents import computed_extents, with_extents, with_variables
+from tvm_sparse.passes.graph.computed_extents import with_extents
 from tvm_sparse.passes.graph.convolution import numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -26,7 +26,7 @@ from tvm_sparse.passes.graph.rewrite import (
     op_name,
     shape_of,
 )
-from tvm_sparse.passes.graph.views import seen, step_of
+from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, step_of, whole
 from tvm_sparse.passes.shrink.group_products import ZEROS
 from tvm_sparse.passes.shrink.unfold_lines import MOST_COLUMNS
 from tvm_sparse.selection.cuda.product_choice import product_tile
@@ -36,16 +36,6 @@ LAYOUTS = ("reshape", "permute_dims")
 
 Views: TypeAlias = tuple[View, View, View]
 """How a product of two activations sees its operands, and how its result is seen."""
-
-
-Shape: TypeAlias = tuple[Any, ...]
-"""Extents, symbolic ones among them."""
-
-Seen: TypeAlias = tuple[View, Any]
-"""An operand as a view, and what is viewed."""
-
-Names: TypeAlias = list[tuple[Any, tirx.Var]]
-"""Computed extents, and the variables that stand for them in views."""
 
 Made: TypeAlias = tuple[Views, Numerics, Names]
 """A product of ours: its views, what it computes with, and the names of computed extents."""
@@ -70,10 +60,10 @@ class Products:
         static = all(isinstance(extent, int) for shape in shapes for extent in shape)
         names: Names = []
         if not static:
-            found = _named(output, left, right) or _named(output, *map(_whole, call.args))
+            found = named(output, left, right) or named(output, *map(whole, call.args))
             if found is None:
                 return None
-            output, left, right, names = found
+            output, (left, right), names = found
         if static and (integers := self.of_bytes(rewriter, call)) is not None:
             return integers
         return self.of_views(rewriter, call, (left, right), output, names)
@@ -170,39 +160,3 @@ def constant_operands(
         odd = short if value.shape[-1] <= MOST_COLUMNS else "no convolution has its extents"
         why = "few zeros" if zeros < ZEROS else odd
         yield layer_name(weight), value, f"{side}, {why}: multiplied as activations are"
-
-
-def _whole(operand: Any) -> Seen:
-    """Return an operand as it is, seen through nothing."""
-    return View(tuple(shape_of(operand) or ())), operand
-
-
-def _named(output: Shape, left: Seen, right: Seen) -> tuple[Shape, Seen, Seen, Names] | None:
-    """Return what a product has, with a variable in the place of each computed extent, and these.
-
-    None where an extent cannot be told from those of the operands.
-    """
-    names = computed_extents((*left[0].shape, *right[0].shape))
-
-    def renamed(extents: Shape) -> Shape:
-        return tuple(e if isinstance(e, int) else with_variables(e, names) for e in extents)
-
-    def view(seen_: View) -> View:
-        steps = (
-            (step, argument if step == "permute_dims" else renamed(argument))
-            for step, argument in seen_.steps
-        )
-        return View(renamed(seen_.shape), tuple(steps))
-
-    output, one, other = renamed(output), view(left[0]), view(right[0])
-    found = output, (one, left[1]), (other, right[1]), names
-    return found if _bound(output, one, other) else None
-
-
-def _bound(output: tuple[Any, ...], *operands: View) -> bool:
-    """Whether each symbol of a product is an extent of an operand, which tells what it is."""
-    plain = [e for view in operands for e in view.shape if isinstance(e, tirx.Var)]
-    shapes = [output, *(shape for view in operands for shape in view.shapes)]
-    extents = [extent for shape in shapes for extent in shape if not isinstance(extent, int)]
-    used = [var for extent in extents for var in tirx.analysis.undefined_vars(extent)]
-    return all(any(var.same_as(known) for known in plain) for var in used)
