@@ -10,6 +10,8 @@ import numpy as np
 from tvm_sparse.errors import InputError
 
 _FLOATS = {
+    "float8_e4m3fn": (0x7F, 0x7F),
+    "float8_e5m2": (0x7F, 0x7C),
     "float16": (0x7FFF, 0x7C00),
     "bfloat16": (0x7FFF, 0x7F80),
     "float32": (0x7FFFFFFF, 0x7F800000),
@@ -33,8 +35,8 @@ def as_unsigned(array: np.ndarray) -> np.ndarray:
 def bit_masks(dtype: np.dtype, where: str) -> tuple[int, int]:
     """Return the bits that make a value nonzero, and those that are all ones in NaN and infinity.
 
-    The second mask is 0 for integers. Other types than floats of 16 to 64 bits (bf16 too),
-    integers and bool are refused.
+    The second mask is 0 for integers. Other types than floats of 8 to 64 bits (bf16 too),
+    integers and bool are refused: in some of fp8, the sign alone is no zero.
     """
     if dtype.name in _FLOATS:
         return _FLOATS[dtype.name]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
-import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
+import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16 and fp8
 import numpy as np
 
 FLOAT_SUMS = "float32"
@@ -37,7 +38,8 @@ def is_signed(dtype: str) -> bool:
 
 def bits_of(dtype: str) -> int:
     """Return the bits that a value of ``dtype`` has in memory."""
-    return 8 if dtype == "bool" else int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    found = re.search(r"\d+", dtype)
+    return int(found[0]) if found else 8  # bool
 
 
 def vector_type(dtype: str, lanes: int) -> str:
@@ -88,6 +90,11 @@ class Numerics:
     def floating(self) -> bool:
         """Whether activations, weights and results are floats."""
         return all(map(is_float, (self.activation, self.weight, self.output)))
+
+    @property
+    def widens(self) -> bool:
+        """Whether weights are floats of fewer bits than the sums."""
+        return is_float(self.weight) and self.weight != self.accumulate
 
     def with_weights(self, dtype: str) -> Numerics:
         """Return the same with weights stored as ``dtype``."""

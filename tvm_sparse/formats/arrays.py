@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import ml_dtypes  # noqa: F401 - NumPy then knows them
 import numpy as np
 import numpy.typing as npt
 
@@ -51,8 +52,8 @@ def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
 
 
 def itemsize(dtype: npt.DTypeLike) -> int:
-    """Return the bytes of a value; also of ``"bfloat16"``, which NumPy alone does not know."""
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    """Return the bytes of a value; also of bfloat16 and fp8, which NumPy alone does not know."""
+    return np.dtype(dtype).itemsize
 
 
 def index_dtype(choices: int) -> np.dtype:

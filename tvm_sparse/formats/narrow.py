@@ -1,4 +1,4 @@
-"""Any format with its values in half precision, where that loses nothing."""
+"""Any format with its values in a type of fewer bits, where that loses nothing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_sparse.base.numerics import FLOAT32, HALVES, bits_of
+from tvm_sparse.base.numerics import FLOAT32, bits_of, is_float
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.arrays import chunks
 from tvm_sparse.formats.protocol import ExactFormat
 
-WHERE = "half-precision values"
+WHERE = "narrow values"
 WIDE = FLOAT32.weight
-HALF_BITS = bits_of(HALVES[0])
 
 
 @dataclass(frozen=True)
 class NarrowFormat:
-    """``inner`` with its array ``values`` as ``stored``: ``float16``, or ``bfloat16`` as uint16.
+    """``inner`` with its array ``values`` as ``stored``, a type of floats of fewer than 32 bits.
 
-    Only for matrices whose every value is exact in ``stored``: networks trained or saved in half
-    precision. Sums stay fp32, so results are those of fp32 format.
+    Values that NumPy alone does not know (``bfloat16``, ``float8_e4m3fn``) are unsigned integers
+    with their bits. Only for matrices whose every value is exact in ``stored``: networks trained or
+    saved so. Parts of values that several slots share may be rounded, to the smallest ones. Sums
+    stay fp32, so results are those of fp32 format.
     """
 
     inner: ExactFormat
@@ -30,12 +31,12 @@ class NarrowFormat:
 
     def __post_init__(self) -> None:
         """Refuse other types."""
-        if self.stored not in HALVES:
-            raise UnsupportedError(WHERE, f"'{self.stored}'", " or ".join(HALVES))
+        if not is_float(self.stored) or bits_of(self.stored) >= bits_of(WIDE):
+            raise UnsupportedError(WHERE, f"'{self.stored}'", f"floats smaller than {WIDE}")
 
     def nbytes(self, dtype: npt.DTypeLike = FLOAT32.weight) -> int:
-        """Return the bytes of all arrays; values take two each, whatever ``dtype``."""
-        return int(self.inner.nbytes("float16"))
+        """Return the bytes of all arrays, whatever ``dtype``."""
+        return int(self.inner.nbytes(self.stored))
 
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix``; raise if a value is not exact in ``stored``."""
@@ -60,15 +61,16 @@ def exact(matrix: np.ndarray, stored: str) -> bool:
 
 
 def narrow(values: np.ndarray, stored: str) -> np.ndarray:
-    """Return fp32 ``values`` in ``stored``; bfloat16 by its bits, cut off."""
-    if stored == "float16":
-        return values.astype(np.float16)
-    bits = np.ascontiguousarray(values, WIDE).view(np.uint32)
-    return (bits >> np.uint32(HALF_BITS)).astype(np.uint16)
+    """Return fp32 ``values`` in ``stored``; by their bits if NumPy alone does not know it."""
+    found = np.ascontiguousarray(values, WIDE).astype(stored)
+    return found if _known(stored) else found.view(f"u{found.dtype.itemsize}")
 
 
 def widen(values: np.ndarray, stored: str) -> np.ndarray:
     """Undo :func:`narrow`."""
-    if stored == "float16":
-        return values.astype(WIDE)
-    return (values.astype(np.uint32) << np.uint32(HALF_BITS)).view(WIDE)
+    return (values if _known(stored) else values.view(stored)).astype(WIDE)
+
+
+def _known(stored: str) -> bool:
+    """Whether NumPy alone knows the type."""
+    return stored == "float16"

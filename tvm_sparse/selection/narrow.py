@@ -47,7 +47,7 @@ def stored(
     Operators whose sums are made ``in_tiles`` add less to activations.
     """
     c = contraction
-    if c.numerics.weight in HALVES:
+    if c.numerics.widens:
         return NarrowFormat(format, c.numerics.weight)
     engine = (tile_engine_of if in_tiles else engine_of)(c.numerics, target)
     if engine.corrects(c.zero_point):

@@ -31,12 +31,12 @@ from tvm_sparse.ops.marks import (
 def dense(contraction: Contraction, format: DenseFormat, target: Target) -> tirx.PrimFunc:
     """Return ``f(X, values, Y)``: ``Y[..., o] = sum_tc X[..., t, c] * W[o, t, c]``.
 
-    Where lanes multiply several columns at once, it is a loop nest of whole vectors. Shapes: ``X``
-    and ``Y`` as the contraction says, ``values`` as ``DenseFormat.encode`` gives.
+    Where lanes multiply several columns at once, or widen weights, it is a loop nest of whole
+    vectors. Shapes: ``X`` and ``Y`` as the contraction says, ``values`` as the format gives.
     """
     c, lanes = contraction, format.lanes
     engine = engine_of(c.numerics, target)
-    if engine.depth > 1:
+    if engine.depth > 1 or c.numerics.widens:
         return loop_nest(c, DenseWeights(c, format), target, numbered=True)
     x = te.placeholder(int64(c.input_shape), c.dtype, "X")
     w = te.placeholder(int64((format.row_blocks, format.cols, lanes)), engine.held, "V")

@@ -31,6 +31,7 @@ from tvm_sparse.selection.cpu.assumptions import (
     VECTOR_LOOP,
 )
 from tvm_sparse.selection.cpu.shifted_rows import shifted_candidate
+from tvm_sparse.selection.narrow import stored
 
 ACCUMULATORS = 16
 """Vectors of sums that a tile has at most."""
@@ -103,7 +104,8 @@ def compressed_candidate(
     )
     func = compressed_rows(contraction, format, target, vectors)
     penalty = rows_penalty(contraction, cover, vectors, target)
-    return Candidate(name, format, func, cover.fraction, penalty, nest="lanes along the batch")
+    held = stored(format, contraction, target)
+    return Candidate(name, held, func, cover.fraction, penalty, nest="lanes along the batch")
 
 
 def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:
