@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 from torch.nn import functional
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
+from tests.emulation.exact import integers, sample
 from tests.emulation.networks import Attention
+from tvm_sparse.selection.cuda import library_options
 from tvm_sparse.testing import emulate
 
 pytestmark = needs_nvrtc
@@ -30,13 +33,14 @@ NONE, BIAS = 1, 4
 class Perceptron(nn.Module):
     """A bias and GELU, a bias and a residual, ReLU without a bias, a bias alone."""
 
-    def __init__(self):
+    def __init__(self, *, gelu=True):
         super().__init__()
+        self.act = functional.gelu if gelu else torch.relu
         self.first, self.second = nn.Linear(48, 72), nn.Linear(72, 48)
         self.third, self.last = nn.Linear(48, 24, bias=False), nn.Linear(24, 40)
 
     def forward(self, x):
-        y = self.second(functional.gelu(self.first(x))) + x
+        y = self.second(self.act(self.first(x))) + x
         return self.last(torch.relu(self.third(y)))
 
 
@@ -141,6 +145,37 @@ def test_a_transformer_block(dtype, libraries, log):
     model, x = Attention().to(dtype), torch.randn(2, 12, 64).to(dtype)
     equal_to_eager(model, x, libraries=libraries)
     assert len({c.size for c in calls(log)}) == (4 if libraries else 0)
+
+
+LEAST = 32
+"""Rows from which the library is asked in tests of open rows."""
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("libraries", [True, False])
+def test_open_rows_are_the_librarys_where_they_are_many(dtype, libraries, log, monkeypatch):
+    monkeypatch.setattr(library_options, "fewest", lambda *_: LEAST)
+    batch, length = Dim("batch", max=64), Dim("length", max=512)
+    model, x = integers(Perceptron(gelu=False).to(dtype)), sample((3, 37, 48), dtype)
+    library = ts.compile(
+        model,
+        (x,),
+        dynamic_shapes=({0: batch, 1: length},),
+        target="cuda:sm_90",
+        config=ts.Config(force=LIBRARY),
+    )
+    few, many = ((1, 1), (3, 11)), ((1, LEAST - 1), (2, LEAST // 2), (1, 67))
+    for size in many if libraries else few:
+        log.write_text("")
+        part = sample((*size, 48), dtype)
+        emulation = emulate(library, *arrays(part), libraries=libraries)
+        assert not emulation.report.findings, emulation.report.findings
+        got = torch.from_numpy(emulation.outputs[0].astype("f4"))
+        assert torch.equal(got, model(part).float())
+        rows = size[0] * size[1]
+        asked = [call.size[0] for call in calls(log)]
+        assert set(asked) == ({rows} if libraries and rows >= LEAST else set())
 
 
 def test_pointwise_convolutions_are_products_too(log):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from tvm import tirx
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc, target
@@ -12,6 +13,12 @@ from tvm_sparse.base.numerics import FLOAT32, Numerics
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.candidates import dense_candidate, dense_candidates
+from tvm_sparse.selection.cuda import library_options
+from tvm_sparse.selection.cuda.chip import chip
+from tvm_sparse.selection.cuda.demand import seconds as demand_seconds
+from tvm_sparse.selection.cuda.tile_choice import choose_tile
+from tvm_sparse.selection.cuda.tile_demand import Staging
+from tvm_sparse.selection.cuda.tile_option import stored_demand
 
 HALF = Numerics.uniform("float16")
 
@@ -75,10 +82,28 @@ def test_nobody_forces_what_is_not_allowed():
         ts.compile(nn.Linear(64, 64), (torch.zeros(32, 64),), target="cuda:sm_90", config=config)
 
 
-@needs_nvrtc
-def test_open_extents_are_ours():
-    model, x = nn.Linear(64, 64).half(), torch.zeros(32, 64).half()
-    dims = ({0: torch.export.Dim("rows", min=2, max=64)},)
-    config = ts.Config(force={"*": "cublaslt"})
-    with pytest.raises(InputError, match="does not fit 'cublaslt'"):
-        ts.compile(model, (x,), dynamic_shapes=dims, target="cuda:sm_90", config=config)
+def test_open_rows_are_the_librarys_from_where_it_is_faster():
+    rows = tirx.Var("rows", "int64")
+    found = offered((rows,))
+    assert found["cublaslt"].cost < found["dense"].cost == 1
+    least = library_options.fewest(
+        Contraction((rows,), 768, 3072, numerics=HALF), chip(target("sm_90"))
+    )
+    assert 16 < least < 4096
+    assert f"from {least} rows on" in found["cublaslt"].rival
+    assert list(offered((rows,), numerics=FLOAT32)) == ["dense"]
+
+
+def test_open_rows_have_a_tile_for_few_and_for_many_where_no_library_is():
+    rows = tirx.Var("rows", "int64")
+    on, staging = chip(target("sm_90")), Staging(768)
+
+    def seconds(tile, count):
+        c = Contraction((count,), 768, 768, numerics=HALF)
+        demand = stored_demand(c, library_options.library.one_matrix(c, tile), tile, on)
+        return demand_seconds(demand, on)
+
+    tile = choose_tile(Contraction((rows,), 768, 768, numerics=HALF), staging, on)
+    for count in (1, 64, 512, 4096, 16384):
+        best = choose_tile(Contraction((count,), 768, 768, numerics=HALF), staging, on, whole=True)
+        assert seconds(tile, count) < 2 * seconds(best, count)

@@ -42,7 +42,10 @@ def arrays(case):
 
 
 def run(case):
-    """Return the status of one call, and whether the output is what it must be."""
+    """Return the status of a call, and whether the output is what it must be.
+
+    ``shapes`` of a case are calls with a smaller workspace each.
+    """
     given, wanted = arrays(case)
     out = np.full(wanted.shape, NOBODY, wanted.dtype)
     room = np.zeros(WORKSPACE, np.uint8)
@@ -54,9 +57,11 @@ def run(case):
     pointers = [ctypes.c_void_p(placed[name].data_ptr()) for name in names]
     rows, features, columns = case["size"]
     pitch, dtypes = features + case["padding"], (case["dtype"], case["out_dtype"])
-    status = engine.function("tvm_sparse.blas.linear")(
-        *pointers, case["workspace"], rows, features, columns, pitch, *dtypes, case["epilogue"]
-    )
+    for place in range(case.get("shapes", 1)):
+        workspace = case["workspace"] - 256 * place
+        status = engine.function("tvm_sparse.blas.linear")(
+            *pointers, workspace, rows, features, columns, pitch, *dtypes, case["epilogue"]
+        )
     got = gpu.copy(placed["out"], "cpu")
     found = np.empty_like(wanted)
     ctypes.memmove(found.ctypes.data, got.data_ptr(), found.nbytes)

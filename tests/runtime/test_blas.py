@@ -52,6 +52,13 @@ def test_products_are_exact_on_small_integers():
     assert not told
 
 
+def test_shapes_beyond_those_that_are_kept_are_computed_too():
+    small = {**CASE, "size": (1, 8, 8)}
+    results, told = run([CASE, {**small, "shapes": 4096}, {**small, "size": (2, 8, 8)}, CASE])
+    assert results == [(0, True)] * 4
+    assert not told
+
+
 def test_no_workspace_is_no_failure():
     assert run([{**CASE, "workspace": 0}])[0] == [(0, True)]
 

@@ -170,6 +170,11 @@ int cublasLtMatmulDescCreate(Handle* made, int sums, int scale) {
   return *made = new Product{sums, scale}, kDone;
 }
 
+int cublasLtMatmulDescDestroy(Handle product) {
+  delete static_cast<Product*>(product);
+  return kDone;
+}
+
 int cublasLtMatmulDescSetAttribute(Handle product, int attribute, const void* value, size_t bytes) {
   auto* p = static_cast<Product*>(product);
   const auto take = [&](auto* field) {
@@ -190,6 +195,11 @@ int cublasLtMatmulDescSetAttribute(Handle product, int attribute, const void* va
 int cublasLtMatrixLayoutCreate(Handle* made, int type, uint64_t rows, uint64_t columns,
                                int64_t pitch) {
   return *made = new Matrix{type, rows, columns, pitch}, kDone;
+}
+
+int cublasLtMatrixLayoutDestroy(Handle matrix) {
+  delete static_cast<Matrix*>(matrix);
+  return kDone;
 }
 
 int cublasLtMatmulPreferenceCreate(Handle* made) { return *made = new Preference, kDone; }

@@ -40,7 +40,10 @@ struct Shape {
   bool operator<(const Shape& other) const { return key() < other.key(); }
 };
 
-// How products of a shape are computed. It is kept for good.
+// Shapes of which it is kept how they are computed: calls of open rows have one for each number.
+constexpr size_t kMostPlans = 4096;
+
+// How products of a shape are computed.
 struct Plan {
   lt::Handle product = nullptr, w = nullptr, x = nullptr, out = nullptr;
   lt::Found found{};
@@ -95,6 +98,13 @@ lt::Status make(const lt::Library& library, const Shape& s, Plan* plan) {
   return status ? status : search(library, s, plan);
 }
 
+void forget(const lt::Library& library, const Plan& plan) {
+  if (plan.product) library.call.forget_product(plan.product);
+  for (lt::Handle matrix : {plan.w, plan.x, plan.out}) {
+    if (matrix) library.call.forget_matrix(matrix);
+  }
+}
+
 int failed(const lt::Library& library, const Shape& s, lt::Status status) {
   std::fprintf(
       stderr,
@@ -118,6 +128,10 @@ int linear(void* x, void* w, void* bias, void* residual, void* out, void* worksp
                     type_of(dtype), type_of(out_dtype), epilogue, alignment(w), alignment(x),
                     alignment(c),   alignment(out)};
   std::lock_guard<std::mutex> lock(mutex);
+  if (plans.size() == kMostPlans && !plans.count(shape)) {
+    for (const auto& [_, plan] : plans) forget(library, plan);
+    plans.clear();
+  }
   auto [place, is_new] = plans.try_emplace(shape);
   Plan& plan = place->second;
   if (is_new && (plan.status = make(library, shape, &plan))) {

@@ -61,7 +61,9 @@ void bind_all(void* handle, Functions* call, std::string* problem) {
   bind(handle, "cublasLtCreate", &call->create, problem);
   bind(handle, "cublasLtMatmulDescCreate", &call->product, problem);
   bind(handle, "cublasLtMatmulDescSetAttribute", &call->set_product, problem);
+  bind(handle, "cublasLtMatmulDescDestroy", &call->forget_product, problem);
   bind(handle, "cublasLtMatrixLayoutCreate", &call->matrix, problem);
+  bind(handle, "cublasLtMatrixLayoutDestroy", &call->forget_matrix, problem);
   bind(handle, "cublasLtMatmulPreferenceCreate", &call->preference, problem);
   bind(handle, "cublasLtMatmulPreferenceSetAttribute", &call->set_preference, problem);
   bind(handle, "cublasLtMatmulPreferenceDestroy", &call->forget_preference, problem);

@@ -43,7 +43,9 @@ struct Functions {
   Status (*create)(Handle*);
   Status (*product)(Handle*, int sums, int scale);
   Status (*set_product)(Handle, int attribute, const void* value, size_t bytes);
+  Status (*forget_product)(Handle);
   Status (*matrix)(Handle*, int type, uint64_t rows, uint64_t columns, int64_t pitch);
+  Status (*forget_matrix)(Handle);
   Status (*preference)(Handle*);
   Status (*set_preference)(Handle, int attribute, const void* value, size_t bytes);
   Status (*forget_preference)(Handle);

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import tvm_ffi
 from tvm import s_tir, tirx
 
@@ -24,13 +22,15 @@ def one_matrix(c: Contraction, tile: ThreadBlockTile) -> DenseFormat:
     return DenseFormat(*c.matrix_shape, lanes=int(round_up(c.features, tile.features)))
 
 
-def product(c: Contraction, format: DenseFormat, tile: ThreadBlockTile) -> tirx.PrimFunc:
+def product(
+    c: Contraction, format: DenseFormat, tile: ThreadBlockTile, least: int = 0
+) -> tirx.PrimFunc:
     """Return our tiled product ``f(X, V, Y)`` with a mark that says what a library needs to know.
 
-    ``c`` has known extents, and each output row reads one input row.
+    Each output row of ``c`` reads one input row. A library is asked from ``least`` rows on.
     """
     func = tiled(c, DenseOperand(format, tile), tile, multiplier(c.numerics))
-    size = [math.prod(c.lead), c.features, c.columns, format.lanes]
+    size = [c.features, c.columns, format.lanes, least]
 
     def marked(block: s_tir.SBlock) -> s_tir.SBlock:
         if block.name_hint != STORE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from tvm_sparse.ops.marks import LIBRARY
+from tvm_sparse.ops.marks import LIBRARY, int64
 
 FUNCTION = "tvm_sparse.blas.linear"
 """The runtime's name of the call (``python/native/src/blas.h``)."""
@@ -30,7 +31,8 @@ class CallLibraries:
     before: ``f(x, w, y): <kernels>`` --> after: ``f(x, w, y): if linear(x, w, y) == 0: <what is
     behind the call> else: <kernels>``
 
-    It is the host that asks, at each call: a CUDA graph holds the branch that was taken.
+    Where rows are open, it is asked if there are as many as the plan says. It is the host that
+    asks, at each call: a CUDA graph holds the branch that was taken.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -81,15 +83,19 @@ def _renamed(behind: tirx.PrimFunc, params: list[Any]) -> tuple[Any, Any, list[A
 
 
 def _call(func: tirx.PrimFunc, plan: Any, out: Any, workspace: Any) -> Any:
-    """Return the call, which is 0 if the library did it."""
+    """Return the call, which is 0 if the library did it; 1 where rows are too few to ask."""
     x, w, bias, residual = (int(place) for place in list(plan["places"])[:4])
     absent = func.params[x].data
     bias_data, residual_data = (
         absent if place < 0 else func.params[place].data for place in (bias, residual)
     )
     epilogue = BIAS * (bias >= 0) + RESIDUAL * (residual >= 0)
-    size = [tirx.const(int(n), "int64") for n in plan["size"]]
+    *size, least = (tirx.const(int(n), "int64") for n in plan["size"])
+    rows = math.prod(int64(tuple(func.params[x].shape)[:-1]))
     data = [func.params[x].data, func.params[w].data, bias_data, residual_data, out.data]
     dtypes = [str(func.params[x].dtype), str(plan["dtype"])]
     room = [workspace.data, tirx.const(WORKSPACE, "int64")]
-    return tirx.call_packed(FUNCTION, *data, *room, *size, *dtypes, epilogue)
+    call = tirx.call_packed(FUNCTION, *data, *room, rows, *size, *dtypes, epilogue)
+    if not int(least):
+        return call
+    return tirx.if_then_else(rows >= least, call, tirx.const(1, "int32"))

@@ -16,9 +16,9 @@ from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
 class LibraryCall:
     """A call of a library, and what is left for a kernel of ours behind it.
 
-    ``size`` is rows, features, columns and the pitch of the weights; ``x``, ``w``, ``bias`` and
-    ``residual`` are parameters of the function (the last two: or None), ``out`` is what the call
-    writes: the function's result, or an array that the nests ``behind`` read. Sums are rounded once
+    ``size`` is features, columns, the pitch of the weights and the fewest rows of a call; ``x``,
+    ``w``, ``bias`` and ``residual`` are parameters of the function (the last two: or None), ``out``
+    is what the call writes: its result, or an array that ``behind`` reads. Sums are rounded once
     to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``.
     """
 

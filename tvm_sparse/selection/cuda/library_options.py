@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 from tvm.target import Target
@@ -11,17 +12,26 @@ from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import library
+from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import tile_choice as model
 from tvm_sparse.selection.cuda.bank_options import plain
 from tvm_sparse.selection.cuda.chip import Chip, chip
+from tvm_sparse.selection.cuda.demand import seconds as tile_seconds
 from tvm_sparse.selection.cuda.library_time import FASTER, dense_seconds
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.tile_demand import Staging
+from tvm_sparse.selection.cuda.tile_option import stored_demand
 from tvm_sparse_runtime.libraries import CUBLASLT
 
 FEW = 16
 """Rows of activations up to which a layer is ours: whoever computes it waits for its weights."""
+
+MANY = 1 << 16
+"""Rows at which a library must be faster, for a layer of open rows to be its own at all."""
+
+TAKEN_FIRST = 1.001
+"""How many times as fast as ours a layer of open rows counts as: no more than that it is taken."""
 
 FAR = 2.6
 """How many times as long as cuBLAS cuBLASLt took in fp32, at most (on an H200, 16 to 256 rows). The
@@ -32,19 +42,48 @@ VECTOR = 8
 
 
 def product(c: Contraction, target: Target) -> Option | None:
-    """Return the layer as a library computes it, if it can; extents must be known.
+    """Return the layer as a library computes it, if it can.
 
     Its time is the library's, and that of one more kernel behind it, which reads and writes the
-    result: whether what follows fits into the call is known only later.
+    result: whether what follows fits into the call is known only later. Where rows are open, few of
+    them are ours, so the tile and the time are those of our own kernel for few.
     """
     on = chip(target)
     if not fits(c, on):
         return None
-    tile = model.choose_tile(c, Staging(c.columns), on)
-    format, size = library.one_matrix(c, tile), (model.known_rows(c.lead), *c.matrix_shape)
-    time = dense_seconds(size, c.dtype, on, on.library) + behind(c, on)
-    build = partial(library.product, c, format, tile)
-    return Option(CUBLASLT, CUBLASLT, format, 1.0, time, build, tile=tile)
+    tile = _tile(c, on)
+    format, least, time = library.one_matrix(c, tile), 0, seconds(c, on)
+    if not model.is_known(c):
+        least, time = fewest(c, on), _own_seconds(c, tile, on) / TAKEN_FIRST
+    build = partial(library.product, c, format, tile, least)
+    return Option(CUBLASLT, CUBLASLT, format, 1.0, time, build, tile=tile) if least < MANY else None
+
+
+def fewest(c: Contraction, on: Chip) -> int:
+    """Return from how many rows on a library is clearly faster: of powers of two up to ``MANY``."""
+    least, rows, tile = MANY, MANY, _tile(c, on)
+    while rows > FEW:
+        such = replace(c, lead=(rows,))
+        if _own_seconds(such, tile, on) < margin(c.dtype) * seconds(such, on):
+            break
+        least, rows = rows, rows // 2
+    return least
+
+
+def _tile(c: Contraction, on: Chip) -> ThreadBlockTile:
+    """Return the tile of our own branch; where rows are open, the best one for few of them."""
+    few = replace(c, lead=(model.known_rows(c.lead),))
+    return model.choose_tile(few, Staging(c.columns), on, whole=not model.is_known(c))
+
+
+def _own_seconds(c: Contraction, tile: ThreadBlockTile, on: Chip) -> float:
+    return tile_seconds(stored_demand(c, library.one_matrix(c, tile), tile, on), on)
+
+
+def seconds(c: Contraction, on: Chip) -> float:
+    """Return the modelled time of a library, and of a kernel behind it."""
+    size = (model.known_rows(c.lead), *c.matrix_shape)
+    return dense_seconds(size, c.dtype, on, on.library) + behind(c, on)
 
 
 def behind(c: Contraction, on: Chip) -> float:
@@ -61,7 +100,9 @@ def margin(dtype: str) -> float:
 def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
     """Return a library's product as a candidate; ``ours`` are the seconds of our own."""
     theirs = f"{on.library.name} and a kernel behind it {option.seconds * 1e6:.1f} us"
-    told = f"{theirs}, ours {ours * 1e6:.1f} us"
+    told = f"where it is there ({theirs}, ours {ours * 1e6:.1f} us by the model)"
+    if not model.is_known(c):
+        told = f"from {fewest(c, on)} rows on, where it is there"
     return Candidate(
         option.name,
         option.format,
@@ -69,15 +110,15 @@ def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidat
         option.work,
         option.seconds / ours,
         seconds=option.seconds,
-        margin=margin(c.dtype),
-        rival=f"by cuBLASLt where it is there ({told} by the model), by our own kernel elsewhere",
+        margin=margin(c.dtype) if model.is_known(c) else 1.0,
+        rival=f"by cuBLASLt {told}, by our own kernel elsewhere",
     )
 
 
 def fits(c: Contraction, on: Chip) -> bool:
-    """Whether ``c`` is one product of two matrices, of sizes that are known, in a known dtype."""
-    known = all(isinstance(extent, int) for extent in c.lead)
+    """Whether ``c`` is one product of two matrices, in a known dtype, of more than a few rows."""
+    many = not model.is_known(c) or math.prod(c.lead) > FEW
     whole = c.features % VECTOR == 0 and c.columns % VECTOR == 0
     simple = plain(c) and c.groups == 1 and not c.depthwise and not c.guarded
     there = c.dtype in on.library.parts
-    return there and known and whole and simple and math.prod(c.lead) > FEW
+    return there and many and whole and simple

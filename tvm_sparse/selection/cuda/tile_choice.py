@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm_sparse.base.numerics import bits_of
@@ -35,8 +36,9 @@ SPLIT = 1.03
 """How many times faster parts must be modelled. On an H200 four parts gain 1.15 to 1.75 times at
 8192 x 8192, where the model sees 1.15 to 1.42, and lose 1.05 times where it sees no gain."""
 
-UNKNOWN_ROWS = 64
-"""Rows that a symbolic extent counts as."""
+UNKNOWN_ROWS, TIMES_AS_MANY = 64, (1, 8, 64)
+"""Rows that a symbolic extent counts as. A tile must serve many times as many, too: the best for
+64 rows is modelled up to five times as slow as the best one for 4096."""
 
 
 def known_rows(lead: tuple[Any, ...]) -> int:
@@ -61,6 +63,8 @@ def choose_tile(
     """
     step = step or choose_step(staging.columns)
     shapes = list(itertools.product(heights(c), features))
+    if not is_known(c):
+        return _for_any_rows(c, staging, on, [ThreadBlockTile(*shape, step) for shape in shapes])
     best = _near_fastest(c, staging, on, [ThreadBlockTile(*shape, step) for shape in shapes])
     least, forced = _seconds(c, staging, best, on) / SPLIT, mends.in_use().parts
     for parts in () if whole else parts_of(c, staging, step):
@@ -75,8 +79,25 @@ def choose_tile(
 
 def heights(c: Contraction) -> list[int]:
     """Return the rows that a tile may have; rows that are filled up are no larger tile."""
-    rows = known_rows(c.lead)
+    rows = known_rows(c.lead) * (1 if is_known(c) else TIMES_AS_MANY[-1])
     return [height for height in ROWS if height < rows + ROWS[-1]] or [ROWS[-1]]
+
+
+def is_known(c: Contraction) -> bool:
+    """Whether the rows of a contraction's output are known when compiling."""
+    return all(isinstance(extent, int) for extent in c.lead)
+
+
+def _for_any_rows(
+    c: Contraction, staging: Staging, on: Chip, tiles: Sequence[ThreadBlockTile]
+) -> ThreadBlockTile:
+    """Return the tile with the least geometric mean of the times for few and many rows."""
+    rows = known_rows(c.lead)
+    counts = [replace(c, lead=(rows * times,)) for times in TIMES_AS_MANY]
+    return min(
+        tiles,
+        key=lambda tile: math.prod(_seconds(each, staging, tile, on) for each in counts),
+    )
 
 
 def _blocks(c: Contraction, tile: ThreadBlockTile) -> int:
@@ -91,7 +112,7 @@ def parts_of(c: Contraction, staging: Staging, step: int) -> list[int]:
     Stored tiles are whole steps, equally many in each part. Extents that are not known when
     compiling have no room for partial sums.
     """
-    if c.depthwise or not all(isinstance(extent, int) for extent in c.lead):
+    if c.depthwise or not is_known(c):
         return []
     steps, stored = math.ceil(staging.columns / step), staging.bank > 0 or staging.halves
     long = [parts for parts in PARTS if steps // parts >= PART_STEPS]
