@@ -178,6 +178,28 @@ def test_open_rows_are_the_librarys_where_they_are_many(dtype, libraries, log, m
         assert set(asked) == ({rows} if libraries and rows >= LEAST else set())
 
 
+@pytest.mark.grid
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_an_open_transformer_block(dtype, log, monkeypatch):
+    monkeypatch.setattr(library_options, "fewest", lambda *_: LEAST)
+    torch.manual_seed(0)
+    model, x = Attention().to(dtype), torch.randn(2, 12, 64).to(dtype)
+    dims = ({0: Dim("batch", max=64), 1: Dim("length", max=512)},)
+    config = ts.Config(force=LIBRARY)
+    library = ts.compile(model, (x,), dynamic_shapes=dims, target="cuda:sm_90", config=config)
+    fused = any(kernel.function.startswith("attention") for kernel in library.kernels)
+    assert fused == (dtype != torch.float32)
+    for size in ((1, 1), (3, 17)):
+        log.write_text("")
+        x = torch.randn(*size, 64).to(dtype)
+        emulation = emulate(library, *arrays(x))
+        assert not emulation.report.findings, emulation.report.findings
+        with torch.no_grad():
+            wanted, got = model(x).float().numpy(), emulation.outputs[0].astype("f4")
+        np.testing.assert_allclose(got, wanted, rtol=BOUNDS[dtype], atol=BOUNDS[dtype])
+        assert len({c.size for c in calls(log)}) == (4 if size == (3, 17) else 0)
+
+
 def test_pointwise_convolutions_are_products_too(log):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(16, 32, 1), nn.ReLU(), nn.Conv2d(32, 24, 1))
