@@ -44,11 +44,11 @@ class Waves(nn.Module):
         return self.second(torch.relu(self.first(x))).mean(-1)
 
 
-def checked(model, calls):
+def checked(model, calls, **how):
     """Return the shapes that were compiled for ``calls``, each of which is right."""
     torch.manual_seed(0)
     options = {"measure": False, "artifacts": False}
-    fast = torch.compile(model, backend="tvm_sparse", options=options)
+    fast = torch.compile(model, backend="tvm_sparse", options=options, **how)
     with torch.no_grad():
         for call in calls:
             torch.testing.assert_close(fast(*call), model(*call), rtol=1e-4, atol=1e-5)
@@ -68,6 +68,14 @@ def test_sequences_of_any_length_and_batch():
     sizes = ((2, 8), (3, 12), (4, 5), (3, 64))
     shapes = checked(Encoder().eval(), [sentence(*size) for size in sizes])
     assert shapes == ["int64[2, 8], int64[2, 8]", "int64[3, 12], int64[3, 12]"]
+
+
+def test_dynamic_shapes_are_open_from_the_first_call_on():
+    """A width that a norm fixes is no symbol any more when the graph is compiled."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 24)).eval()
+    calls = [(torch.randn(*size, 16),) for size in ((2, 9), (3, 17), (2, 33))]
+    assert checked(model, calls, dynamic=True) == ["float32[2, 9, 16]"]
 
 
 def test_lengths_that_pytorch_refuses_to_leave_open_are_static():

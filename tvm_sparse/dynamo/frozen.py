@@ -155,7 +155,7 @@ def _symbols(node: fx.Node) -> dict[int, str]:
     """Return the symbols in the shape of an argument by axis."""
     value = node.meta.get("example_value")
     shape = value.shape if isinstance(value, torch.Tensor) else ()
-    return {axis: str(e) for axis, e in enumerate(shape) if isinstance(e, torch.SymInt)}
+    return {axis: str(e) for axis, e in enumerate(shape) if _is_open(e)}
 
 
 def _bounds(nodes: Sequence[fx.Node]) -> Bounds:
@@ -172,4 +172,9 @@ def _bounds(nodes: Sequence[fx.Node]) -> Bounds:
 def _open_extents(node: fx.Node) -> list[torch.SymInt]:
     value = node.meta.get("example_value")
     shape: tuple[Any, ...] = value.shape if isinstance(value, torch.Tensor) else ()
-    return [extent for extent in shape if isinstance(extent, torch.SymInt)]
+    return [extent for extent in shape if _is_open(extent)]
+
+
+def _is_open(extent: Any) -> bool:
+    """Whether an extent is a symbol still; with ``dynamic=True`` some turn out to be none."""
+    return isinstance(extent, torch.SymInt) and not extent.node.expr.is_number
