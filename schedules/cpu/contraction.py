@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,26 +18,16 @@ from tvm_sparse.ops.marks import ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
-from tvm_sparse.schedules.cpu.fetch_ahead import LINE
 from tvm_sparse.schedules.cpu.nest import Nest
-from tvm_sparse.schedules.cpu.order import whole_rows
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
-from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
+from tvm_sparse.schedules.cpu.register_tile import sampled_tile
+from tvm_sparse.schedules.cpu.tile_walk import default_walk
 from tvm_sparse.schedules.cpu.versions import Made, versions
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
-NARROW_WEIGHTS = 8 << 10
-"""Bytes of weights that stay in the first cache while all rows pass."""
-
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
-
-ROW_VECTORS = 4
-"""Most vectors of a single row of a dense layer: each is a stream of weights, read once."""
-
-CACHE_SHARE = 1 / 2
-"""Part of the second-level cache that weights may fill while row tiles pass."""
 
 
 class ContractionRule(ScheduleRule):
@@ -155,7 +144,7 @@ class ContractionRule(ScheduleRule):
         blocks = b.extent(sch, nest.block) or 1
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         extents[0][nest.axis] = rows
-        default, chunk = _default(sch, nest, extents, machine)
+        default, chunk = default_walk(sch, nest, extents, machine)
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=nest.widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])
@@ -227,7 +216,7 @@ def _open_tiles(
             return []
         extents = [[b.extent(trial, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         extents[0][axis] = OPEN_ROWS
-        tile, _ = _default(trial, replace(nest, axis=axis), extents, machine)
+        tile, _ = default_walk(trial, replace(nest, axis=axis), extents, machine)
         return [(axes[axis].dom.extent, tile.rows)]
 
     spans = least(nest.axis)
@@ -248,40 +237,6 @@ def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:
     return any(b.nodes(row, kind) for row in rows for kind in (tirx.FloorDiv, tirx.FloorMod))
 
 
-def _default(
-    sch: s_tir.Schedule, nest: Nest, extents: list[list[int]], machine: Machine
-) -> tuple[RegisterTile, int]:
-    """Return the register tile, and how many feature tiles one of rows meets (see ``_chunk``).
-
-    Weights that do not stay in the first cache in the meantime are loaded from beyond, with their
-    indices: those of floats are packed into words, but each byte has one of its own.
-    """
-    rows, blocks = extents[0][nest.axis], b.extent(sch, nest.block) or 1
-    sums = bits_of(str(sch.get(nest.anchor).writes[0].source.ty.dtype))
-    widest = min(nest.widest, ROW_VECTORS) if (rows, nest.operator) == (1, "dense") else nest.widest
-    first, *others = (read.source for read in sch.get(nest.anchor).reads)
-    arrays = others or [first]  # a tensor may be multiplied by itself
-    weights = sum(map(b.nbytes, arrays)) / blocks
-    streams = nest.operator != "matmul" and b.nbytes(first) <= machine.caches.second
-    values, *words = map(b.elements, arrays)
-    indices = words[0] / values if nest.operator == "balanced" and words[0] * 2 >= values else 0
-    for loads in (1, 1 + indices):
-        tile = default_tile(
-            rows,
-            blocks,
-            nest.share,
-            most=machine.sums_of(sums),
-            widest=widest,
-            loads=loads,
-            whole=nest.parts,
-        )
-        room = 0 if streams else machine.caches.second * CACHE_SHARE
-        chunk = _chunk(nest, blocks, extents, tile, weights, room)
-        if chunk * tile.vectors * weights <= machine.caches.weights:
-            break
-    return tile, chunk
-
-
 def _word_banks(sch: s_tir.Schedule, nest: Nest, keep: int, banks: int) -> int:
     """Return how many banks to unroll, so that indices come from whole words.
 
@@ -295,46 +250,6 @@ def _word_banks(sch: s_tir.Schedule, nest: Nest, keep: int, banks: int) -> int:
         apart = deep or int(words[1]) >= int(values[1])
     most = max(1, (4 if apart else 8) // keep)
     return max(d for d in range(1, most + 1) if banks % d == 0)
-
-
-def _chunk(  # noqa: PLR0917 (what a walk depends on)
-    nest: Nest,
-    blocks: int,
-    extents: list[list[int]],
-    tile: RegisterTile,
-    weights: float,
-    cache: float,
-) -> int:
-    """Return how many feature tiles a row tile should meet before the next row tile (or 1).
-
-    ``extents`` are those of the leading axes and of the reduction, ``weights`` the bytes of a block
-    of features, ``cache`` those that weights may fill: none where the second cache holds all
-    activations, since these may then pass once a feature tile (see ``FetchAhead``). Outputs are
-    written more at a time the more features follow one another, while the weights of these features
-    pass once a row tile. That pays where four things hold. Weights are small for their outputs:
-    sparse, or many features of few columns. Rows are many. The reduction is long enough to hide the
-    weights' way from the second cache. They fit it: beyond, other cores' traffic slows them. A
-    dense layer of 197 x 768 to 3072 took twice as long with 9 MB once a row tile. Pieces of bytes
-    that are shorter than a cache line are written beside one another, where that costs little: 176
-    bytes a pixel, 16 in each of 11 passes, took two threads 5 us, in one pass 3. Products of two
-    activations: see ``whole_rows``.
-    """
-    lead, reduce = extents
-    if nest.operator == "matmul":
-        streams = whole_rows(lead[nest.axis], nest.features, math.prod(reduce), cache)
-        return -(-blocks // tile.vectors) if streams else 1
-    tiles = blocks // tile.vectors
-    if math.prod(lead) < 8 * tile.rows:
-        return 1
-    steps = math.prod(reduce)
-    sparse = nest.operator == "balanced" and math.prod(reduce[:-1]) >= 8
-    wide = nest.operator == "dense" and LANES * blocks >= 4 * steps and steps >= 8 * LANES
-    if nest.piece * tile.vectors < LINE and weights * blocks < NARROW_WEIGHTS:
-        return tiles
-    if not (sparse or wide):
-        return 1
-    room = cache / (weights * tile.vectors)
-    return max(d for d in b.divisors(tiles, tiles) if d <= max(1, room))
 
 
 def _steps(sch: s_tir.Schedule, loop: LoopRV, tunable: bool) -> list[Any]:
