@@ -11,19 +11,23 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.tile_nest import TILES
 from tvm_sparse.schedules import blocks as b
-from tvm_sparse.schedules.blocks import BlockRV
+from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.variables import placed, uses
+
+
+WEIGHTS_SHARE = 1 / 2
+"""Part of the second cache that weights may fill while rows pass."""
 
 
 class TilesRule(ScheduleRule):
     """Keep a tile's sums in the first cache until its epilogue has stored them.
 
     before: contract --> store --> element-wise blocks
-    after:  for row tile, feature tile: { contract; epilogue }
+    after:  for pass, row tile, feature tile of the pass: { contract; epilogue }
 
-    The smaller one of activations and weights passes for each tile of the other.
+    All rows pass as many weights as the second cache holds.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -37,8 +41,8 @@ class TilesRule(ScheduleRule):
         *rows, _, _ = sch.get(contract).writes[0].source.shape
         b.number_rows(sch, epilogue, rows)
         *lead, row, feature = sch.get_loops(contract)
-        stay = _weights_stay(sch, contract, target)
-        outer = [feature, *lead, row] if stay else [*lead, row, feature]
+        far, near = sch.split(feature, [None, _calls_of_a_pass(sch, contract, feature, target)])
+        outer = [far, *lead, row, near]
         sch.reorder(*outer)
         sch.set_scope(contract, 0, "local")
         sch.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
@@ -77,7 +81,10 @@ def _cut(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
 
 
-def _weights_stay(sch: s_tir.Schedule, contract: BlockRV, target: Target) -> bool:
-    """Whether all rows pass before the next weights come: activations are few, weights are many."""
-    x, w, *_ = (b.nbytes(read.source) for read in sch.get(contract).reads)
-    return x < w and x <= machine_of(target).caches.second
+def _calls_of_a_pass(
+    sch: s_tir.Schedule, contract: BlockRV, feature: LoopRV, target: Target
+) -> int:
+    """Return the calls whose weights stay in the second cache while all rows pass."""
+    calls, weights = b.extent(sch, feature) or 1, b.nbytes(sch.get(contract).reads[1].source)
+    room = machine_of(target).caches.second * WEIGHTS_SHARE
+    return max(d for d in b.divisors(calls, calls) if d == 1 or d * weights <= room * calls)
