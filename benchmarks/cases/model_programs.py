@@ -46,8 +46,10 @@ on, and the error of the same graph goes up or down by a third.
 """
 
 LEVELS = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
-BLOCKS = ("75 %", "87.5 %")
-"""Levels that are measured in whole blocks, too: engines for tiles leave these out."""
+BLOCKS, BLOCKED = ("75 %", "87.5 %"), ("resnet50", "bert_base", "minilm", "vit_b_16")
+"""Levels that are measured in whole blocks, too, and the networks: their layers have many blocks.
+Engines for tiles leave these out.
+"""
 
 NINETY = partial(prune_balanced, keep=3, bank=32)
 """90.6 % zeros."""
@@ -75,7 +77,7 @@ def levels(
         return found | {
             f"{name} blocks": partial(prune_blocks, sparsity=1 - keep / 16)
             for name, keep in LEVELS.items()
-            if name in BLOCKS
+            if name in BLOCKS and network in BLOCKED
         }
     if batch > 1:
         return found | {"90.6 %": NINETY}
