@@ -16,7 +16,6 @@ from tvm_sparse.schedules.cpu import cores
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.variables import placed, uses
 
-
 WEIGHTS_SHARE = 1 / 2
 """Part of the second cache that weights may fill while rows pass."""
 

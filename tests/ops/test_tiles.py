@@ -45,6 +45,7 @@ CASES = {
     "a single tile": Contraction((5,), 128, 16),
     "rows of several axes": Contraction((2, 3, 7), 36, 48),
     "many features": Contraction((9,), 16, 16 * 45),
+    "weights that pass in parts": Contraction((37,), 1024, 1024),
     "points": window((2, 7, 7), 32, 48, 1),
     "a window": window((2, 9, 11), 16, 32, 3),
     "strides": window((1, 17, 15), 24, 16, 3, stride=2),

@@ -14,7 +14,13 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.block_tiles import BLOCKS, block_tiles, kept_steps_format
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.dense import dense_format
-from tvm_sparse.ops.contractions.tile_nest import TileRows, plain, row_bytes
+from tvm_sparse.ops.contractions.tile_nest import (
+    TileRows,
+    most_blocks,
+    pairs_worth,
+    plain,
+    row_bytes,
+)
 from tvm_sparse.ops.contractions.tiles import blocks_of, steps_of, tiles
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
@@ -52,9 +58,10 @@ def block_tiles_candidates(
 
     def penalty(cover: Cover) -> float:
         step, vectors = cover.run * size, cover.group // LANES
-        kept = cover.fraction * scan.cols / cover.run
+        kept = max(1.0, cover.fraction * scan.cols / cover.run)
+        pairs = max(1, min(pairs_worth(unit, kept), most_blocks(c, unit) // 2))
         single = SINGLE_BLOCK if vectors == 1 else 1.0
-        return single * _penalty(c, unit, step, max(kept, 1.0) * 2)
+        return single * _penalty(c, unit, step, kept * pairs)
 
     runs = tuple(step // size for step in steps)
     best = min(covers(scan, groups, runs), key=lambda cover: cover.fraction * penalty(cover))
