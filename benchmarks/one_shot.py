@@ -55,6 +55,7 @@ PATTERNS: dict[str, Method] = {
     "unstructured": UnstructuredPruning(0.5),
     "blocks of 4 x 4": PatternPruning(Block(4, 4), 0.5),
     "blocks of 16 x 1": PatternPruning(Block(16, 1), 0.5),
+    "blocks of 16 x 64": PatternPruning(Block(16, 64), 0.5),
     "joint, half and half": JointPruning(0.5, criterion="magnitude"),
 }
 
