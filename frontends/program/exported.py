@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ from typing import Any
 
 import torch
 import tvm
-from torch import fx
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from tvm import relax
 
@@ -23,8 +21,10 @@ from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
+from tvm_sparse.frontends.program.autocast import with_casts
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
+from tvm_sparse.frontends.program.copied import copied
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, layouts_undecided
 from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
 from tvm_sparse.frontends.program.half_precision import widen_halves
@@ -94,6 +94,8 @@ def _imported(
     refuse_state(program)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
+    with quiet(), layouts_undecided():
+        program = with_casts(program)
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     names = tuple(_output_names(structure.output))
     if not names:
@@ -195,13 +197,10 @@ def _without_views(program: torch.export.ExportedProgram) -> torch.export.Export
     view = torch.ops.aten.view.default
     if not any(node.target is view for node in program.graph.nodes):
         return program
-    graph = fx.Graph()
-    graph.output(graph.graph_copy(program.graph, {}))
-    for node in graph.find_nodes(op="call_function", target=view):
+    result = copied(program)
+    for node in result.graph.find_nodes(op="call_function", target=view):
         node.target = torch.ops.aten.reshape.default
-    result = copy.copy(program)
-    result._graph_module = fx.GraphModule(program.graph_module, graph)
-    result.graph_module.meta.update(program.graph_module.meta)
+    result.graph_module.recompile()
     return result
 
 

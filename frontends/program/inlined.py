@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import layer_of
+from tvm_sparse.frontends.program.copied import copied
 
 aten = torch.ops.aten
 
@@ -25,16 +25,13 @@ def without_inner_graphs(program: torch.export.ExportedProgram) -> torch.export.
     """
     if not any(map(_called, program.graph.nodes)):
         return program
-    graph = fx.Graph()
-    graph.output(graph.graph_copy(program.graph, {}))
-    owner = program.graph_module
+    result, owner = copied(program), program.graph_module
+    graph = result.graph
     while calls := [node for node in graph.nodes if _called(node)]:
         for node in calls:
             _inline(owner, node, _called(node))
         graph.eliminate_dead_code()
-    result = copy.copy(program)
-    result._graph_module = fx.GraphModule(owner, graph)
-    result.graph_module.meta.update(owner.meta)
+    result.graph_module.recompile()
     return result
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import fx
+
+from tvm_sparse.frontends.program.copied import copied
 
 aten = torch.ops.aten
 _SAME = (
@@ -31,13 +32,10 @@ def without_own_copies(program: torch.export.ExportedProgram) -> torch.export.Ex
     """
     if not any(map(_is_own, program.graph.nodes)):
         return program
-    graph = fx.Graph()
-    graph.output(graph.graph_copy(program.graph, {}))
-    for node in filter(_is_own, list(graph.nodes)):
-        graph.erase_node(node)
-    result = copy.copy(program)
-    result._graph_module = fx.GraphModule(program.graph_module, graph)
-    result.graph_module.meta.update(program.graph_module.meta)
+    result = copied(program)
+    for node in filter(_is_own, list(result.graph.nodes)):
+        result.graph.erase_node(node)
+    result.graph_module.recompile()
     return result
 
 
