@@ -55,7 +55,7 @@ def attention_chain(rewriter: Rewriter, call: relax.Call) -> Chain | None:
     if safe and not _asks_for_empty_rows(rewriter, empty, scores):
         return None
     scores, mask = _masked(rewriter, scores, dtype, inner)
-    scores, scale = _scaled(rewriter, scores, inner)
+    scores, scale = scaled(rewriter, scores, inner)
     inner.append(scores)
     first = _product_of(rewriter, scores, dtype)
     if first is None:
@@ -73,13 +73,13 @@ def _masked(
         return scores, None
     for own, mask in (call.args, reversed(call.args)):
         whole = same_shape(shape_of(own), shape_of(call)) and str(mask.ty.dtype) == dtype
-        if whole and _product_of(rewriter, _scaled(rewriter, own, [])[0], dtype) is not None:
+        if whole and _product_of(rewriter, scaled(rewriter, own, [])[0], dtype) is not None:
             inner.append(scores)
             return own, mask
     return scores, None
 
 
-def _scaled(rewriter: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:
+def scaled(rewriter: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:
     """Return scores without the number that they are multiplied with or divided by, and that."""
     call = rewriter.resolve(scores)
     if op_name(call) not in ("multiply", "divide"):

@@ -13,7 +13,7 @@ from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention import Attention, attention
 from tvm_sparse.passes.canonical.left_products import MATRIX
-from tvm_sparse.passes.graph.attention_chain import Chain, attention_chain
+from tvm_sparse.passes.graph.attention_chain import Chain, attention_chain, scaled
 from tvm_sparse.passes.graph.computed_extents import with_extents
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -26,6 +26,9 @@ from tvm_sparse.passes.graph.rewrite import (
 from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, whole
 from tvm_sparse.selection.cuda.attention_choice import attention_warps
 
+QUERY, KEY = 0, 1
+"""Places among the operands."""
+
 
 @tvm.transform.module_pass(opt_level=0, name="FuseAttention")
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class FuseAttention:
     before: ``astype(matmul(softmax(matmul(q, k) * scale + mask), v))``
     after:  ``call_tir(attention, (q, k, v, mask))``
 
-    Transpositions, reshapes and slices around it are read and written in place.
+    Transpositions, reshapes and slices around it are read and written in place. A number that
+    queries or keys are multiplied with is part of the scale.
     """
 
     target: tvm.target.Target
@@ -63,7 +67,7 @@ class _Fuse:
         found = None if chain is None else _operands(rewriter, chain, shape)
         if chain is None or found is None or not self._alone(chain):
             return None
-        shape, (query, key, value, *mask), names = found
+        shape, (query, key, value, *mask), names, scale = found
         dtype = str(call.ty.dtype)
         a = Attention(
             query[0],
@@ -72,7 +76,7 @@ class _Fuse:
             lead=shape[:-2],
             order=tuple(range(len(shape))),
             mask=mask[0][0].shape if mask else None,
-            scale=chain.scale,
+            scale=scale,
             safe=chain.safe,
         )
         if not supported(Numerics.uniform(dtype), self.target) or not a.fits(dtype):
@@ -118,18 +122,35 @@ class _Fuse:
 
 def _operands(
     rewriter: Rewriter, chain: Chain, output: Shape
-) -> tuple[Shape, list[Seen], Names] | None:
-    """Return query, key and value as views of ``(..., rows, width)``, and the mask, as named."""
-    found = []
-    for operand, turned in ((chain.query, False), (chain.key, True), (chain.value, False)):
+) -> tuple[Shape, list[Seen], Names, float] | None:
+    """Return query, key and value as views of ``(..., rows, width)``, and the mask, as named.
+
+    The number last is what scores of these are multiplied with.
+    """
+    found, scale = [], chain.scale
+    for place, operand in enumerate((chain.query, chain.key, chain.value)):
         view = seen(rewriter, operand, symbols=True)
+        if view is not None and place in (QUERY, KEY):
+            view, factor = _unscaled(rewriter, view)
+            scale *= factor
         if view is None or len(view[0].shapes[-1]) < MATRIX:
             return None
         *lead, row, column = range(len(view[0].shapes[-1]))
-        last = (("permute_dims", (*lead, column, row)),) if turned else ()
+        last = (("permute_dims", (*lead, column, row)),) if place == KEY else ()
         found.append((View(view[0].shape, (*view[0].steps, *last)), view[1]))
     if chain.mask is not None:
         if shape_of(chain.mask) is None:
             return None
         found.append(whole(chain.mask))
-    return named(output, *found)
+    known = named(output, *found)
+    return None if known is None else (*known, scale)
+
+
+def _unscaled(rewriter: Rewriter, operand: Seen) -> tuple[Seen, float]:
+    """Return an operand before it was multiplied with a number, and that."""
+    view, tensor = operand
+    inner, factor = scaled(rewriter, tensor, [])
+    before = None if inner.same_as(tensor) else seen(rewriter, inner, symbols=True)
+    if before is None:
+        return operand, 1.0
+    return (View(before[0].shape, (*before[0].steps, *view.steps)), before[1]), factor
