@@ -21,11 +21,13 @@ from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
 
 
-def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, **extents):
+def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, complete=False, **extents):
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
     plane = Plane(contraction, vectors)
-    format = ShiftedRowsFormat(CompressedRowsFormat.of(matrix, **extents), plane.step, plane.places)
+    whole = CompressedRowsFormat.whole(*matrix.shape, 16)
+    inner = whole if complete else CompressedRowsFormat.of(matrix, **extents)
+    format = ShiftedRowsFormat(inner, plane.step, plane.places)
     x = integers(rng, contraction.input_shape)
     operands = [x, *format.encode(matrix).values()]
     func = shifted_rows(contraction, format, host(), vectors)
@@ -48,6 +50,18 @@ def test_windows(extents, columns):
 @pytest.mark.parametrize("columns", [16, 21])
 def test_one_group(columns):
     assert_exact(window(WINDOWS[0], columns, 16), 0.75, 4, tile_rows=16)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("columns", [1, 3, 8, 33])
+@pytest.mark.parametrize("features", [1, 3, 8, 16])
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_few_features_and_columns(monkeypatch, columns, features, threads):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    large = Contraction((2, 40, 50), columns, features, (3, 5), (1, 1), (1, 1), (42, 54))
+    for c in (window(WINDOWS[0], columns, features), large):
+        assert_exact(c, 0.6, 4, tile_rows=16)
+        assert_exact(c, 0.6, 4, complete=True)
 
 
 @pytest.mark.grid

@@ -44,9 +44,10 @@ class Config:
         Layers that stay dense: globs on fully qualified names.
     force
         Layer glob to a format name (``"balanced"``, ``"block"``, …) or a dense way: ``"dense"``
-        (the direct sum), ``"winograd"`` (3x3 convolutions), ``"tiles"`` (bytes and bfloat16 on CPUs
-        with AMX; ``"block_tiles"`` leaves out blocks of zeros), ``"cublaslt"`` (on GPUs). Stronger
-        than any measurement; what does not fit the layer is an error.
+        (the direct sum), ``"winograd"`` (3x3 convolutions), ``"shifts"`` (few features),
+        ``"tiles"`` (bytes and bfloat16 on CPUs with AMX; ``"block_tiles"`` leaves out blocks of
+        zeros), ``"cublaslt"`` (on GPUs). Stronger than any measurement; what does not fit the layer
+        is an error.
     refreshable
         Export the model's graph, too, so that ``tvm-sparse refresh`` can give the artifact other
         values later. The graph tells how the network is built.

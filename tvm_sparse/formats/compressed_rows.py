@@ -36,7 +36,8 @@ class CompressedRowsFormat:
     * ``groups`` ``(slots,)``, uint8 to int32: the group of a slot within its row tile. Left out if
       a row tile is one group.
 
-    ``longest`` is the number of entries of the longest slot. A matrix of zeros stores one entry
+    ``complete`` formats store zeros, too: all runs. ``longest`` is the number of entries of the
+    longest slot. A matrix of zeros stores one entry
     that no slot refers to.
     """
 
@@ -49,6 +50,7 @@ class CompressedRowsFormat:
     tile_rows: int = LANES
     tile_cols: int = 256
     depth: int = 1
+    complete: bool = False
 
     def __post_init__(self) -> None:
         """Refuse extents that cannot be stored."""
@@ -117,6 +119,11 @@ class CompressedRowsFormat:
         entries, longest = max(1, int(counts.sum())), max(1, int(counts.max(initial=0)))
         return replace(probe, entries=entries, longest=longest)
 
+    @classmethod
+    def whole(cls, rows: int, cols: int, tile_rows: int) -> CompressedRowsFormat:
+        """Return the format of all values of any matrix of these extents, in tiles of rows."""
+        return cls(rows, cols, rows * cols, cols, 1, 1, tile_rows, cols, complete=True)
+
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it has other nonzero runs."""
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
@@ -184,7 +191,8 @@ class CompressedRowsFormat:
             some = used[tiles]
             shape = (len(some), self.tile_groups, self.group, self.col_tiles, runs, self.run)
             padded = np.zeros((len(some) * self.tile_rows, math.prod(shape[3:])), np.bool_)
-            np.not_equal(rows, 0, out=padded[: len(rows), : self.cols])
+            inside = padded[: len(rows), : self.cols]
+            np.logical_or(rows != 0, self.complete, out=inside)
             some[:] = np.any(padded.reshape(shape), axis=(2, 5)).transpose(0, 2, 1, 3)
         return used
 

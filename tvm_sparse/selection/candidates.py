@@ -18,6 +18,7 @@ from tvm_sparse.ops.contractions.depthwise_columns import depthwise_columns, tap
 from tvm_sparse.ops.contractions.winograd import fits, tiles, winograd, work
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
+from tvm_sparse.selection.cpu.shifted_rows import shifted_dense
 from tvm_sparse.selection.cpu.tiles import tiles_candidates
 from tvm_sparse.selection.cuda import candidates as cuda
 from tvm_sparse.selection.narrow import stored
@@ -30,9 +31,10 @@ def dense_candidates(contraction: Contraction, target: Target) -> list[Candidate
 
 
 def _on_cpus(contraction: Contraction, target: Target) -> Iterator[Candidate]:
-    """Yield the direct sum, that in tiles if there is an engine, and Winograd's."""
+    """Yield the direct sum, that in tiles, that by shifts of planes, and Winograd's."""
     yield _direct(contraction, target)
     yield from tiles_candidates(contraction, target)
+    yield from shifted_dense(contraction, target)
     if fits(contraction, target):
         format = WinogradFormat(contraction.features, contraction.columns)
         func = winograd(contraction, format, target)

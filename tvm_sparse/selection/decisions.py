@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tvm_sparse.selection.break_even import Studied
     from tvm_sparse.selection.mask_picture import MaskPicture
 
-DENSE = ("dense", "winograd", "tiles", CUBLASLT)
+DENSE = ("dense", "winograd", "tiles", "shifts", CUBLASLT)
 """Names of the candidates that do not care for zeros."""
 
 ON_REQUEST = "compiled dense on request (sparse=False)"
@@ -26,9 +26,9 @@ class Decision:
     """One layer's record. Times are microseconds of one call on the compiling machine.
 
     ``chosen`` is ``"dense"``, ``"winograd"`` (dense, with fewer products), ``"tiles"`` (dense, by
-    an engine for tiles), ``"cublaslt"`` (dense; a library computes it where there is one) or the
-    name of a sparse format; ``reason`` says why in a sentence. ``dense_us`` is the time of the
-    fastest dense way.
+    an engine for tiles), ``"shifts"`` (dense, lanes along pixels), ``"cublaslt"`` (dense; a library
+    computes it where there is one) or the name of a sparse format; ``reason`` says why in a
+    sentence. ``dense_us`` is the time of the fastest dense way.
     ``modelled_us`` is the time of what was chosen by the model of a GPU, all calls of the layer.
     """
 

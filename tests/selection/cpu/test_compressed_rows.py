@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from tests.kernels import host, integers
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
+from tvm_sparse.selection.candidates import dense_candidates
 from tvm_sparse.selection.covers import Cover
 from tvm_sparse.selection.cpu.compressed_rows import (
     batch_vectors,
@@ -56,13 +59,39 @@ def test_groups_are_multiplied_by_shifts():
 
 @pytest.mark.parametrize(
     "features, taps, stride, shifted",
-    [(16, 3, 1, True), (16, 1, 1, False), (16, 3, 2, False), (24, 3, 1, False), (32, 3, 1, False)],
+    [
+        (1, 3, 1, True),
+        (8, 3, 1, True),
+        (16, 3, 1, True),
+        (16, 1, 1, False),
+        (16, 3, 2, False),
+        (24, 3, 1, False),
+        (32, 3, 1, False),
+    ],
 )
 def test_few_features_are_multiplied_by_shifts(features, taps, stride, shifted):
     padded = (13 * stride + taps,) * 2
     shape = (1, 14, 14), 64, features, (taps, taps), (stride, stride), (1, 1), padded
     _, (candidate,) = offered(Contraction(*shape), 0.75)
     assert isinstance(candidate.format, ShiftedRowsFormat) is shifted
+
+
+def test_few_channels_are_multiplied_by_shifts_where_features_are_few():
+    shape = (1, 60, 60), 8, 8, (3, 3), (1, 1), (1, 1), (62, 62)
+    _, (candidate,) = offered(Contraction(*shape), 0.75)
+    assert isinstance(candidate.format, ShiftedRowsFormat)
+    _, (reason,) = offered(replace(Contraction(*shape), features=24), 0.75)
+    assert reason == "unstructured needs 16 columns a tap, found 8"
+
+
+@pytest.mark.parametrize(
+    ("features", "taps", "guarded", "offered"),
+    [(1, 5, False, True), (16, 5, False, False), (1, 1, False, False), (1, 5, True, False)],
+)
+def test_few_features_without_zeros_may_be_shifted(features, taps, guarded, offered):
+    shape = (1, 60, 60), 8, features, (taps, taps), (1, 1), (1, 1), (60 + taps - 1,) * 2
+    found = dense_candidates(replace(Contraction(*shape), guarded=guarded), host())
+    assert ("shifts" in [candidate.name for candidate in found]) == offered
 
 
 def test_few_features_of_an_open_batch_are_not():
@@ -121,3 +150,30 @@ def test_vectors_of_a_symbolic_number_of_images(image, vectors):
     for count in (1, 3):
         x = torch.randn(count, 64, *image)
         torch.testing.assert_close(library(x), layer(x), rtol=1e-5, atol=1e-5)
+
+
+class Head(nn.Module):
+    """A head of one feature, as those that say what each pixel is."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Conv2d(3, 32, 3, padding=1)
+        self.head = nn.Conv2d(32, 1, 5, padding=2)
+
+    def forward(self, x):
+        return torch.sigmoid(self.head(torch.relu(self.body(x))))
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_head_of_one_feature_is_shifted(monkeypatch, threads, zeros):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    torch.manual_seed(0)
+    model, x = Head().eval(), torch.randn(2, 3, 60, 52)
+    if zeros:
+        model.head.weight.data *= torch.rand_like(model.head.weight) < 0.3
+    force = {"head*": "unstructured" if zeros else "shifts"}
+    library = ts.compile(model, (x,), config=ts.Config(measure=False, force=force))
+    assert [d.chosen for d in library.decisions][-1] == force["head*"]
+    torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)

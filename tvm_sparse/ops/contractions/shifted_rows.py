@@ -79,6 +79,16 @@ class ShiftedRows(PackedRows):
         written = slice(0, length.stop - LANES)  # as far as ``pack`` says that it writes
         return packed[(self._group(row_tile), *planes, written)]
 
+    def _copy(self, x: tirx.Buffer, packed: tirx.Buffer, at: tuple[Any, Any, Any]) -> None:
+        """Emit what transposes 16 pixels of fewer channels, value by value."""
+        group, phase, first = at
+        plane, copies = self.plane, len(self.plane.offsets)
+        with T.grid(*int64((self.c.columns, LANES))) as (channel, lane):
+            value = x[(*plane.pixel(phase, first + lane), group * self.c.columns + channel)]
+            for copy, offset in enumerate(plane.offsets):
+                where = first + lane + LANES - offset
+                T.buffer_store(packed, value, [group, channel, phase * copies + copy, where])
+
     def place(self, row_tile: Any, across: Any, stored: Any, k: int, n: Any) -> list[Any]:
         """Return the index of the activations that column ``k`` of an entry meets at ``n``.
 
@@ -107,6 +117,9 @@ class ShiftedRows(PackedRows):
             channels, copies = slice(block * LANES, block * LANES + LANES), len(plane.offsets)
             planes = slice(phase * copies, phase * copies + copies)
             T.writes(packed[group, channels, planes, first : first + LANES])
+            if c.columns < LANES:
+                self._copy(x, packed, (group, phase, first))
+                return
             pixels = [plane.pixel(phase, first + lane) for lane in range(LANES)]
             rows = [viewed[(*pixel, ramp(group * c.columns + column))] for pixel in pixels]
             for i, vector in enumerate(transpose_tile(rows)):

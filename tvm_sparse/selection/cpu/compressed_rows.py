@@ -30,7 +30,7 @@ from tvm_sparse.selection.cpu.assumptions import (
     VECTOR_LOADS,
     VECTOR_LOOP,
 )
-from tvm_sparse.selection.cpu.shifted_rows import shifted_candidate
+from tvm_sparse.selection.cpu.shifted_rows import few_features, shifted_candidate
 from tvm_sparse.selection.narrow import stored
 
 ACCUMULATORS = 16
@@ -58,8 +58,10 @@ def unstructured_candidates(
     if not supported_singly(c.numerics, target):
         yield f"unstructured has one column a lane, {c.dtype} several: see balanced and joint"
         return
+    (cover,) = covers(scan, (1,), (1,))
+    shifted = shifted_candidate(c, scan, target) if few_features(c) else None
     if c.columns < LANES:
-        yield f"unstructured needs {LANES} columns a tap, found {c.columns}"
+        yield shifted or f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return
     if c.groups > 1:
         if all(isinstance(e, int) for e in c.lead):
@@ -70,23 +72,8 @@ def unstructured_candidates(
     if not batch_in_lanes(c):
         yield f"unstructured needs a static batch, or {LANES} rows (or most odd counts) in each"
         return
-    (cover,) = covers(scan, (1,), (1,))
     rows = compressed_candidate("unstructured", c, scan, cover, target)
-    if _few_features(c) and c.positions:
-        shifted = shifted_candidate(c, scan, target)
-        if shifted.cost < SHIFTED_GAIN * rows.cost:
-            yield shifted
-            return
-    yield rows
-
-
-def _few_features(c: Contraction) -> bool:
-    """Whether transposing the pixels of every tap anew takes longer than multiplying them.
-
-    With strides or more features it does not: see the notebook of CPU operators.
-    """
-    static = all(isinstance(e, int) for e in c.lead)
-    return static and c.features == LANES and math.prod(c.taps) > 1 == max(c.strides)
+    yield shifted if shifted and shifted.cost < SHIFTED_GAIN * rows.cost else rows
 
 
 def compressed_candidate(

@@ -1,13 +1,15 @@
-"""What it would cost to multiply compressed rows of a grouped convolution by shifts of planes."""
+"""Ways to multiply by shifts of planes, lanes along pixels, and what they would cost."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
+from tvm_sparse.machine.engine.registry import supported_singly
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
@@ -17,12 +19,26 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
 from tvm_sparse.selection.cpu.assumptions import COPIED, LOADS, SLOT, TRANSPOSED_IN, TRANSPOSED_OUT
+from tvm_sparse.selection.narrow import stored
 
 VECTORS = 4
 """Vectors of positions for which a weight is loaded once."""
 
+CLEARLY = 0.85
+"""Modelled cost over the plain direct sum's up to which shifts of all weights are looked at."""
+
 FEATURES, COLUMNS = 128, 1024
 """Most rows and columns of a tile of the weight."""
+
+
+def few_features(c: Contraction) -> bool:
+    """Whether transposing the pixels of every tap anew takes longer than multiplying them.
+
+    With strides or more features it does not: see the notebook of CPU operators.
+    """
+    static = all(isinstance(e, int) for e in c.lead)
+    few = c.groups == 1 and c.features <= LANES
+    return static and few and bool(c.positions) and math.prod(c.taps) > 1 == max(c.strides)
 
 
 def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
@@ -30,7 +46,8 @@ def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> C
     c = contraction
     plane = Plane(c, VECTORS)
     each = c.features // c.groups
-    rows = next(r for r in range(min(each, FEATURES), 0, -LANES) if each % r == 0)
+    rows = next((r for r in range(min(each, FEATURES), 0, -LANES) if each % r == 0), each)
+    rows = LANES * math.ceil(rows / LANES)
     inner = CompressedRowsFormat.of(
         scan.weight, tile_rows=rows, tile_cols=min(COLUMNS, c.matrix_shape[1])
     )
@@ -40,6 +57,20 @@ def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> C
     return Candidate(
         "unstructured", format, func, cover.fraction, _penalty(c, plane, cover.fraction, target)
     )
+
+
+def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidate]:
+    """Yield the direct sum by shifts, where the plain one would leave most of its lanes idle."""
+    c = contraction
+    if not few_features(c) or c.guarded or c.depthwise or not supported_singly(c.numerics, target):
+        return
+    plane = Plane(c, VECTORS)
+    penalty = _penalty(c, plane, 1.0, target)
+    if penalty <= CLEARLY:
+        inner = CompressedRowsFormat.whole(*c.matrix_shape, LANES)
+        format = ShiftedRowsFormat(inner, plane.step, plane.places)
+        func = shifted_rows(c, format, target, VECTORS)
+        yield Candidate("shifts", stored(format, c, target), func, 1.0, penalty)
 
 
 def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> float:
@@ -53,5 +84,7 @@ def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> f
     copy = TRANSPOSED_IN + COPIED * (len(plane.offsets) - 1)
     packed = math.prod(plane.phases) * plane.length * copy / (math.prod(c.taps) * outputs)
     fixed = packed * c.groups / c.features + idle * (TRANSPOSED_OUT + SLOT) / columns
+    features = c.features // c.groups
+    idle *= features / (LANES * math.ceil(features / LANES))  # the dense operator has idle lanes
     steps = idle * (1 + LOADS) + fixed / max(fraction, 1e-3)
     return steps * costs_of(target).rows
