@@ -79,7 +79,7 @@ class ShiftedRows(PackedRows):
         written = slice(0, length.stop - LANES)  # as far as ``pack`` says that it writes
         return packed[(self._group(row_tile), *planes, written)]
 
-    def _copy(self, x: tirx.Buffer, packed: tirx.Buffer, at: tuple[Any, Any, Any]) -> None:
+    def _pack_few(self, x: tirx.Buffer, packed: tirx.Buffer, at: tuple[Any, Any, Any]) -> None:
         """Emit what transposes 16 pixels of fewer channels, value by value."""
         group, phase, first = at
         plane, copies = self.plane, len(self.plane.offsets)
@@ -118,7 +118,7 @@ class ShiftedRows(PackedRows):
             planes = slice(phase * copies, phase * copies + copies)
             T.writes(packed[group, channels, planes, first : first + LANES])
             if c.columns < LANES:
-                self._copy(x, packed, (group, phase, first))
+                self._pack_few(x, packed, (group, phase, first))
                 return
             pixels = [plane.pixel(phase, first + lane) for lane in range(LANES)]
             rows = [viewed[(*pixel, ramp(group * c.columns + column))] for pixel in pixels]
