@@ -122,6 +122,14 @@ def _empty(shape: Sequence[int], stride: Sequence[int], *, dtype: torch.dtype, *
     return torch.zeros(tuple(shape), dtype=dtype)
 
 
+@rule(aten.empty.memory_format, aten.empty_permuted.default)
+def _open_room(size: Sequence[Any], *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Any:
+    """Fill what has an open extent with zeros: the importer makes no number of it."""
+    if all(isinstance(extent, int) for extent in size):
+        return NotImplemented
+    return torch.full(size, 0, dtype=dtype or torch.get_default_dtype())
+
+
 @rule(aten.arange.start_step)
 def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Any:
     """TVM counts the elements of a negative or broken step wrongly."""

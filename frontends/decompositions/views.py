@@ -1,4 +1,4 @@
-"""Views: other orders, elements picked in a fixed pattern, and writing through them."""
+"""Views: other orders, repetition, elements picked in a fixed pattern, and writing through them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @rule(aten.roll.default)
 def _roll(x: Tensor, shifts: Any, dims: Sequence[int] = ()) -> Any:
-    """Join both parts of each axis where a shift follows from an open extent.
+    """Join both parts of each axis where a shift or an extent is open.
 
-    It is compared with the extent, so that one beyond it is refused.
+    The shift is compared with the extent, so that one beyond it is refused.
     """
     shifts = shifts if isinstance(shifts, Sequence) else [shifts]
-    if all(isinstance(shift, int) for shift in shifts):
+    turned = [x.shape[dim] for dim in dims] if dims else x.shape
+    if all(isinstance(number, int) for number in (*shifts, *turned)):
         return NotImplemented
     if not dims:
         return aten.roll.default(x.reshape(-1), shifts, [0]).reshape(x.shape)
@@ -47,6 +48,17 @@ def _roll(x: Tensor, shifts: Any, dims: Sequence[int] = ()) -> Any:
         parts = x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)
         x = torch.cat(parts, dim)
     return x
+
+
+@rule(aten.repeat.default)
+def _repeat(x: Tensor, repeats: Sequence[Any]) -> Any:
+    """Broadcast along a new axis before each one where how often follows from an open extent."""
+    if all(isinstance(times, int) for times in repeats):
+        return NotImplemented
+    shape = [1] * (len(repeats) - x.dim()) + list(x.shape)
+    apart = x.reshape([part for extent in shape for part in (1, extent)])
+    wide = apart.expand([part for pair in zip(repeats, shape, strict=True) for part in pair])
+    return wide.reshape([times * size for times, size in zip(repeats, shape, strict=True)])
 
 
 @rule(aten.triu.default)

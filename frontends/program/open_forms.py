@@ -56,7 +56,8 @@ def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, **options:
     places = torch.arange(steps, device=options.get("device"))
     step = (end - start) / torch.sym_max(steps - 1, 1)
     front, back = start + places * step, end - (steps - 1 - places) * step
-    return torch.where(places < steps // 2, front, back).to(dtype or torch.get_default_dtype())
+    half = torch.sym_max(steps // 2, 1)  # a single place is the start
+    return torch.where(places < half, front, back).to(dtype or torch.get_default_dtype())
 
 
 def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:

@@ -58,6 +58,29 @@ def test_forms_are_right_at_every_size():
         torch.testing.assert_close(library(x), Forms()(x))
 
 
+def made_of_extents(x):
+    rows, n = x.shape[:2]
+    order = x[..., 0].flatten().argsort()
+    return (
+        torch.linspace(2, 5, n) + x[0, 0, 0],
+        x[:1, :1].repeat(rows, n, 2),
+        x.tile(n, 1, 1),
+        x.roll(1, 1),
+        torch.empty_like(order).index_put((order,), torch.arange(rows * n)),
+        x.new_empty(n, rows).fill_(3) * x[0, 0, 0],
+        torch.empty_permuted((n, rows), (1, 0), dtype=torch.int32).fill_(3),
+    )
+
+
+def test_what_is_made_of_extents_is_right_for_one():
+    model, shapes = Apply(made_of_extents), ({0: Dim("b"), 1: Dim("n")},)
+    library = ts.compile(model, (torch.rand(2, 3, 4),), dynamic_shapes=shapes, config=CONFIG)
+    for extents in ((1, 1), (2, 3), (3, 1), (1, 2), (5, 17)):
+        x = torch.rand(*extents, 4)
+        for got, wanted in zip(library(x), model(x), strict=True):
+            assert torch.equal(got, wanted)
+
+
 LINES = [
     nn.MaxPool1d(2),
     nn.MaxPool1d(3, 2, 1),
