@@ -9,6 +9,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
+from tvm_sparse.ops.contractions.contraction import OPEN_ROWS
 from tvm_sparse.ops.contractions.depthwise_columns import COLUMNS, ROWS_TOGETHER, SHARED
 from tvm_sparse.ops.marks import OPERATOR, ROWS
 from tvm_sparse.schedules import blocks as b
@@ -80,7 +81,7 @@ class DepthwiseRule(ScheduleRule):
         annotations = sch.get(anchor).annotations
         operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
         in_vectors = operator != "depthwise"
-        flops = b.flops(sch, anchor) * (LANES if in_vectors else 1)
+        flops = _flops(sch, anchor, axis, open_row) * (LANES if in_vectors else 1)
         epilogue = b.isolate(sch, anchor)
         loops = sch.get_loops(anchor)
         spatial = b.spatial_count(sch, anchor)
@@ -151,3 +152,10 @@ def _unrolled(
         return [], taps
     far, near = sch.split(taps[0], [None, choose(sch, b.divisors(rows, rows), rows, tunable)])
     return [far], [near, *taps[1:]]
+
+
+def _flops(sch: s_tir.Schedule, anchor: BlockRV, axis: int, open_row: int) -> float:
+    """Return the operations of a block; open extents count :data:`OPEN_ROWS`, short rows one."""
+    extents = [b.extent(sch, loop) for loop in sch.get_loops(anchor)]
+    still_open = (i for i, extent in enumerate(extents) if extent is None)
+    return b.flops(sch, anchor) * OPEN_ROWS ** sum(i != axis or open_row > 1 for i in still_open)
